@@ -1,0 +1,275 @@
+"""The fixed vocabulary of reasons: why a node or a rollout is where it is.
+
+Both sides of the API speak it: the control plane in conditions, events and counters, the node side in the
+status of its NodeUpgradeTask. A reason is CamelCase because the Kubernetes API conventions ask for it in
+conditions and events. Every reason carries its meaning and a remedy, so that no message ends without saying
+what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why something was refused, skipped, held, or how it ended."""
+
+    # The object cannot be acted upon.
+    INVALID_SPEC = "InvalidSpec"
+    UNSUPPORTED_VERSION = "UnsupportedVersion"
+    NODE_NOT_FOUND = "NodeNotFound"
+    NO_MATCHING_NODES = "NoMatchingNodes"
+
+    # The node is refused before anything is touched; the API server alone tells.
+    DOWNGRADE_NOT_ALLOWED = "DowngradeNotAllowed"
+    VERSION_SKEW = "VersionSkew"
+    NODE_NOT_READY = "NodeNotReady"
+    CORDONED_BY_OTHERS = "CordonedByOthers"
+    UNSUPPORTED_RUNTIME = "UnsupportedRuntime"
+    ARTIFACT_UNAVAILABLE = "ArtifactUnavailable"
+    NODE_AFFINITY_NOT_MET = "NodeAffinityNotMet"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    OVERLAP_CONFLICT = "OverlapConflict"
+
+    # The node is refused before anything is touched; only the node itself tells.
+    DIGEST_MISMATCH = "DigestMismatch"
+    WRONG_VERSION_REPORTED = "WrongVersionReported"
+    STORED_HASH_NOT_REPRODUCED = "StoredHashNotReproduced"
+    UNKNOWN_CONTAINER = "UnknownContainer"
+    STATIC_POD_NOT_EDITABLE = "StaticPodNotEditable"
+    KUBELET_FLAGS_REJECTED = "KubeletFlagsRejected"
+    RESIZE_POLICY_RESTART = "ResizePolicyRestart"
+    POD_CGROUP_MOVES = "PodCgroupMoves"
+    POD_IN_TRANSITION = "PodInTransition"
+    UNSUPPORTED_SERVICE_MANAGER = "UnsupportedServiceManager"
+    INSUFFICIENT_SPACE = "InsufficientSpace"
+    DISK_PRESSURE = "DiskPressure"
+    AGENT_UNAVAILABLE = "AgentUnavailable"
+    INTERNAL_ERROR = "InternalError"
+
+    # Left alone on purpose.
+    ALREADY_AT_TARGET = "AlreadyAtTarget"
+    STILL_SKEWED = "StillSkewed"
+
+    # How a run ended.
+    SUCCEEDED = "Succeeded"
+    ROLLED_BACK = "RolledBack"
+    CONTAINER_RESTARTED = "ContainerRestarted"
+    KUBELET_DID_NOT_START = "KubeletDidNotStart"
+    VERIFICATION_FAILED = "VerificationFailed"
+    RUNTIME_DID_NOT_ANSWER = "RuntimeDidNotAnswer"
+    BUDGET_SPENT = "BudgetSpent"
+    NODE_REBOOTED = "NodeRebooted"
+    ABORTED = "Aborted"
+    ROLLBACK_FAILED = "RollbackFailed"
+
+    # How a rollout stands.
+    VALID = "Valid"
+    PLAN_READY = "PlanReady"
+    PROGRESSING = "Progressing"
+    PAUSED = "Paused"
+    FAILURE_THRESHOLD_REACHED = "FailureThresholdReached"
+    ALL_NODES_UPGRADED = "AllNodesUpgraded"
+    COMPLETED_WITH_SKIPS = "CompletedWithSkips"
+    NODES_REFUSED = "NodesRefused"
+    NODES_FAILED = "NodesFailed"
+    FAILED = "Failed"
+    VERIFIED = "Verified"
+    NOT_YET_VERIFIED = "NotYetVerified"
+    RESTARTS_DETECTED = "RestartsDetected"
+    DELETING = "Deleting"
+
+    # What happened, for events.
+    ADMITTED = "Admitted"
+    CORDONED = "Cordoned"
+    UNCORDONED = "Uncordoned"
+    AGENT_STARTED = "AgentStarted"
+    AGENT_REPLACED = "AgentReplaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a reason means and what a person can do about it, one sentence each."""
+
+    meaning: str
+    remedy: str
+
+
+_NOTHING = "nothing to do"
+
+EXPLANATIONS: dict[Reason, Explanation] = {
+    Reason.INVALID_SPEC: Explanation(
+        "the NodeUpgrade contradicts itself or lacks something", "correct the field named in the message"
+    ),
+    Reason.UNSUPPORTED_VERSION: Explanation(
+        "the container hashes of this kubelet version are not known",
+        "choose a version listed in the documentation, or upgrade nodeupgrade",
+    ),
+    Reason.NODE_NOT_FOUND: Explanation(
+        "spec.nodes.names lists a node that does not exist", "correct the name, in a new NodeUpgrade"
+    ),
+    Reason.NO_MATCHING_NODES: Explanation(
+        "no node matches spec.nodes", "correct the selector or label the nodes; matching is tried again"
+    ),
+    Reason.DOWNGRADE_NOT_ALLOWED: Explanation(
+        "the target is older than the node's kubelet",
+        "create a NodeUpgrade with allowDowngrade: true if the downgrade is meant",
+    ),
+    Reason.VERSION_SKEW: Explanation(
+        "the target is outside the versions the API server supports for kubelets",
+        "upgrade the control plane first, choose a nearer version, or set skewPolicy: Warn",
+    ),
+    Reason.NODE_NOT_READY: Explanation(
+        "the node is not Ready", "repair the node; it is tried again as soon as it is Ready"
+    ),
+    Reason.CORDONED_BY_OTHERS: Explanation(
+        "somebody else cordoned the node",
+        "uncordon it, or use nodes.cordoned: Include to upgrade it as it is",
+    ),
+    Reason.UNSUPPORTED_RUNTIME: Explanation(
+        "the node's container runtime is not supported", "exclude the node; containerd is supported"
+    ),
+    Reason.ARTIFACT_UNAVAILABLE: Explanation(
+        "the kubelet binary for this node's platform cannot be had",
+        "add the platform to spec.artifact, or make the file reachable from the node",
+    ),
+    Reason.NODE_AFFINITY_NOT_MET: Explanation(
+        "a running pod's node selector or required node affinity no longer matches the node, so any kubelet "
+        "restart would kill the pod",
+        "restore the node's labels, or delete the pod",
+    ),
+    Reason.TAINT_NOT_TOLERATED: Explanation(
+        "a running pod does not tolerate a NoExecute taint of the node, so it is about to be evicted",
+        "remove the taint, or wait until the pod is gone",
+    ),
+    Reason.OVERLAP_CONFLICT: Explanation(
+        "another NodeUpgrade holds the node", "wait until the other one is finished, or delete it"
+    ),
+    Reason.DIGEST_MISMATCH: Explanation(
+        "the kubelet binary does not have the promised SHA-256", "correct spec.artifact, or replace the file"
+    ),
+    Reason.WRONG_VERSION_REPORTED: Explanation(
+        "the kubelet binary reports another version than spec.version",
+        "point spec.artifact at a binary of spec.version",
+    ),
+    Reason.STORED_HASH_NOT_REPRODUCED: Explanation(
+        "a running container carries a stored hash that cannot be recomputed from its pod",
+        "recreate the pod named in the message",
+    ),
+    Reason.UNKNOWN_CONTAINER: Explanation(
+        "a running container belongs to no pod of this node", "remove the container, or wait for its pod"
+    ),
+    Reason.STATIC_POD_NOT_EDITABLE: Explanation(
+        "a static pod's manifest cannot be given a fixed UID safely",
+        "set metadata.uid in the manifest yourself",
+    ),
+    Reason.KUBELET_FLAGS_REJECTED: Explanation(
+        "the new kubelet does not know a flag in use",
+        "remove the flag, or use kubelet.flagPolicy: Strip with kubelet.removeFlags",
+    ),
+    Reason.RESIZE_POLICY_RESTART: Explanation(
+        "a container would be restarted by an in-place resize after the swap",
+        "finish or revert the resize of the pod named in the message",
+    ),
+    Reason.POD_CGROUP_MOVES: Explanation(
+        "the new kubelet would put a running pod into another cgroup",
+        "keep the node's cgroup settings as they are",
+    ),
+    Reason.POD_IN_TRANSITION: Explanation(
+        "a pod is starting or terminating", "wait; the node is tried again when its pods are settled"
+    ),
+    Reason.UNSUPPORTED_SERVICE_MANAGER: Explanation(
+        "the kubelet is not a systemd unit on this node", "exclude the node, or correct spec.kubelet.unit"
+    ),
+    Reason.INSUFFICIENT_SPACE: Explanation(
+        "there is not enough disk space next to the kubelet binary", "free space on the node"
+    ),
+    Reason.DISK_PRESSURE: Explanation(
+        "the node reports disk pressure, so its kubelet is evicting pods", "free space on the node"
+    ),
+    Reason.AGENT_UNAVAILABLE: Explanation(
+        "the agent pod cannot run on the node", "look at the agent pod in the operator's namespace"
+    ),
+    Reason.INTERNAL_ERROR: Explanation(
+        "nodeupgrade met an error of its own", "report it together with the log of the agent or the operator"
+    ),
+    Reason.ALREADY_AT_TARGET: Explanation("the node runs the target version already", _NOTHING),
+    Reason.STILL_SKEWED: Explanation(
+        "the target is nearer to the API server's version but still outside the supported skew",
+        "upgrade the node again afterwards",
+    ),
+    Reason.SUCCEEDED: Explanation("the new kubelet runs and no container was restarted", _NOTHING),
+    Reason.ROLLED_BACK: Explanation(
+        "the old kubelet runs again", "look at the task's status for the cause, then create a new NodeUpgrade"
+    ),
+    Reason.CONTAINER_RESTARTED: Explanation(
+        "at least one container was restarted", "look at the list of containers in the task's status"
+    ),
+    Reason.KUBELET_DID_NOT_START: Explanation(
+        "the new kubelet exited or never became healthy", "look at the kubelet's log on the node"
+    ),
+    Reason.VERIFICATION_FAILED: Explanation(
+        "the node is not what it should be after the swap", "look at the message, the node and its pods"
+    ),
+    Reason.RUNTIME_DID_NOT_ANSWER: Explanation(
+        "the container runtime did not answer in time", "look at the runtime's log on the node"
+    ),
+    Reason.BUDGET_SPENT: Explanation(
+        "the kubelet was down for longer than its budget, so everything was undone",
+        "look at the slow step in the task's status, or raise verify.kubeletDownBudget",
+    ),
+    Reason.NODE_REBOOTED: Explanation(
+        "the node rebooted in the middle", "look at the node; its containers were restarted by the reboot"
+    ),
+    Reason.ABORTED: Explanation("the run was aborted on request", _NOTHING),
+    Reason.ROLLBACK_FAILED: Explanation(
+        "the node could not be brought back to the old kubelet",
+        "repair the node by hand, uncordon it, then delete its NodeUpgradeTask",
+    ),
+    Reason.VALID: Explanation("the spec is valid", _NOTHING),
+    Reason.PLAN_READY: Explanation("the nodes to upgrade are known", _NOTHING),
+    Reason.PROGRESSING: Explanation("nodes are being upgraded or waited for", _NOTHING),
+    Reason.PAUSED: Explanation("no further node is started", "set spec.action: Run to go on"),
+    Reason.FAILURE_THRESHOLD_REACHED: Explanation(
+        "as many nodes failed as strategy.failureThreshold allows, so no further node is started",
+        "look at status.failures, remove the cause, then create a new NodeUpgrade",
+    ),
+    Reason.ALL_NODES_UPGRADED: Explanation("every selected node runs the target version", _NOTHING),
+    Reason.COMPLETED_WITH_SKIPS: Explanation(
+        "every selected node is upgraded or skipped", "see status.skips"
+    ),
+    Reason.NODES_REFUSED: Explanation(
+        "at least one node was refused and left untouched",
+        "remove the cause; refused nodes are checked again",
+    ),
+    Reason.NODES_FAILED: Explanation("at least one node failed", "see status.failures"),
+    Reason.FAILED: Explanation("the rollout ended without success", "see status.failures"),
+    Reason.VERIFIED: Explanation("no container was restarted", _NOTHING),
+    Reason.NOT_YET_VERIFIED: Explanation("no node has been verified yet", _NOTHING),
+    Reason.RESTARTS_DETECTED: Explanation(
+        "containers were restarted", "see status.containers and the tasks' restartedList"
+    ),
+    Reason.DELETING: Explanation("nodes in flight are finished before the object goes", "wait"),
+    Reason.ADMITTED: Explanation("the node's upgrade begins", _NOTHING),
+    Reason.CORDONED: Explanation("the node was cordoned for its upgrade", _NOTHING),
+    Reason.UNCORDONED: Explanation("the node's cordon was restored to what it was", _NOTHING),
+    Reason.AGENT_STARTED: Explanation("the agent pod was created", _NOTHING),
+    Reason.AGENT_REPLACED: Explanation("a lost agent pod was replaced; the run goes on", _NOTHING),
+}
+
+
+def explain(reason: Reason) -> Explanation:
+    """Return the meaning and remedy of a reason."""
+    return EXPLANATIONS[reason]
+
+
+def sentence(reason: Reason, because: str) -> str:
+    """Join a concrete cause and the reason's remedy into one message.
+
+    Args:
+        reason: The reason the message belongs to.
+        because: What was seen, without a full stop, e.g. ``node a is NotReady since 10:00``.
+    """
+    remedy = explain(reason).remedy
+    return f"{because}." if remedy == _NOTHING else f"{because}; {remedy}."
