@@ -1,0 +1,3 @@
+"""Upgrade kubelets in place, without restarting a single container."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Placeholder docstring, written with the package."""

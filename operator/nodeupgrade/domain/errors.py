@@ -1,0 +1,47 @@
+"""What can go wrong, sorted by what may be done next.
+
+::
+
+    NodeUpgradeError
+    ├── Refused            nothing was touched; a reason and a remedy        → report, wait for a change
+    ├── Transient          the outside world was busy                        → retried at the adapter's edge
+    ├── StepFailed         an effect did not take                            → roll back
+    │   ├── MetadataConflict   stored metadata is not what was read before
+    │   └── ContainerGone      the runtime no longer holds the container
+    └── Inconsistent       journal and world disagree beyond the rules       → stop, call a human
+"""
+
+from nodeupgrade.domain.reasons import Reason
+
+
+class NodeUpgradeError(Exception):
+    """Base of everything this project raises on purpose."""
+
+
+class Refused(NodeUpgradeError):
+    """The node must not be touched, and was not."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Transient(NodeUpgradeError):
+    """The outside world did not answer in time; the same call may succeed later."""
+
+
+class StepFailed(NodeUpgradeError):
+    """An effect on the node did not take; what was done must be undone."""
+
+
+class MetadataConflict(StepFailed):
+    """Stored container metadata differs from what was read before; it was left as it is."""
+
+
+class ContainerGone(StepFailed):
+    """The runtime no longer holds the container."""
+
+
+class Inconsistent(NodeUpgradeError):
+    """Journal and node disagree in a way no rule covers; automation stops here."""

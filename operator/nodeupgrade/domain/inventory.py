@@ -1,0 +1,128 @@
+"""What a runtime holds at one moment: every container and sandbox, with the marks that make it *that* instance.
+
+A restart count in the API can stay at zero although everything was replaced (a static pod with a new UID, for
+example). Whether something restarted is therefore decided on these values only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.kubelethash import HashValue
+
+
+class ContainerState(StrEnum):
+    """Container states of the CRI."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process, told apart from a later one with the same PID by its start time.
+
+    Attributes:
+        pid: process id in the node's PID namespace.
+        started: clock ticks since boot, field 22 of ``/proc/PID/stat``.
+    """
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHashes:
+    """The hash annotations of one container, as stored; ``None`` where the annotation is absent.
+
+    Attributes:
+        container: value of ``io.kubernetes.container.hash``.
+        without_resources: value of ``io.kubernetes.container.hashWithoutResources`` (written by kubelets
+            1.27–1.30 with the gate InPlacePodVerticalScaling on).
+    """
+
+    container: HashValue | None
+    without_resources: HashValue | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerInstance:
+    """One container as the runtime reports it.
+
+    Attributes:
+        attempt: CRI attempt number; grows when the kubelet recreates the container.
+        created_at: nanoseconds since the epoch.
+        started_at: nanoseconds since the epoch; ``None`` where the runtime was not asked.
+        process: the container's init process; ``None`` unless it runs.
+        exit_code: ``None`` unless the container exited and the runtime was asked.
+    """
+
+    id: ContainerId
+    name: str
+    sandbox_id: SandboxId
+    pod: PodRef
+    state: ContainerState
+    attempt: int
+    created_at: int
+    hashes: StoredHashes
+    started_at: int | None = None
+    process: Process | None = None
+    exit_code: int | None = None
+
+    @property
+    def label(self) -> str:
+        """``namespace/pod/container``, as shown to people."""
+        return f"{self.pod}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxInstance:
+    """One pod sandbox as the runtime reports it.
+
+    Attributes:
+        process: the sandbox's (pause) process.
+        monitor: the shim or conmon that looks after the pod. A container that lost it looks healthy to the API
+            and cannot be stopped, logged or restarted any more.
+        ip: address the runtime reports; empty for host-network sandboxes; ``None`` where it was not asked.
+        static_hash: annotation ``kubernetes.io/config.hash`` of a static pod.
+    """
+
+    id: SandboxId
+    pod: PodRef
+    ready: bool
+    attempt: int
+    created_at: int
+    host_network: bool
+    process: Process | None = None
+    monitor: Process | None = None
+    ip: str | None = None
+    config_source: str | None = None
+    static_hash: str | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the pod comes from a manifest on the node (file or URL) rather than from the API."""
+        return self.config_source in {"file", "http"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything a runtime holds for Kubernetes, in a stable order."""
+
+    containers: tuple[ContainerInstance, ...] = field(default=())
+    sandboxes: tuple[SandboxInstance, ...] = field(default=())
+
+    def running(self) -> Iterator[ContainerInstance]:
+        """Containers whose process is alive."""
+        return (c for c in self.containers if c.state is ContainerState.RUNNING)
+
+    def container(self, container_id: ContainerId) -> ContainerInstance | None:
+        """The container with this id, if the runtime still holds it."""
+        return next((c for c in self.containers if c.id == container_id), None)
+
+    def sandbox(self, sandbox_id: SandboxId) -> SandboxInstance | None:
+        """The sandbox with this id, if the runtime still holds it."""
+        return next((s for s in self.sandboxes if s.id == sandbox_id), None)

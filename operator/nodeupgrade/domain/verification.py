@@ -1,0 +1,180 @@
+"""Did anything restart? Two inventories in, a list of differences out.
+
+Nothing here relies on restart counts: they stay at zero when a kubelet replaces a whole pod. An instance is the
+same when its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.domain.plan import PlannedContainer
+from nodeupgrade.domain.values import ContainerId, SandboxId
+
+
+class Kind(StrEnum):
+    """What happened to an instance."""
+
+    RESTARTED = "restarted"
+    GONE = "gone"
+    STOPPED = "stopped"
+    CHANGED = "changed"
+    MONITOR_LOST = "monitor lost"
+    APPEARED = "appeared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One instance that is not what it was."""
+
+    kind: Kind
+    label: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.kind}: {self.detail}"
+
+
+def differences(
+    before: Inventory, after: Inventory, *, may_complete: Iterable[ContainerId] = ()
+) -> tuple[Difference, ...]:
+    """Compare what ran before with what is there after.
+
+    Only instances that were alive before count: dead ones may be cleaned up at any time, and pods that start
+    afterwards are nobody's loss.
+
+    Args:
+        may_complete: containers that may have ended by themselves with exit code 0.
+    """
+    free = frozenset(may_complete)
+    containers = {c.id: c for c in after.containers}
+    sandboxes = {s.id: s for s in after.sandboxes}
+    completed_pods = _completed_pods(before, containers, free)
+    found = [
+        *(d for c in before.running() for d in _container(c, containers.get(c.id), after, free)),
+        *(
+            d
+            for s in before.sandboxes
+            if s.ready and s.id not in completed_pods
+            for d in _sandbox(s, sandboxes.get(s.id))
+        ),
+    ]
+    return tuple(found)
+
+
+def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedContainer]) -> tuple[Difference, ...]:
+    """Containers that run, or are about to, and that the plan does not know."""
+    known = {c.id for c in planned} | {c.id for c in before.containers}
+    return tuple(
+        Difference(kind=Kind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}")
+        for c in after.containers
+        if c.id not in known and c.state is not ContainerState.EXITED
+    )
+
+
+def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tuple[Difference, ...]:
+    """Running containers whose hash, as the runtime serves it, is not the planned one."""
+    served = {c.id: c for c in now.containers}
+    return tuple(
+        Difference(kind=Kind.CHANGED, label=f"{p.pod}/{p.name}", detail=f"serves {have}, planned {p.after.container}")
+        for p in planned
+        if p.id in served
+        and served[p.id].state is ContainerState.RUNNING
+        and (have := served[p.id].hashes.container) != p.after.container
+    )
+
+
+def _completed_pods(
+    before: Inventory, after: dict[ContainerId, ContainerInstance], free: frozenset[ContainerId]
+) -> frozenset[SandboxId]:
+    alive: dict[SandboxId, list[bool]] = {}
+    for container in before.running():
+        alive.setdefault(container.sandbox_id, []).append(_completed(container, after.get(container.id), free))
+    return frozenset(sandbox for sandbox, completed in alive.items() if all(completed))
+
+
+def _completed(before: ContainerInstance, after: ContainerInstance | None, free: frozenset[ContainerId]) -> bool:
+    return before.id in free and after is not None and after.state is ContainerState.EXITED and after.exit_code == 0
+
+
+def _container(
+    before: ContainerInstance,
+    after: ContainerInstance | None,
+    inventory: Inventory,
+    free: frozenset[ContainerId],
+) -> Iterator[Difference]:
+    if _completed(before, after, free):
+        return
+    successor = _successor(before, inventory)
+    if successor is not None:
+        yield Difference(
+            kind=Kind.RESTARTED,
+            label=before.label,
+            detail=f"{before.id[:12]} was replaced by {successor.id[:12]}",
+        )
+    elif after is None:
+        yield Difference(kind=Kind.GONE, label=before.label, detail=f"{before.id[:12]} is gone")
+    elif after.state is not ContainerState.RUNNING:
+        detail = f"{before.id[:12]} is {after.state}" + (
+            "" if after.exit_code is None else f", exit code {after.exit_code}"
+        )
+        yield Difference(kind=Kind.STOPPED, label=before.label, detail=detail)
+    else:
+        yield from _changed(before.label, _identity(before), _identity(after))
+
+
+def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
+    """A container that took this one's place: same container of the same pod (a static pod's UID may differ)."""
+    return next(
+        (
+            c
+            for c in inventory.containers
+            if c.id != before.id
+            and c.name == before.name
+            and (c.pod.namespace, c.pod.name) == (before.pod.namespace, before.pod.name)
+            and c.created_at > before.created_at
+        ),
+        None,
+    )
+
+
+def _identity(container: ContainerInstance) -> dict[str, object]:
+    return {
+        "attempt": container.attempt,
+        "created": container.created_at,
+        "started": container.started_at,
+        "process": container.process,
+    }
+
+
+def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
+    label = f"{before.pod} (sandbox)"
+    if after is None:
+        yield Difference(kind=Kind.GONE, label=label, detail=f"{before.id[:12]} is gone")
+        return
+    if not after.ready:
+        yield Difference(kind=Kind.STOPPED, label=label, detail=f"{before.id[:12]} is not ready")
+        return
+    if before.monitor is not None and before.monitor != after.monitor:
+        yield Difference(kind=Kind.MONITOR_LOST, label=label, detail=f"{before.monitor} became {after.monitor}")
+    yield from _changed(label, _sandbox_identity(before), _sandbox_identity(after))
+
+
+def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
+    return {
+        "attempt": sandbox.attempt,
+        "created": sandbox.created_at,
+        "process": sandbox.process,
+        "address": sandbox.ip,
+    }
+
+
+def _changed(label: str, before: dict[str, object], after: dict[str, object]) -> Iterator[Difference]:
+    """Compare field by field; a field that either side was not asked for says nothing."""
+    for name, value in before.items():
+        other = after[name]
+        if value is not None and other is not None and value != other:
+            yield Difference(kind=Kind.CHANGED, label=label, detail=f"{name} was {value}, is {other}")
+    if before["process"] is not None and after["process"] is None:
+        yield Difference(kind=Kind.CHANGED, label=label, detail=f"process {before['process']} is gone")

@@ -1,0 +1,1 @@
+"""What the engine needs from the outside world, as Protocols. Implementations live in adapters and simulation."""

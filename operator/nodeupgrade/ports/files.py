@@ -1,0 +1,48 @@
+"""Files of one node. Paths are absolute paths on the node."""
+
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from nodeupgrade.domain.values import Digest
+
+
+class Files(Protocol):
+    """Crash-safe file operations: after a power cut each is either wholly there or not at all.
+
+    Every method raises StepFailed (chained from the OSError) when it does not take.
+    """
+
+    def read(self, path: PurePosixPath) -> bytes | None:
+        """Whole content; ``None`` when there is no such file."""
+        ...
+
+    def digest(self, path: PurePosixPath) -> Digest | None:
+        """SHA-256 of the content; ``None`` when there is no such file."""
+        ...
+
+    def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
+        """Replace the file atomically (temporary file beside it, fsync, rename, fsync of the directory).
+
+        An existing file keeps its mode, owner and extended attributes. Missing parent directories are made.
+        """
+        ...
+
+    def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Copy content, mode, owner and extended attributes; the target appears whole."""
+        ...
+
+    def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem."""
+        ...
+
+    def remove(self, path: PurePosixPath) -> None:
+        """Remove a file; no error when it is not there."""
+        ...
+
+    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Regular files in a directory, sorted; empty when there is no such directory."""
+        ...
+
+    def free_bytes(self, path: PurePosixPath) -> int:
+        """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
+        ...

@@ -1,0 +1,138 @@
+"""The Kubernetes API: raw JSON for everybody's objects, typed access to our own.
+
+Pods and Nodes stay raw JSON on purpose: typed models reject what they do not know, and a tool that bridges
+ten years of Kubernetes meets a lot of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from nodeupgrade.domain.errors import NodeUpgradeError, Transient
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import Task, TaskStatus
+from nodeupgrade.domain.wire import Json
+
+
+class NotFoundError(NodeUpgradeError):
+    """The object does not exist."""
+
+
+class ConflictError(NodeUpgradeError):
+    """The object exists already, or is no longer the one the caller read: read again, decide again."""
+
+
+class RejectedError(NodeUpgradeError):
+    """The API server refuses the request for good: invalid, forbidden or unknown."""
+
+
+class UnavailableError(Transient):
+    """The API server did not answer in time, or asked to come back later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object and where the API server keeps it; ``namespace`` is None for cluster-scoped kinds."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespace: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        """The value of an object's ``apiVersion``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def within(self, namespace: str) -> Resource:
+        """Return the same kind in one namespace."""
+        return replace(self, namespace=namespace)
+
+
+NODES = Resource("", "v1", "nodes", "Node")
+PODS = Resource("", "v1", "pods", "Pod")
+EVENTS = Resource("", "v1", "events", "Event")
+UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
+TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
+
+
+class KubeApi(Protocol):
+    """Objects by kind and name, as raw JSON.
+
+    Every method raises UnavailableError when the API server cannot be reached for a while and RejectedError when
+    it will not do it. A write with ``resource_version`` or ``uid`` happens only to that very object, else
+    ConflictError.
+    """
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        """Read one object, or raise NotFoundError."""
+        ...
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Json]:
+        """Read all objects with these labels and fields; a namespaced kind without namespace means all of them."""
+        ...
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        """Create an object, or raise ConflictError if its name is taken."""
+        ...
+
+    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
+        """Merge a patch into an object (RFC 7386: null removes), status excepted."""
+        ...
+
+    async def replace_status(
+        self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
+    ) -> Json:
+        """Replace the whole status of an object."""
+        ...
+
+    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+        """Ask for an object's deletion; an object that is gone already is fine."""
+        ...
+
+    async def server_version(self) -> str:
+        """The API server's ``gitVersion``, for example ``v1.33.13``."""
+        ...
+
+
+class NodeSideKube(Protocol):
+    """All that the node side needs from the API server."""
+
+    async def get_task(self, name: str) -> Task:
+        """Read a NodeUpgradeTask."""
+        ...
+
+    async def patch_task_status(self, name: str, status: TaskStatus) -> Task:
+        """Replace the task's status."""
+        ...
+
+    async def get_node(self, name: str) -> Json:
+        """Read a Node."""
+        ...
+
+    async def list_pods_on_node(self, node: str) -> list[Json]:
+        """Read all pods bound to a node, finished ones included."""
+        ...
+
+    async def emit_event(self, event: Event) -> None:
+        """Record an event; an event that was recorded before is counted up, and a failure to record is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something worth telling about an object (``regarding`` is the object's JSON or a stub of it)."""
+
+    regarding: Json
+    reason: Reason
+    message: str
+    warning: bool = False

@@ -1,0 +1,89 @@
+"""The container runtime of one node."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nodeupgrade.domain.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.values import ContainerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeInfo:
+    """Which runtime answers.
+
+    Attributes:
+        name: as the CRI names it, for example ``containerd``.
+        version: for example ``1.6.20``.
+        cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
+        binary_version: version of the program on disk; a restart would start that one. ``None`` if unknown.
+    """
+
+    name: str
+    version: str
+    cri_versions: tuple[str, ...]
+    binary_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeImage:
+    """Stored metadata of one container, byte for byte, so that it can be put back exactly.
+
+    Attributes:
+        encoding: how the runtime tags the bytes (containerd: the type URL of the extension).
+        data: the bytes.
+        hashes: the hash annotations read from these bytes.
+    """
+
+    container_id: ContainerId
+    encoding: str
+    data: bytes
+    hashes: StoredHashes
+
+
+class ContainerRuntime(Protocol):
+    """Reads what runs, and rewrites stored hashes. Implementations bound every call in time.
+
+    All methods may raise Transient when the runtime does not answer.
+    """
+
+    def info(self) -> RuntimeInfo:
+        """Ask the running runtime who it is."""
+        ...
+
+    def inventory(self, *, full: bool) -> Inventory:
+        """List every container and sandbox of Kubernetes.
+
+        Args:
+            full: also ask for what costs a call per item: start times, exit codes and sandbox addresses.
+        """
+        ...
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
+        ...
+
+    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
+        """Change the stored hashes from those of ``image`` to ``hashes``, and nothing else.
+
+        Repeating it is harmless: metadata already as wanted is left alone. A hash that is ``None`` in
+        ``hashes`` leaves that annotation as it is; an annotation absent from the metadata is never added.
+
+        Raises:
+            MetadataConflict: the stored bytes are neither the before-image nor its rewritten form.
+            ContainerGone: the runtime does not hold the container.
+        """
+        ...
+
+    def restore(self, image: BeforeImage) -> None:
+        """Put the bytes of ``image`` back. Repeating it is harmless.
+
+        Raises:
+            MetadataConflict: the stored document differs from the image in more than its hashes.
+            ContainerGone: the runtime does not hold the container.
+        """
+        ...
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Return once the CRI answers a listing; raise Transient after ``timeout`` seconds."""
+        ...
