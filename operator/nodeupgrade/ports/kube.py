@@ -62,8 +62,8 @@ TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgrade
 class KubeApi(Protocol):
     """Objects by kind and name, as raw JSON.
 
-    Every method raises UnavailableError when the API server cannot be reached for a while and RejectedError when
-    it will not do it. A write with ``resource_version`` or ``uid`` happens only to that very object, else
+    Every method raises UnavailableError when the API server cannot be reached for a while and RejectedError
+    when it will not do it. A write with ``resource_version`` or ``uid`` happens only to that very object, else
     ConflictError.
     """
 
@@ -78,7 +78,7 @@ class KubeApi(Protocol):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """Read all objects with these labels and fields; a namespaced kind without namespace means all of them."""
+        """Read all objects with these labels and fields; without a namespace, those of all namespaces."""
         ...
 
     async def create(self, resource: Resource, body: Json) -> Json:
@@ -124,7 +124,7 @@ class NodeSideKube(Protocol):
         ...
 
     async def emit_event(self, event: Event) -> None:
-        """Record an event; an event that was recorded before is counted up, and a failure to record is no error."""
+        """Record an event; one recorded before is counted up, and a failure to record is no error."""
         ...
 
 

@@ -1,0 +1,114 @@
+"""The KubeApi port over a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+from nodeupgrade.adapters.kube.transport import Transport
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import NotFoundError, Resource
+
+PAGE_SIZE = 500
+"""Objects per page of a list, so that no answer grows with the fleet."""
+
+
+class KubeClient(TypedKube):
+    """Speaks to the API server in raw JSON.
+
+    Use it as ``async with KubeClient.open() as kube``; see ``Transport.connect`` for whose identity it uses.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, kubeconfig: Path | None = None, context: str | None = None) -> AsyncIterator[KubeClient]:
+        """Connect, and close the connections at the end."""
+        transport = await Transport.connect(kubeconfig, context)
+        try:
+            yield cls(transport)
+        finally:
+            await transport.close()
+
+    def utcnow(self) -> datetime:
+        """Wall-clock time, UTC."""
+        return datetime.now(UTC)
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        """Read one object."""
+        return cast("Json", await self._transport.request("GET", _path(resource, name)))
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Json]:
+        """Read all objects, page by page."""
+        query = {"limit": str(PAGE_SIZE)}
+        if labels:
+            query["labelSelector"] = _selector(labels)
+        if fields:
+            query["fieldSelector"] = _selector(fields)
+        items: list[Json] = []
+        while True:
+            page = await self._transport.request("GET", _path(resource), query=query)
+            # The items of a list lack what the list says once for all of them.
+            items += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page["items"]]
+            if not (token := page["metadata"].get("continue")):
+                return items
+            query["continue"] = token
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        """Create an object."""
+        return cast("Json", await self._transport.request("POST", _path(resource), body=body))
+
+    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
+        """Merge a patch into an object."""
+        if resource_version is not None:
+            metadata = {**patch.get("metadata", {}), "resourceVersion": resource_version}
+            patch = {**patch, "metadata": metadata}
+        path, content_type = _path(resource, name), "application/merge-patch+json"
+        return cast("Json", await self._transport.request("PATCH", path, body=patch, content_type=content_type))
+
+    async def replace_status(
+        self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
+    ) -> Json:
+        """Replace the whole status of an object."""
+        operations = [{"op": "add", "path": "/status", "value": status}]
+        if resource_version is not None:
+            # Setting it, not testing it: the API server then answers 409 as for any other stale write.
+            operations.append({"op": "add", "path": "/metadata/resourceVersion", "value": resource_version})
+        path, content_type = f"{_path(resource, name)}/status", "application/json-patch+json"
+        return cast("Json", await self._transport.request("PATCH", path, body=operations, content_type=content_type))
+
+    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+        """Ask for an object's deletion."""
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
+        try:
+            await self._transport.request("DELETE", _path(resource, name), body=body)
+        except NotFoundError:
+            return
+
+    async def server_version(self) -> str:
+        """The API server's ``gitVersion``."""
+        return str((await self._transport.request("GET", "/version"))["gitVersion"])
+
+
+def _path(resource: Resource, name: str | None = None) -> str:
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    scope = f"/namespaces/{resource.namespace}" if resource.namespace else ""
+    return f"{root}{scope}/{resource.plural}" + (f"/{name}" if name else "")
+
+
+def _selector(terms: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in terms.items())

@@ -1,0 +1,278 @@
+"""NodeUpgradeTask: one node's share of a rollout, the object in which control plane and node side meet.
+
+The control plane writes the spec, the node side writes the status, and nobody sends anybody a message.
+A status counts only for the run it names, so what an earlier attempt left behind cannot be mistaken for news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.wire import Json, from_json
+
+
+class TaskAction(StrEnum):
+    """What the control plane wants of the node side."""
+
+    WAIT = "Wait"
+    """Do nothing yet."""
+    UPGRADE = "Upgrade"
+    """Upgrade the node; the only action that admits work."""
+    ABORT = "Abort"
+    """Stop and roll back unless the run is committed."""
+    RELEASE = "Release"
+    """The run is over and accounted for; the task may be claimed by another NodeUpgrade."""
+
+
+class TaskPhase(StrEnum):
+    """What is true of the node's run."""
+
+    PENDING = "Pending"
+    STAGING = "Staging"
+    PRECHECKING = "Prechecking"
+    REFUSED = "Refused"
+    """Preflight said no; the node is untouched."""
+    RUNNING = "Running"
+    """The executor on the host has taken over."""
+    VERIFYING = "Verifying"
+    SUCCEEDED = "Succeeded"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"
+    ROLLBACK_FAILED = "RollbackFailed"
+    FAILED = "Failed"
+    """Given up before anything was touched, for a technical reason such as a failed download."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the run is over."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset(
+    {
+        TaskPhase.REFUSED,
+        TaskPhase.SUCCEEDED,
+        TaskPhase.ROLLED_BACK,
+        TaskPhase.ROLLBACK_FAILED,
+        TaskPhase.FAILED,
+    }
+)
+
+
+class ArtifactKind(StrEnum):
+    """Where the kubelet binary comes from."""
+
+    IMAGE = "Image"
+    URL = "URL"
+    PRE_STAGED = "PreStaged"
+
+
+class FlagPolicy(StrEnum):
+    """What to do about kubelet flags in use that the new binary does not know."""
+
+    REFUSE = "Refuse"
+    STRIP = "Strip"
+
+
+class StepResult(StrEnum):
+    """What the journal truthfully knows of a step."""
+
+    DOING = "Doing"
+    DONE = "Done"
+    FAILED = "Failed"
+    UNDOING = "Undoing"
+    UNDONE = "Undone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRef:
+    """The NodeUpgrade that holds the task."""
+
+    name: str
+    uid: str
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskArtifact:
+    """The kubelet binary for one node's platform, fully resolved.
+
+    Attributes:
+        kind: which of the following count.
+        ref: image reference pinned by digest (Image).
+        path: absolute path inside the image (Image) or on the node (PreStaged).
+        url: where to download from (URL).
+        sha256: 64 lower-case hexadecimal digits (URL, PreStaged).
+    """
+
+    kind: ArtifactKind
+    ref: str | None = None
+    path: str | None = None
+    url: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSettings:
+    """How the kubelet is run on the node, and what may be changed about it."""
+
+    unit: str = "kubelet.service"
+    flag_policy: FlagPolicy = FlagPolicy.REFUSE
+    remove_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySettings:
+    """Seconds to watch the node after the swap, and seconds it may be without a kubelet."""
+
+    settle_seconds: int = 60
+    kubelet_down_budget_seconds: int = 30
+    node_ready_timeout_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CordonRecord:
+    """Who cordoned the node: ``was_unschedulable`` before the run, ``by_us`` for the run."""
+
+    was_unschedulable: bool = False
+    by_us: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What the control plane wants of one node. Times are UTC; the deadline is for admission and display."""
+
+    node_name: NodeName
+    node_uid: str
+    upgrade_ref: UpgradeRef
+    run_id: RunId
+    from_version: str
+    to_version: str
+    artifact: TaskArtifact
+    action: TaskAction = TaskAction.WAIT
+    allow_downgrade: bool = False
+    kubelet: KubeletSettings = KubeletSettings()
+    verify: VerifySettings = VerifySettings()
+    deadline: datetime | None = None
+    cordon: CordonRecord = CordonRecord()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStatus:
+    """One step of the run, as the journal tells it (detail at most 128 characters)."""
+
+    name: str
+    result: StepResult
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletBinary:
+    """A kubelet binary: version, SHA-256 and absolute path."""
+
+    version: str | None = None
+    sha256: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletStatus:
+    """The kubelet before and after, and the seconds in between."""
+
+    before: KubeletBinary | None = None
+    after: KubeletBinary | None = None
+    down_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeStatus:
+    """The container runtime, as CRI names it."""
+
+    name: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerCounts:
+    """What became of the containers; ``restarted_list`` holds at most 20 of ``namespace/pod/container``."""
+
+    baseline: int = 0
+    rewritten: int = 0
+    unchanged: int = 0
+    restarted: int = 0
+    restarted_list: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hazard:
+    """Something about a pod that deserves attention or forbids the upgrade."""
+
+    reason: str
+    pod: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """What the node side says about the run named by ``run_id``.
+
+    Attributes:
+        run_id: the run this is about; the control plane ignores any other.
+        reason: one of ``nodeupgrade.domain.reasons.Reason``; text, so that a newer agent's
+            words can be shown.
+        message: a sentence that says what to do, at most 512 characters.
+        steps: at most 16.
+        hazards: at most 20.
+    """
+
+    run_id: str = ""
+    observed_generation: int = 0
+    phase: TaskPhase = TaskPhase.PENDING
+    reason: str = ""
+    message: str = ""
+    steps: tuple[StepStatus, ...] = ()
+    kubelet: KubeletStatus = KubeletStatus()
+    runtime: RuntimeStatus = RuntimeStatus()
+    containers: ContainerCounts = ContainerCounts()
+    hazards: tuple[Hazard, ...] = ()
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A NodeUpgradeTask with the marks of the object that carries it."""
+
+    name: NodeName
+    uid: str
+    resource_version: str
+    generation: int
+    spec: TaskSpec
+    status: TaskStatus = TaskStatus()
+
+    @property
+    def reported(self) -> TaskStatus:
+        """The status of the run that the spec asks for; an older run's status counts as none at all."""
+        return self.status if self.status.run_id == self.spec.run_id else TaskStatus(run_id=self.spec.run_id)
+
+
+def parse_task(body: Json) -> Task:
+    """Read a NodeUpgradeTask object.
+
+    Raises:
+        MalformedObjectError: It is not one that this version understands.
+    """
+    metadata = body["metadata"]
+    return Task(
+        name=NodeName(metadata["name"]),
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        spec=from_json(TaskSpec, body.get("spec"), "spec"),
+        status=from_json(TaskStatus, body.get("status", {}), "status"),
+    )

@@ -1,0 +1,141 @@
+"""How frozen dataclasses are written in, and read from, the JSON of API objects.
+
+Names become camelCase with the API's habit for abbreviations (``run_id`` is ``runID``). Reading is strict
+about types and closed sets, and lenient about fields it does not know: a newer writer may have added some.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, NewType, TypeVar, Union
+
+from nodeupgrade.domain.errors import NodeUpgradeError
+
+Json = dict[str, Any]  # Any: the JSON of an API object has no narrower type before it is parsed
+"""A JSON object as the API server returns it."""
+
+T = TypeVar("T")
+
+_ABBREVIATIONS = {"id": "ID", "uid": "UID", "url": "URL"}
+
+
+class MalformedObjectError(NodeUpgradeError):
+    """A field of an API object has a value of the wrong type, or none at all."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"cannot read {path or 'the object'} because {problem}")
+        self.path = path
+        self.problem = problem
+
+
+@cache
+def field_name(name: str) -> str:
+    """Translate a Python field name to the API's: ``node_uid`` to ``nodeUID``."""
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(_ABBREVIATIONS.get(part, part.capitalize()) for part in tail)
+
+
+def to_json(value: object) -> Any:
+    """Write a dataclass, or anything one may hold, as JSON. ``None`` and nothing else is left out."""
+    match value:
+        case StrEnum():
+            return value.value
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime():
+            return timestamp(value)
+        case Mapping():
+            return {str(key): to_json(item) for key, item in value.items()}
+        case tuple() | list() | frozenset():
+            return [to_json(item) for item in value]
+        case _ if is_dataclass(value):
+            pairs = ((field_name(f.name), getattr(value, f.name)) for f in fields(value))
+            return {name: to_json(item) for name, item in pairs if item is not None}
+        case _:
+            raise TypeError(f"cannot write a {type(value).__name__} as JSON")
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a moment as RFC 3339 in UTC; fractions of a second only where there are some."""
+    precision = "milliseconds" if moment.microsecond else "seconds"
+    return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def from_json(kind: type[T], data: object, path: str = "") -> T:
+    """Read a dataclass from JSON.
+
+    Args:
+        kind: The dataclass to build.
+        data: A JSON object.
+        path: Where the object was found, for messages.
+
+    Raises:
+        MalformedObjectError: A field is missing or has the wrong type.
+    """
+    if not isinstance(data, dict):
+        raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
+    hints = _hints(typing.cast("Hashable", kind))
+    values: dict[str, object] = {}
+    for field in fields(typing.cast("Any", kind)):  # cast: T is a dataclass by contract, mypy cannot say so
+        name = field_name(field.name)
+        where = f"{path}.{name}" if path else name
+        if data.get(name) is not None:
+            values[field.name] = _read(hints[field.name], data[name], where)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise MalformedObjectError(where, "it is missing")
+    return kind(**values)
+
+
+@cache
+def _hints(kind: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(typing.cast("type", kind))
+
+
+def _read(hint: Any, data: object, path: str) -> object:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, NewType):
+        return _read(hint.__supertype__, data, path)
+    if origin in {Union, types.UnionType}:
+        return _read(next(a for a in arguments if a is not type(None)), data, path)
+    if origin is tuple:
+        items = _expect(list, data, path)
+        return tuple(_read(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(items))
+    if origin is not None and issubclass(origin, Mapping):
+        entries = _expect(dict, data, path)
+        return {str(key): _read(arguments[1], item, f"{path}[{key}]") for key, item in entries.items()}
+    if is_dataclass(hint):
+        return from_json(typing.cast("type[object]", hint), data, path)
+    if issubclass(hint, StrEnum):
+        return _member(hint, data, path)
+    if hint is datetime:
+        return _moment(data, path)
+    if hint is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    return _expect(hint, data, path)
+
+
+def _expect(kind: type[T], data: object, path: str) -> T:
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise MalformedObjectError(path, f"a {kind.__name__} is expected and {data!r} was found")
+    return data
+
+
+def _member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
+    try:
+        return kind(_expect(str, data, path))
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise MalformedObjectError(path, f"{data!r} is none of {known}") from None
+
+
+def _moment(data: object, path: str) -> datetime:
+    try:
+        return datetime.fromisoformat(_expect(str, data, path))
+    except ValueError:
+        raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None

@@ -1,0 +1,87 @@
+"""Typed access to our own objects, and events, over any KubeApi."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Protocol
+
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.task import Task, TaskStatus, parse_task
+from nodeupgrade.domain.wire import Json, timestamp, to_json
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ConflictError, Event, KubeApi
+
+EVENT_NAMESPACE = "default"
+"""Where Kubernetes keeps events about cluster-scoped objects."""
+
+EVENT_MESSAGE_LIMIT = 1024
+"""Characters of an event's message that the API server accepts."""
+
+
+class TypedKube(KubeApi, Protocol):
+    """Adds what the node side and the control plane say in domain words; both rest on the raw methods."""
+
+    def utcnow(self) -> datetime:
+        """Wall-clock time, UTC, for the timestamps of events."""
+        ...
+
+    async def get_task(self, name: str) -> Task:
+        """Read a NodeUpgradeTask."""
+        return parse_task(await self.get(TASKS, name))
+
+    async def patch_task_status(self, name: str, status: TaskStatus) -> Task:
+        """Replace the task's status."""
+        return parse_task(await self.replace_status(TASKS, name, to_json(status)))
+
+    async def get_node(self, name: str) -> Json:
+        """Read a Node."""
+        return await self.get(NODES, name)
+
+    async def list_pods_on_node(self, node: str) -> list[Json]:
+        """Read all pods bound to a node, finished ones included."""
+        return await self.list(PODS, fields={"spec.nodeName": node})
+
+    async def emit_event(self, event: Event) -> None:
+        """Record an event under a name made from its content, so that repeating it counts it up.
+
+        Events are for people: what the API server will not record is lost without harm.
+        """
+        body = event_object(event, self.utcnow())
+        try:
+            try:
+                await self.create(EVENTS.within(EVENT_NAMESPACE), body)
+            except ConflictError:
+                await self._count_up(body)
+        except NodeUpgradeError:
+            return
+
+    async def _count_up(self, body: Json) -> None:
+        events, name = EVENTS.within(EVENT_NAMESPACE), body["metadata"]["name"]
+        recorded = await self.get(events, name)
+        again = {"count": recorded.get("count", 1) + 1, "lastTimestamp": body["lastTimestamp"]}
+        await self.merge(events, name, again)
+
+
+def event_object(event: Event, now: datetime) -> Json:
+    """Write an event as a core/v1 Event object, named after what it says and whom it is about."""
+    metadata = event.regarding["metadata"]
+    told = "\0".join((metadata.get("uid", ""), event.reason, event.message))
+    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": f"{metadata['name'][:200]}.{digest}", "namespace": EVENT_NAMESPACE},
+        "involvedObject": {
+            "apiVersion": event.regarding["apiVersion"],
+            "kind": event.regarding["kind"],
+            "name": metadata["name"],
+            "uid": metadata.get("uid", ""),
+        },
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason.value,
+        "message": event.message[:EVENT_MESSAGE_LIMIT],
+        "source": {"component": "nodeupgrade"},
+        "firstTimestamp": timestamp(now.replace(microsecond=0)),
+        "lastTimestamp": timestamp(now.replace(microsecond=0)),
+        "count": 1,
+    }
