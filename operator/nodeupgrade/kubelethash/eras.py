@@ -1,0 +1,60 @@
+"""Which hash algorithm a kubelet uses. Its minor decides: no patch release ever changed it.
+
+To admit a new Kubernetes minor, raise NEWEST_MINOR, after the checks in docs/hash-eras.md ("A new minor").
+"""
+
+from enum import StrEnum
+
+from .errors import UnsupportedKubelet
+from .version import KubeletVersion
+
+OLDEST_MINOR = 5
+NEWEST_MINOR = 37
+
+
+class Era(StrEnum):
+    """Kubelet minors that share one hash algorithm (the fields hashed may still differ within one)."""
+
+    A = "A"
+    """1.5: Adler-32 of the internal container type, printed by go-spew."""
+    B = "B"
+    """1.6-1.15: FNV-1a 32 of v1.Container, printed by go-spew (kubernetes #40495)."""
+    C = "C"
+    """1.16-1.30: FNV-1a 32 of the container's JSON, its bytes printed by go-spew (kubernetes #57741)."""
+    D = "D"
+    """1.31 and newer: as C, of name and image only (kubernetes #124220)."""
+
+
+_FIRST_MINOR = {Era.D: 31, Era.C: 16, Era.B: 6, Era.A: OLDEST_MINOR}
+
+
+def era_of(kubelet: KubeletVersion | str) -> Era:
+    """The era of a kubelet.
+
+    Raises:
+        UnsupportedKubelet: the minor is older or newer than the tables, or the version is a pre-release.
+    """
+    return era_of_minor(supported_minor(kubelet))
+
+
+def era_of_minor(minor: int) -> Era:
+    """The era of a minor that `supported_minor` returned."""
+    return next(era for era, first in _FIRST_MINOR.items() if minor >= first)
+
+
+def supported_minor(kubelet: KubeletVersion | str) -> int:
+    """The minor of a kubelet whose hashes are known.
+
+    Raises:
+        UnsupportedKubelet: as for `era_of`.
+    """
+    version = KubeletVersion.of(kubelet)
+    if version.major != 1 or version.minor > NEWEST_MINOR:
+        raise UnsupportedKubelet(
+            str(version), f"the newest kubelet known here is 1.{NEWEST_MINOR}; use a newer nodeupgrade"
+        )
+    if version.minor < OLDEST_MINOR:
+        raise UnsupportedKubelet(str(version), f"the oldest kubelet known here is 1.{OLDEST_MINOR}")
+    if version.is_pre_release:
+        raise UnsupportedKubelet(str(version), "a pre-release may still hash like the minor before it; use a release")
+    return version.minor

@@ -1,0 +1,183 @@
+"""A container as Go's `encoding/json` writes a core/v1 Container of a given minor (eras C and D).
+
+The renderers are composed once per minor from the table; rendering then only walks the container. Fields that the minor
+does not know are dropped at every depth, as its protobuf decoder drops them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from json.encoder import encode_basestring
+
+from . import values
+from .errors import Misfit
+from .schema import CONTAINER, STRUCTS, Field, fields_of
+
+Render = Callable[[object], str]
+
+_UNCERTAIN = re.compile("[\b\f\ud800-\udfff]")
+_HTML = re.compile("[<>&\u2028\u2029]")
+_HTML_ESCAPES = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+
+
+def container_json(container: Mapping[str, object], minor: int, *, manifest: bool = False) -> bytes:
+    """The bytes that `json.Marshal` makes of the container.
+
+    Args:
+        container: as the API serves it, or a defaulted one from a manifest.
+        minor: the kubelet's.
+        manifest: the kubelet read it from a file, so resource quantities are rounded up to a thousandth here.
+
+    Raises:
+        Misfit: a value does not fit, or its rendering is not certain.
+    """
+    return _renderer(CONTAINER, minor, manifest)(container).encode()
+
+
+def name_and_image_json(name: object, image: object) -> bytes:
+    """The bytes of the two-entry map that kubelets hash from 1.31 on.
+
+    Raises:
+        Misfit: as above.
+    """
+    parts = []
+    for key, value in (("image", image), ("name", name)):
+        try:
+            parts.append(f'"{key}":{quoted("" if value is None else value)}')
+        except Misfit as error:
+            raise error.inside(key) from None
+    return ("{" + ",".join(parts) + "}").encode()
+
+
+def quoted(value: object) -> str:
+    """A JSON string with Go's escapes.
+
+    Raises:
+        Misfit: backspace and form feed, which Go 1.22 began to write differently; or text that is not Unicode.
+    """
+    text = values.text(value)
+    if _UNCERTAIN.search(text):
+        reason = "form feed or backspace in text" if "\b" in text or "\f" in text else "text that is not valid UTF-8"
+        raise Misfit(f"there is {reason}, which kubelets do not all write alike")
+    return _HTML.sub(lambda found: _HTML_ESCAPES[found[0]], encode_basestring(text))
+
+
+@cache
+def _renderer(type_: str, minor: int, manifest: bool) -> Render:
+    if type_.startswith("*"):
+        return _renderer(type_[1:], minor, manifest)
+    if type_.startswith("[]"):
+        return _list(_renderer(type_[2:], minor, manifest))
+    if type_ in STRUCTS:
+        return _struct(type_, minor, manifest)
+    match type_:
+        case "bool":
+            return lambda value: "true" if values.boolean(value) else "false"
+        case "int32":
+            return lambda value: str(values.int32(value))
+        case "int64":
+            return lambda value: str(values.int64(value))
+        case "IntOrString":
+            return _int_or_string
+        case "Quantity":
+            return _quantity
+        case "ResourceList":
+            return _manifest_resource_list if manifest else _resource_list
+        case _:
+            return quoted
+
+
+def _struct(name: str, minor: int, manifest: bool) -> Render:
+    members = [_member(field, minor, manifest) for field in _flattened(name, minor)]
+
+    def render(value: object) -> str:
+        given = values.mapping(value)
+        parts = []
+        for key, label, render_field, absent, omitempty in members:
+            item = given.get(key)
+            if item is None:
+                if absent:
+                    parts.append(absent)
+                continue
+            try:
+                text = render_field(item)
+            except Misfit as error:
+                raise error.inside(key) from None
+            if item or not omitempty:
+                parts.append(label + text)
+        return "{" + ",".join(parts) + "}"
+
+    return render
+
+
+def _flattened(name: str, minor: int) -> list[Field]:
+    """The fields of a struct, those of embedded structs in their place."""
+    fields = []
+    for field in fields_of(name, minor):
+        fields += [field] if field.key else _flattened(field.type, minor)
+    return fields
+
+
+def _member(field: Field, minor: int, manifest: bool) -> tuple[str, str, Render, str, bool]:
+    """Key, label, renderer, text when absent, and whether a zero value is left out."""
+    label = f'"{field.key}":'
+    render = _renderer(field.type, minor, manifest)
+    # omitempty does nothing for structs, and for pointers it only means nil.
+    by_value = field.type in STRUCTS or field.type == "Quantity"
+    absent = "" if field.omitempty and not by_value else label + _zero(field.type, render)
+    return field.key, label, render, absent, field.omitempty and not by_value and not field.type.startswith("*")
+
+
+def _zero(type_: str, render: Render) -> str:
+    if type_.startswith("*"):
+        return "null"
+    if type_ in STRUCTS:
+        return render({})
+    match type_:
+        case "int32" | "int64" | "IntOrString":
+            return "0"
+        case "Quantity":
+            return '"0"'
+        case _:
+            return '""'
+
+
+def _list(render_item: Render) -> Render:
+    def render(value: object) -> str:
+        parts = []
+        for index, item in enumerate(values.sequence(value)):
+            try:
+                parts.append(render_item(item))
+            except Misfit as error:
+                raise error.inside(index) from None
+        return "[" + ",".join(parts) + "]"
+
+    return render
+
+
+def _int_or_string(value: object) -> str:
+    port = values.int_or_string(value)
+    return quoted(port) if isinstance(port, str) else str(port)
+
+
+def _quantity(value: object) -> str:
+    return f'"{values.resource_quantity(value).text()}"'
+
+
+def _resource_list(value: object) -> str:
+    return _map(value, _quantity)
+
+
+def _manifest_resource_list(value: object) -> str:
+    return _map(value, lambda item: f'"{values.resource_quantity(item).rounded_up_to_milli().text()}"')
+
+
+def _map(value: object, render_item: Render) -> str:
+    given = values.mapping(value)
+    parts = []
+    for key in sorted(map(values.text, given)):
+        try:
+            parts.append(f"{quoted(key)}:{render_item(given[key])}")
+        except Misfit as error:
+            raise error.inside(key) from None
+    return "{" + ",".join(parts) + "}"

@@ -1,0 +1,81 @@
+"""The kubelet's container hash, for every minor the tables cover.
+
+Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObject` in `pkg/util/hash`.
+"""
+
+from collections.abc import Mapping
+
+from . import gojson, spew, values
+from .digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form
+from .eras import Era, era_of_minor, supported_minor
+from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
+from .version import KubeletVersion
+
+_FIRST_WITHOUT_RESOURCES = 27
+_LAST_WITHOUT_RESOURCES = 30
+
+
+def hash_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
+    """The value of `io.kubernetes.container.hash` that a kubelet computes for a container of an API pod.
+
+    Args:
+        container: one entry of the pod's `containers` or `initContainers`, as the API serves it. Fields that the
+            kubelet does not know, nulls, and empty lists and maps count as absent, as on the way to a kubelet.
+        kubelet: the kubelet's version.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover this kubelet.
+        UnhashableContainer: the container holds something whose hash is not certain.
+    """
+    return _hash(container, supported_minor(kubelet), manifest=False)
+
+
+def hash_manifest_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
+    """As `hash_container`, for a container of a static pod, defaulted by `default_static_container`.
+
+    A kubelet reads manifests without protobuf in between. In eras A and B an empty list then differs from none, and
+    resource quantities have been rounded up to a thousandth.
+
+    Raises:
+        UnsupportedKubelet: as for `hash_container`.
+        UnhashableContainer: as for `hash_container`.
+    """
+    return _hash(container, supported_minor(kubelet), manifest=True)
+
+
+def hash_without_resources(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
+    """The value of `io.kubernetes.container.hashWithoutResources` (1.27-1.30, kubernetes #102884 to #124220).
+
+    Kubelets store and compare it only with their feature gate InPlacePodVerticalScaling on.
+
+    Raises:
+        UnsupportedKubelet: this minor has no such hash.
+        UnhashableContainer: as for `hash_container`.
+    """
+    minor = supported_minor(kubelet)
+    if not _FIRST_WITHOUT_RESOURCES <= minor <= _LAST_WITHOUT_RESOURCES:
+        version = str(KubeletVersion.of(kubelet))
+        raise UnsupportedKubelet(version, "only kubelets 1.27 to 1.30 hash a container without its resources")
+    return _hash({**container, "resources": {}}, minor, manifest=False)
+
+
+def _hash(container: Mapping[str, object], minor: int, *, manifest: bool) -> HashValue:
+    try:
+        return stored_form(_checksum(container, minor, manifest=manifest))
+    except Misfit as error:
+        name = container.get("name")
+        named = name if isinstance(name, str) else ""
+        raise UnhashableContainer(named, error.path, error.reason) from None
+
+
+def _checksum(container: Mapping[str, object], minor: int, *, manifest: bool) -> int:
+    match era_of_minor(minor):
+        case Era.A:
+            return adler32(spew.container_text(container, minor, manifest=manifest))
+        case Era.B:
+            return fnv1a(spew.container_text(container, minor, manifest=manifest))
+        case Era.C:
+            return fnv1a_of_printed_bytes(gojson.container_json(container, minor, manifest=manifest))
+        case Era.D:
+            given = values.mapping(container)
+            return fnv1a_of_printed_bytes(gojson.name_and_image_json(given.get("name"), given.get("image")))

@@ -1,0 +1,201 @@
+"""Kubernetes resource quantities (`resource.Quantity`): parsing, canonical text, and the parts go-spew prints.
+
+Follows apimachinery `pkg/api/resource`, the same in everything that matters here from Kubernetes 1.5 to 1.30. Go keeps
+small amounts in an int64 with a power of ten, all others in a big decimal; and when the text was canonical already
+it is kept beside the number. The spew eras hash all of it, so all of it is rebuilt here.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+
+from .errors import Misfit
+
+
+class Format(StrEnum):
+    """How a quantity was written, by the name that Go prints."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+_DECIMAL_SUFFIXES = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_TEXT = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
+_BINARY_TEXT = {0: "", **{exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}}
+
+_NUMBER = re.compile(
+    r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)",
+    re.ASCII,
+)
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
+_NANO = -9
+_INT64_MAX = 2**63 - 1
+# Real quantities are far inside these. Beyond them Go wraps an int32 or works on numbers of a million digits.
+_LONGEST_TEXT = 400
+_LARGEST_EXPONENT = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A quantity with the internals that Go's struct has after parsing.
+
+    Attributes:
+        value: the int64 amount; 0 when `unscaled` is set.
+        scale: the power of ten of the amount.
+        unscaled: the big decimal's digits, or None when the int64 amount is used.
+        unscaled_scale: how many of those digits are decimals.
+        cached: the text, when Go kept it; else empty.
+        format: how it was written; None only for Go's zero Quantity, of a field never set.
+    """
+
+    value: int = 0
+    scale: int = 0
+    unscaled: int | None = None
+    unscaled_scale: int = 9
+    cached: str = ""
+    format: Format | None = None
+
+    def amount(self) -> Fraction:
+        """The exact number."""
+        digits, exponent = self._digits_and_exponent()
+        return Fraction(digits) * Fraction(10) ** exponent
+
+    def text(self) -> str:
+        """The text Go writes into JSON: what it kept, else the canonical form.
+
+        Raises:
+            Misfit: Go would write a different number than it read.
+        """
+        return self.cached or self.canonical()
+
+    def canonical(self) -> str:
+        """The canonical form: the largest suffix that leaves a whole number.
+
+        Raises:
+            Misfit: no suffix is large enough; Go would drop it and write a different number.
+        """
+        digits, exponent = self._digits_and_exponent()
+        if digits == 0:
+            return "0"
+        amount = self.amount()
+        if self.format is Format.BINARY_SI and abs(amount) >= 1024 and amount.denominator == 1:
+            return _binary_text(amount.numerator)
+        while digits % 10 == 0:
+            digits, exponent = digits // 10, exponent + 1
+        digits, exponent = digits * 10 ** (exponent % 3), exponent - exponent % 3
+        if self.format is Format.DECIMAL_EXPONENT:
+            return f"{digits}e{exponent}" if exponent else f"{digits}"
+        if exponent not in _DECIMAL_TEXT:
+            raise Misfit("a quantity is so large that Kubernetes itself loses its suffix")
+        return f"{digits}{_DECIMAL_TEXT[exponent]}"
+
+    def rounded_up_to_milli(self) -> "Quantity":
+        """What Kubernetes' defaulting makes of it in a resource list: no finer than a thousandth.
+
+        Raises:
+            Misfit: a big decimal with a fraction, which Kubernetes versions round differently.
+        """
+        if self.unscaled is not None:
+            if self.amount().denominator != 1:
+                raise Misfit("a quantity is too long to be rounded surely")
+            return self
+        if self.scale >= -3:
+            return self
+        value = _divide_up(self.value, 10 ** (-3 - self.scale))
+        return replace(self, value=value, scale=-3, cached="")
+
+    def _digits_and_exponent(self) -> tuple[int, int]:
+        if self.unscaled is not None:
+            return self.unscaled, -self.unscaled_scale
+        return self.value, self.scale
+
+
+UNSET = Quantity()
+"""Go's zero Quantity: a field that was never set."""
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Quantity:
+    """Read a quantity as Go's `ParseQuantity` does.
+
+    Raises:
+        Misfit: not a quantity, or one that Go itself does not hold faithfully.
+    """
+    if text == "0":
+        return Quantity(cached=text, format=Format.DECIMAL_SI)
+    found = _NUMBER.fullmatch(text)
+    if not text or found is None or len(text) > _LONGEST_TEXT:
+        raise Misfit(f"{text[:40]!r} is not a quantity")
+    exponent, format_ = _suffix(found["suffix"], text)
+    whole, fraction = found["whole"] or "0", found["fraction"] or ""
+    quantity = _small(whole, fraction, exponent, format_, text) or _big(whole, fraction, exponent, format_)
+    if found["sign"] == "-":
+        quantity = replace(quantity, value=-quantity.value, unscaled=quantity.unscaled and -quantity.unscaled)
+    quantity.canonical()
+    return quantity
+
+
+def _suffix(suffix: str, text: str) -> tuple[int, Format]:
+    if suffix in _DECIMAL_SUFFIXES:
+        return _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY_SUFFIXES:
+        return _BINARY_SUFFIXES[suffix], Format.BINARY_SI
+    found = _EXPONENT.fullmatch(suffix)
+    if found is None:
+        raise Misfit(f"{text[:40]!r} is not a quantity: unknown suffix {suffix[:20]!r}")
+    exponent = int(found[1])
+    if abs(exponent) > _LARGEST_EXPONENT:
+        raise Misfit(f"quantity {text[:40]!r} is beyond the range in which Go's result is certain")
+    return exponent, Format.DECIMAL_EXPONENT
+
+
+def _small(whole: str, fraction: str, exponent: int, format_: Format, text: str) -> Quantity | None:
+    """The int64 form of the number without its sign, or None when Go would not use it."""
+    digits = whole + fraction
+    if format_ is Format.BINARY_SI:
+        # Go's guess at the decimal digits still free below 2**63; it overshoots, which is why 1Pi is "big".
+        if fraction or 15 - len(whole) - exponent * 3 // 10 - 1 < 0:
+            return None
+        value, scale = int(whole) << exponent, 0
+        canonical = int(whole) & 7 != 0
+    else:
+        scale = exponent - len(fraction)
+        if len(digits) > 18 or scale < _NANO:
+            return None
+        value = int(digits)
+        canonical = scale % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
+    return Quantity(value=value, scale=scale, cached=text if canonical else "", format=format_)
+
+
+def _big(whole: str, fraction: str, exponent: int, format_: Format) -> Quantity:
+    """The big-decimal form, without sign: rounded up to nano; binary amounts capped at the largest int64."""
+    digits = int(whole + fraction)
+    if format_ is Format.BINARY_SI:
+        amount = Fraction(digits << exponent, 10 ** len(fraction))
+    else:
+        amount = Fraction(digits) * Fraction(10) ** (exponent - len(fraction))
+    if format_ is Format.BINARY_SI and amount > _INT64_MAX:
+        return Quantity(unscaled=_INT64_MAX, unscaled_scale=0, format=format_)
+    if format_ is Format.BINARY_SI and 0 < amount < 1:
+        format_ = Format.DECIMAL_SI
+    nanos = amount * 10**9
+    return Quantity(unscaled=_divide_up(nanos.numerator, nanos.denominator), format=format_)
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    """Divide, rounding away from zero."""
+    quotient = -(-abs(number) // divisor)
+    return quotient if number >= 0 else -quotient
+
+
+def _binary_text(number: int) -> str:
+    exponent = 0
+    while number % 1024 == 0 and exponent < 60:
+        number, exponent = number // 1024, exponent + 10
+    return f"{number}{_BINARY_TEXT[exponent]}"

@@ -1,0 +1,181 @@
+"""A container as go-spew prints it with `%#v` (eras A and B).
+
+Every revision of go-spew that Kubernetes vendored prints these types alike. The renderers are composed once per minor
+from the table. They print what follows a type: `(v1.Protocol)` comes from the struct around a field, never from a list.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from . import values
+from .errors import Misfit
+from .quantity import UNSET, Quantity
+from .schema import CONTAINER, STRUCTS, Field, fields_of
+
+Render = Callable[[object], str]
+
+_GO_NAMES = {
+    "string": "string", "bool": "bool", "int32": "int32", "int64": "int64",
+    "Quantity": "resource.Quantity", "IntOrString": "intstr.IntOrString",
+}  # fmt: skip
+# One Go type until 1.23, when each use got its own.
+_HANDLERS = {"ProbeHandler": "Handler", "LifecycleHandler": "Handler"}
+
+
+def container_text(container: Mapping[str, object], minor: int, *, manifest: bool = False) -> bytes:
+    """The text go-spew prints for the container.
+
+    Args:
+        container: as the API serves it, or a defaulted one from a manifest.
+        minor: the kubelet's.
+        manifest: the kubelet read it from a file. Only then can an empty list differ from none: the protobuf in which
+            API pods arrive does not tell them apart.
+
+    Raises:
+        Misfit: a value does not fit, or its rendering is not certain.
+    """
+    printed = _go_type(CONTAINER, minor) + _renderer(CONTAINER, minor, manifest)(container)
+    try:
+        return printed.encode()
+    except UnicodeEncodeError:
+        raise Misfit("there is text that is not valid UTF-8") from None
+
+
+def _go_type(type_: str, minor: int) -> str:
+    """The type in parentheses, as Go's reflect package names it. 1.5 hashed internal types, of package `api`."""
+    base = type_.lstrip("*[]")
+    package = "api" if minor <= 5 else "v1"
+    return f"({type_[: len(type_) - len(base)]}{_GO_NAMES.get(base, f'{package}.{_HANDLERS.get(base, base)}')})"
+
+
+@cache
+def _renderer(type_: str, minor: int, manifest: bool) -> Render:
+    if type_.startswith("*"):
+        return _renderer(type_[1:], minor, manifest)
+    if type_.startswith("[]"):
+        return _list(_renderer(type_[2:], minor, manifest), "[]" if manifest else "<nil>")
+    if type_ in STRUCTS:
+        return _struct(type_, minor, manifest)
+    match type_:
+        case "bool":
+            return lambda value: "true" if values.boolean(value) else "false"
+        case "int32":
+            return lambda value: str(values.int32(value))
+        case "int64":
+            return lambda value: str(values.int64(value))
+        case "IntOrString":
+            return _int_or_string
+        case "Quantity":
+            return lambda value: _quantity(values.resource_quantity(value))
+        case "ResourceList":
+            return _manifest_resource_list if manifest else _resource_list
+        case _:
+            return values.text
+
+
+def _struct(name: str, minor: int, manifest: bool) -> Render:
+    members = [_member(field, minor, manifest) for field in fields_of(name, minor)]
+
+    def render(value: object) -> str:
+        given = values.mapping(value)
+        parts = []
+        for key, label, render_field, absent in members:
+            item = given.get(key) if key else given
+            if item is None:
+                parts.append(absent)
+                continue
+            try:
+                parts.append(label + render_field(item))
+            except Misfit as error:
+                raise (error.inside(key) if key else error) from None
+        return "{" + " ".join(parts) + "}"
+
+    return render
+
+
+def _member(field: Field, minor: int, manifest: bool) -> tuple[str, str, Render, str]:
+    """JSON key (empty when embedded), label, renderer, and the text when absent."""
+    label = f"{field.name}:{_go_type(field.type, minor)}"
+    render = _renderer(field.type, minor, manifest)
+    return field.key, label, render, label + _zero(field.type, render, manifest)
+
+
+def _zero(type_: str, render: Render, manifest: bool) -> str:
+    if type_.startswith(("*", "[]")) or type_ == "ResourceList":
+        return "<nil>"
+    if type_ in STRUCTS:
+        return render({})
+    match type_:
+        case "bool":
+            return "false"
+        case "int32" | "int64":
+            return "0"
+        case "IntOrString":
+            return render(0)
+        case "Quantity":
+            # The API server writes an unset divisor as "0", which is not the same as never set.
+            return _quantity(UNSET) if manifest else render("0")
+        case _:
+            return ""
+
+
+def _list(render_item: Render, empty: str) -> Render:
+    def render(value: object) -> str:
+        parts = []
+        for index, item in enumerate(values.sequence(value)):
+            try:
+                parts.append(render_item(item))
+            except Misfit as error:
+                raise error.inside(index) from None
+        return "[" + " ".join(parts) + "]" if parts else empty
+
+    return render
+
+
+def _int_or_string(value: object) -> str:
+    port = values.int_or_string(value)
+    kind, number, name = (1, 0, port) if isinstance(port, str) else (0, port, "")
+    return f"{{Type:(intstr.Type){kind} IntVal:(int32){number} StrVal:(string){name}}}"
+
+
+def _resource_list(value: object) -> str:
+    return _map(value, _quantity) or "<nil>"
+
+
+def _manifest_resource_list(value: object) -> str:
+    return _map(value, lambda quantity: _quantity(quantity.rounded_up_to_milli())) or "map[]"
+
+
+def _map(value: object, render_item: Callable[[Quantity], str]) -> str:
+    given = values.mapping(value)
+    parts = []
+    for key in sorted(map(values.text, given)):
+        try:
+            parts.append(f"{key}:{render_item(values.resource_quantity(given[key]))}")
+        except Misfit as error:
+            raise error.inside(key) from None
+    return "map[" + " ".join(parts) + "]" if parts else ""
+
+
+def _quantity(quantity: Quantity) -> str:
+    return (
+        f"{{i:(resource.int64Amount){{value:(int64){quantity.value} scale:(resource.Scale){quantity.scale}}} "
+        f"d:(resource.infDecAmount){{Dec:(*inf.Dec){_big_decimal(quantity)}}} "
+        f"s:(string){quantity.cached} Format:(resource.Format){quantity.format or ''}}}"
+    )
+
+
+def _big_decimal(quantity: Quantity) -> str:
+    if quantity.unscaled is None:
+        return "<nil>"
+    if quantity.unscaled == 0:
+        raise Misfit("a quantity is a zero that Go holds as a big decimal; write it as 0")
+    number, words = abs(quantity.unscaled), []
+    while number:
+        words.append(str(number & 0xFFFF_FFFF_FFFF_FFFF))
+        number >>= 64
+    sign = "true" if quantity.unscaled < 0 else "false"
+    return (
+        f"{{unscaled:(big.Int){{neg:(bool){sign} abs:(big.nat)[{' '.join(words)}]}} "
+        f"scale:(inf.Scale){quantity.unscaled_scale}}}"
+    )

@@ -1,0 +1,86 @@
+"""Reading decoded JSON values as Go would, or saying why they do not fit."""
+
+from collections.abc import Mapping, Sequence
+
+from . import quantity
+from .errors import Misfit
+from .quantity import Quantity
+
+_NAMES = {
+    str: "text", bool: "true or false", int: "a number", float: "a fractional number",
+    list: "a list", tuple: "a list", dict: "a map", type(None): "nothing",
+}  # fmt: skip
+
+
+def misfit(value: object, wanted: str) -> Misfit:
+    """The complaint about a value of the wrong shape."""
+    found = _NAMES.get(type(value), type(value).__name__)
+    return Misfit(f"there is {found} where {wanted} belongs")
+
+
+def text(value: object) -> str:
+    """A Go string."""
+    if type(value) is not str:
+        raise misfit(value, "text")
+    return value
+
+
+def boolean(value: object) -> bool:
+    """A Go bool."""
+    if type(value) is not bool:
+        raise misfit(value, "true or false")
+    return value
+
+
+def int32(value: object) -> int:
+    """A Go int32."""
+    if type(value) is not int:
+        raise misfit(value, "a whole number")
+    if not -(2**31) <= value < 2**31:
+        raise Misfit("a number is beyond 32 bits")
+    return value
+
+
+def int64(value: object) -> int:
+    """A Go int64."""
+    if type(value) is not int:
+        raise misfit(value, "a whole number")
+    if not -(2**63) <= value < 2**63:
+        raise Misfit("a number is beyond 64 bits")
+    return value
+
+
+def int_or_string(value: object) -> int | str:
+    """Go's intstr.IntOrString, as of a probe's port."""
+    if type(value) is str:
+        return value
+    if type(value) is int:
+        return int32(value)
+    raise misfit(value, "a number or a name")
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """A JSON object."""
+    if type(value) is dict:
+        return value
+    if isinstance(value, Mapping):
+        return value
+    raise misfit(value, "a map")
+
+
+def sequence(value: object) -> Sequence[object]:
+    """A JSON array."""
+    if type(value) is list or type(value) is tuple:
+        return value
+    raise misfit(value, "a list")
+
+
+def resource_quantity(value: object) -> Quantity:
+    """A resource.Quantity, written as text or, in manifests, as a whole number."""
+    if type(value) is str:
+        return quantity.parse(value.strip())
+    if type(value) is int:
+        return quantity.parse(str(value))
+    if type(value) is float:
+        raise Misfit("a quantity is an unquoted fraction, whose digits are no longer known; write it as text")
+    raise misfit(value, "a quantity")

@@ -1,0 +1,68 @@
+"""Kubelet versions as `kubelet --version`, a Node's status and people write them."""
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Self
+
+from .errors import UnsupportedKubelet
+
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?([-+][0-9A-Za-z.+_-]+)?", re.ASCII)
+_PRE_RELEASE = re.compile(r"-(alpha|beta|rc)\b")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class KubeletVersion:
+    """One kubelet version. Ordered; a pre-release comes before its release, a vendor's build after it.
+
+    Attributes:
+        major: 1 in every version that exists.
+        minor: the number that picks the hash algorithm.
+        patch: 0 when the version was written without one.
+        suffix: what follows, sign included: `-gke.1`, `+k3s1`, `-rc.0`; empty for plain releases.
+    """
+
+    major: int
+    minor: int
+    patch: int = 0
+    suffix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `v1.30.14`, `1.30.14`, `1.30` or one of these with a vendor's suffix.
+
+        Raises:
+            UnsupportedKubelet: the text is not a version.
+        """
+        found = _VERSION.fullmatch(text.strip())
+        if found is None:
+            raise UnsupportedKubelet(repr(text), "this is not a version; write it like v1.30.14 or 1.30")
+        major, minor, patch, suffix = found.groups()
+        return cls(int(major), int(minor), int(patch or 0), suffix or "")
+
+    @classmethod
+    def of(cls, version: "Self | str") -> Self:
+        """Accept a version or its text."""
+        return cls.parse(version) if isinstance(version, str) else version
+
+    @property
+    def series(self) -> str:
+        """The minor as people say it: `1.30`."""
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def is_pre_release(self) -> bool:
+        """True for alphas, betas and release candidates; false for vendors' builds of a release."""
+        return _PRE_RELEASE.match(self.suffix) is not None
+
+    def __str__(self) -> str:
+        return f"v{self.major}.{self.minor}.{self.patch}{self.suffix}"
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, KubeletVersion):
+            return NotImplemented
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[int, int, int, bool, str]:
+        return (self.major, self.minor, self.patch, not self.is_pre_release, self.suffix)
