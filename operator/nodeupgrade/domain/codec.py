@@ -45,6 +45,18 @@ def encode(value: object) -> Json:
             raise TypeError(f"cannot encode {type(value).__name__}")
 
 
+def encode_object(value: object) -> dict[str, Json]:
+    """Encode a value that becomes a JSON object.
+
+    Raises:
+        TypeError: the value becomes something else.
+    """
+    document = encode(value)
+    if not isinstance(document, dict):
+        raise TypeError(f"{type(value).__name__} is not encoded as an object")
+    return document
+
+
 def decode(kind: type[T], document: object, path: str = "$") -> T:
     """Turn JSON types back into a value of ``kind``.
 

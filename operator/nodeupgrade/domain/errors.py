@@ -34,6 +34,10 @@ class Transient(NodeUpgradeError):
 class StepFailed(NodeUpgradeError):
     """An effect on the node did not take; what was done must be undone."""
 
+    def __init__(self, message: str, *, reason: Reason = Reason.STEP_FAILED) -> None:
+        super().__init__(message)
+        self.reason = reason
+
 
 class MetadataConflict(StepFailed):
     """Stored container metadata differs from what was read before; it was left as it is."""

@@ -20,6 +20,7 @@ JOURNAL_SCHEMA = 1
 class Step(StrEnum):
     """The steps of a run; forward order is the order of definition."""
 
+    CONFIRM_BINARIES = "confirm-binaries"
     ARM_DEAD_MAN = "arm-dead-man"
     STOP_KUBELET = "stop-kubelet"
     CONFIRM_INVENTORY = "confirm-inventory"

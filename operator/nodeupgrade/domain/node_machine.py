@@ -42,6 +42,7 @@ class Undo:
     """Reverse a step."""
 
     step: Step
+    reason: Reason
     why: str
 
 
@@ -139,7 +140,7 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setb
         rest = last.monotonic + UNDO_RETRY_SECONDS - seen.monotonic
         if rest > 0:
             return Wait(seconds=rest, why=f"undoing {step} failed; trying again")
-    return Undo(step=step, why=setback.why)
+    return Undo(step=step, reason=setback.reason, why=setback.why)
 
 
 def _reason(name: str | None) -> Reason:

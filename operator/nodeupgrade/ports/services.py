@@ -18,6 +18,8 @@ class UnitStatus:
         result: result of the last run, for example ``success``, ``exit-code``.
         bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
         restarts: automatic restarts since the unit was last started by hand (NRestarts).
+        fenced: our mask (see ServiceManager.mask) is in force.
+        program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
     """
 
     name: str
@@ -30,6 +32,8 @@ class UnitStatus:
     result: str = "success"
     bound_by: tuple[str, ...] = ()
     restarts: int = 0
+    fenced: bool = False
+    program: str = ""
 
     @property
     def running(self) -> bool:

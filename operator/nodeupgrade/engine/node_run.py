@@ -1,0 +1,158 @@
+"""One node's run: observe, decide, record, act; until the journal says that it is over.
+
+Starting it again after any interruption continues where the journal ends. That is the normal path, not a
+special one.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import assert_never
+
+from nodeupgrade.domain.codec import Json, decode, encode_object
+from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.domain.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.report import RunReport, report
+from nodeupgrade.engine.steps import STEPS
+from nodeupgrade.ports.journal import JournalStore
+
+MESSAGE_LENGTH = 2000
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """Carries one plan out.
+
+    Attributes:
+        abort: asked before every decision; true turns the run back unless it is committed.
+        heartbeat: called before every decision, for a watchdog.
+    """
+
+    node: Node
+    plan: RunPlan
+    store: JournalStore
+    abort: Callable[[], bool] = _never
+    heartbeat: Callable[[], None] = lambda: None
+
+    def carry_out(self) -> RunReport:
+        """Run to the end.
+
+        Raises:
+            Inconsistent: the journal cannot be trusted; the node is left as it is.
+        """
+        journal = self.store.load()
+        while (finished := journal.finished) is None:
+            self.heartbeat()
+            journal = self._advance(journal)
+        self._clean_up()
+        return decode(RunReport, finished.payload)
+
+    def _advance(self, journal: Journal) -> Journal:
+        clock = self.node.clock
+        seen = Observation(monotonic=clock.monotonic(), boot=clock.boot(), abort=self.abort())
+        match decide(journal, seen, self.plan.limits):
+            case Do(step=step):
+                return self._do(journal, step)
+            case Undo(step=step) as undo:
+                return self._undo(journal, step, undo)
+            case Wait(seconds=seconds):
+                clock.sleep(seconds)
+                return journal
+            case Finish() as finish:
+                summary = report(self.node, self.plan, journal, finish)
+                return self._record(journal, Mark.FINISHED, payload=encode_object(summary), reason=finish.reason)
+            case never:
+                assert_never(never)
+
+    def _do(self, journal: Journal, step: Step) -> Journal:
+        actions = STEPS[step]
+        try:
+            payload = journal.payload(step)
+            interrupted = payload is not None
+            if payload is None:
+                payload = actions.prepare(self.node, self.plan)
+                journal = self._record(journal, Mark.DOING, step, payload=payload)
+            if not (interrupted and actions.is_done(self.node, self.plan, payload)):
+                actions.do(self.node, self.plan, payload)
+        except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
+            return self._record(journal, Mark.FAILED, step, error=_sentence(error), reason=_reason(error))
+        return self._record(journal, Mark.DONE, step)
+
+    def _undo(self, journal: Journal, step: Step, undo: Undo) -> Journal:
+        payload = journal.payload(step)
+        if payload is None:  # it failed while it was prepared, before it could have any effect
+            return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
+        if journal.mark(step) is not Mark.UNDOING:
+            journal = self._record(journal, Mark.UNDOING, step, error=undo.why, reason=undo.reason)
+        try:
+            STEPS[step].undo(self.node, self.plan, payload)
+        except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
+            return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
+        return self._record(journal, Mark.UNDONE, step)
+
+    def _record(
+        self,
+        journal: Journal,
+        mark: Mark,
+        step: Step | None = None,
+        *,
+        payload: dict[str, Json] | None = None,
+        error: str | None = None,
+        reason: Reason | None = None,
+    ) -> Journal:
+        record = Record(
+            seq=len(journal.records) + 1,
+            mark=mark,
+            step=step,
+            boot=self.node.clock.boot(),
+            at=self.node.clock.now().isoformat(timespec="milliseconds"),
+            monotonic=self.node.clock.monotonic(),
+            payload=payload,
+            error=None if error is None else error[:MESSAGE_LENGTH],
+            reason=reason,
+        )
+        self.store.append(record)
+        return journal.with_record(record)
+
+    def _clean_up(self) -> None:
+        """After the end: what may be repeated for ever and may fail without harm."""
+        with suppress(StepFailed, Transient):
+            self.node.services.stop(DEAD_MAN_TIMER)
+        with suppress(StepFailed):
+            self.node.files.remove(PurePosixPath(self.plan.swap.staged))
+
+
+def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
+    """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
+
+    Masks do not survive a reboot, and the kubelet's program, arguments and manifests may be half exchanged.
+    """
+    last = journal.last
+    if last is None or journal.finished is not None or last.boot == node.clock.boot():
+        return
+    if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
+        node.services.mask(plan.swap.unit)
+        node.services.stop(plan.swap.unit)
+
+
+def _reason(error: Exception) -> Reason:
+    match error:
+        case StepFailed(reason=reason):
+            return reason
+        case NodeUpgradeError():
+            return Reason.STEP_FAILED
+        case _:
+            return Reason.INTERNAL_ERROR
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, NodeUpgradeError) else f"unexpected {type(error).__name__}: {error}"

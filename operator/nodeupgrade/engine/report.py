@@ -1,0 +1,75 @@
+"""What a finished run says about itself: the payload of its last record."""
+
+from dataclasses import dataclass
+
+from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node_machine import Finish
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.verification import Difference, Kind
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps import verify
+
+ROLLBACK_SETTLE_SECONDS = 15.0
+LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """How a run ended.
+
+    Attributes:
+        down_seconds: from the order to stop the kubelet to its (or its successor's) healthy answer; ``None`` when
+            it was never stopped, or a reboot makes the figure meaningless.
+        baseline: containers that ran before.
+        rewritten: containers whose stored hash is another one now.
+        restarted: containers that are not the same instance any more.
+        listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
+    """
+
+    outcome: Outcome
+    reason: Reason
+    message: str
+    down_seconds: float | None
+    baseline: int
+    rewritten: int
+    restarted: int
+    listed: tuple[str, ...]
+    rebooted: bool
+
+
+def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
+    """Look at the node once more and sum up.
+
+    After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
+    """
+    found = _settled_differences(node, plan, finish.outcome)
+    return RunReport(
+        outcome=finish.outcome,
+        reason=finish.reason,
+        message=finish.why,
+        down_seconds=_down_seconds(journal),
+        baseline=sum(1 for _ in plan.baseline.running()),
+        rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
+        restarted=len({d.label for d in found if not d.label.endswith("(sandbox)")}),
+        listed=tuple(dict.fromkeys(d.label for d in found))[:LISTED],
+        rebooted=len({record.boot for record in journal.records}) > 1,
+    )
+
+
+def _settled_differences(node: Node, plan: RunPlan, outcome: Outcome) -> tuple[Difference, ...]:
+    if outcome is Outcome.ROLLED_BACK:
+        end = node.clock.monotonic() + min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS)
+        while node.clock.monotonic() < end:
+            node.clock.sleep(verify.LOOK_SECONDS)
+    return tuple(d for d in verify.look(node, plan) if d.kind is not Kind.APPEARED)
+
+
+def _down_seconds(journal: Journal) -> float | None:
+    stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+    if stopping is None:
+        return None
+    started = journal.first(Step.START_KUBELET, Mark.DONE) or journal.first(Step.STOP_KUBELET, Mark.UNDONE)
+    if started is None or started.boot != stopping.boot:
+        return None
+    return round(started.monotonic - stopping.monotonic, 3)

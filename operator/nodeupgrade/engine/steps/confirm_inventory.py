@@ -1,0 +1,38 @@
+"""With the kubelet down nothing moves any more: what runs now must be exactly what was planned for."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.verification import appeared, differences
+from nodeupgrade.engine.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Compare the runtime's inventory with the plan."""
+    now = node.runtime.inventory(full=False)
+    free = [c.id for c in plan.containers if c.may_complete]
+    found = [
+        *differences(plan.baseline, now, may_complete=free),
+        *appeared(plan.baseline, now, planned=plan.containers),
+    ]
+    if found:
+        raise StepFailed(
+            f"{len(found)} containers changed since planning, first: {found[0]}", reason=Reason.INVENTORY_CHANGED
+        )
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Looking leaves no trace."""
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Look again after an interruption."""
+    return False

@@ -1,0 +1,38 @@
+"""Before the new kubelet may look: what the runtime serves now is what it will see."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.verification import differences, hash_differences
+from nodeupgrade.engine.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
+    now = node.runtime.inventory(full=True)
+    found = [
+        *differences(plan.baseline, now, may_complete=[c.id for c in plan.containers if c.may_complete]),
+        *hash_differences(plan.containers, now),
+    ]
+    if found:
+        raise StepFailed(
+            f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
+            reason=Reason.VERIFICATION_FAILED,
+        )
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Looking leaves no trace."""
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Look again after an interruption."""
+    return False

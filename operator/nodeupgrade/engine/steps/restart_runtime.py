@@ -1,0 +1,38 @@
+"""Restart the runtime, which serves annotations from memory, so that it reads what was rewritten."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.verification import hash_differences
+from nodeupgrade.engine.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Restart and wait until the CRI *answers*; that the unit is active means nothing yet."""
+    if not plan.rewrites():
+        return
+    node.services.restart(plan.runtime_unit)
+    try:
+        node.runtime.wait_until_answering(plan.limits.runtime_restart)
+    except Transient as error:
+        raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Nothing: rewriting back comes next and restarts the runtime once it has something else to read."""
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the runtime serves the planned hashes."""
+    try:
+        return not hash_differences(plan.containers, node.runtime.inventory(full=False))
+    except Transient:
+        return False

@@ -1,0 +1,89 @@
+"""Replace the stored hashes by those the new kubelet will compute.
+
+The runtime answers from memory, so nobody sees any of it until the runtime is restarted: however many
+containers there are, the node changes over in one instant.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from nodeupgrade.domain.codec import Json, decode, encode
+from nodeupgrade.domain.errors import ContainerGone, StepFailed
+from nodeupgrade.domain.inventory import ContainerInstance, ContainerState
+from nodeupgrade.domain.plan import PlannedContainer, RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine.node import Node
+from nodeupgrade.ports.runtime import BeforeImage
+
+
+def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+    """Read the stored metadata of every container to be rewritten, byte for byte."""
+    images = node.runtime.before_images(c.id for c in plan.rewrites())
+    for container in plan.rewrites():
+        image = images.get(container.id)
+        if image is None or image.hashes.container != container.before.container:
+            found = "nothing" if image is None else str(image.hashes.container)
+            raise StepFailed(
+                f"{container.pod}/{container.name} stores {found}, planned for {container.before.container}",
+                reason=Reason.INVENTORY_CHANGED,
+            )
+    return {image.container_id: encode(image) for image in images.values()}
+
+
+def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Rewrite one container after the other; repeating it skips what is written."""
+    images = _images(payload)
+    for container in plan.rewrites():
+        node.runtime.rewrite(images[container.id], container.after)
+
+
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Put every byte back, and let the runtime serve it.
+
+    Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
+    the old kubelet would replace them a second time.
+    """
+    for image in _images(payload).values():
+        try:
+            node.runtime.restore(image)
+        except ContainerGone:
+            continue
+    for replacement, planned in _replacements(node, plan):
+        for present in node.runtime.before_images([replacement.id]).values():
+            node.runtime.rewrite(present, planned.before)
+    if _serves_another_era(node, plan):
+        node.services.restart(plan.runtime_unit)
+        node.runtime.wait_until_answering(plan.limits.runtime_restart)
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether every stored hash is the planned one."""
+    images = node.runtime.before_images(c.id for c in plan.rewrites())
+    return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
+
+
+def _images(payload: Mapping[str, Json]) -> dict[str, BeforeImage]:
+    return {key: decode(BeforeImage, document, key) for key, document in payload.items()}
+
+
+def _replacements(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, PlannedContainer]]:
+    """Running containers that took the place of a planned one and store the new era's hash."""
+    planned = {(c.pod.uid, c.name): c for c in plan.rewrites()}
+    known = {c.id for c in plan.containers}
+    for container in node.runtime.inventory(full=False).containers:
+        original = planned.get((container.pod.uid, container.name))
+        if (
+            original is not None
+            and container.id not in known
+            and container.state is not ContainerState.EXITED
+            and container.hashes.container == original.after.container
+        ):
+            yield container, original
+
+
+def _serves_another_era(node: Node, plan: RunPlan) -> bool:
+    planned = {(c.pod.uid, c.name): c for c in plan.rewrites()}
+    return any(
+        container.hashes.container != original.before.container
+        for container in node.runtime.inventory(full=False).running()
+        if (original := planned.get((container.pod.uid, container.name))) is not None
+    )

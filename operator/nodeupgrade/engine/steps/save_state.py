@@ -1,0 +1,31 @@
+"""Keep the kubelet's state files, some of which an older kubelet refuses once a newer one has rewritten them."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.contents import read_contents, restore_contents
+
+
+def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+    """Read the files; the journal is where they are kept."""
+    return read_contents(node, (PurePosixPath(path) for path in plan.state_files))
+
+
+def do(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Nothing is left to do: announcing the step saved the files."""
+
+
+def undo(node: Node, _plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Put back each file that was there and reads differently now.
+
+    Files that only the newer kubelet has stay: an older one does not look at them, and a next upgrade does.
+    """
+    restore_contents(node, {path: content for path, content in payload.items() if content is not None})
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Announced is done."""
+    return True

@@ -1,0 +1,31 @@
+"""Lift the fence and start the new kubelet."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.health import wait_until_healthy
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Start it and wait until it is healthy."""
+    node.services.unmask(plan.swap.unit)
+    node.services.start(plan.swap.unit, wait=False)
+    wait_until_healthy(node, plan.swap.unit, plan.limits.kubelet_down)
+
+
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Stop and fence the new kubelet; what it would read is about to change under it."""
+    node.services.mask(plan.swap.unit)
+    node.services.stop(plan.swap.unit)
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the kubelet runs and is healthy."""
+    return node.services.status(plan.swap.unit).running and node.kubelet.healthy()

@@ -1,0 +1,32 @@
+"""Stop the kubelet and fence it, so that nothing and nobody can start it before we do."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered: the unit's own files are not touched."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Fence first, so that no automatic restart can slip in between."""
+    node.services.mask(plan.swap.unit)
+    node.services.stop(plan.swap.unit)
+
+
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Start the kubelet again; by now everything it reads is as it left it."""
+    node.services.unmask(plan.swap.unit)
+    node.services.start(plan.swap.unit, wait=False)
+    wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS)
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the kubelet is down and fenced."""
+    status = node.services.status(plan.swap.unit)
+    return status.main_pid == 0 and status.fenced

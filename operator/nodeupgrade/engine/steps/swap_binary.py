@@ -1,0 +1,28 @@
+"""Exchange the kubelet program by one rename."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.engine.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered: the backup was made before the kubelet stopped."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Put the staged program in place; the staged name stays, so that repeating it is harmless."""
+    node.files.replace(PurePosixPath(plan.swap.staged), PurePosixPath(plan.swap.path))
+
+
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Put the backup in place."""
+    node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the program in place is the new one."""
+    return node.files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after

@@ -1,0 +1,25 @@
+"""Where the journal of one run is kept."""
+
+from typing import Protocol
+
+from nodeupgrade.domain.journal import Journal, Record
+
+
+class JournalStore(Protocol):
+    """An append-only, durable list of records with one writer."""
+
+    def load(self) -> Journal:
+        """Read all records.
+
+        Raises:
+            Inconsistent: the journal is damaged before its last line.
+        """
+        ...
+
+    def append(self, record: Record) -> None:
+        """Add a record; it is on stable storage when this returns.
+
+        Raises:
+            StepFailed: it could not be made durable; the effect it announces must not start.
+        """
+        ...
