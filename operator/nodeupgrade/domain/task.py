@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, from_json
+
+BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
+UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 
 class TaskAction(StrEnum):
@@ -106,6 +110,7 @@ class TaskArtifact:
         path: absolute path inside the image (Image) or on the node (PreStaged).
         url: where to download from (URL).
         sha256: 64 lower-case hexadecimal digits (URL, PreStaged).
+        pull_secret: Secret in the operator's namespace to pull the image with (Image).
     """
 
     kind: ArtifactKind
@@ -113,6 +118,7 @@ class TaskArtifact:
     path: str | None = None
     url: str | None = None
     sha256: str | None = None
+    pull_secret: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +147,32 @@ class CordonRecord:
     by_us: bool = False
 
 
+class Verdict(StrEnum):
+    """How the control plane counts a finished run."""
+
+    SUCCEEDED = "Succeeded"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    ROLLED_BACK = "RolledBack"
+    ROLLBACK_FAILED = "RollbackFailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """What the control plane found when it verified the node by itself after the run named by ``run_id``."""
+
+    run_id: RunId
+    outcome: Verdict
+    reason: Reason
+    message: str = ""
+    restarted: int = 0
+    restarted_list: tuple[str, ...] = ()
+    decided_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane wants of one node. Times are UTC; the deadline is for admission and display."""
+    """What the control plane wants of one node, and what it found in the end. Times are UTC."""
 
     node_name: NodeName
     node_uid: str
@@ -158,6 +187,7 @@ class TaskSpec:
     verify: VerifySettings = VerifySettings()
     deadline: datetime | None = None
     cordon: CordonRecord = CordonRecord()
+    verdict: RunVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +276,12 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A NodeUpgradeTask with the marks of the object that carries it."""
+    """A NodeUpgradeTask with the marks of the object that carries it.
+
+    Attributes:
+        baseline: the node's containers before the run, as ``domain.baseline`` writes them; kept in an annotation
+            while the node is in flight, so that it outlives the operator.
+    """
 
     name: NodeName
     uid: str
@@ -254,6 +289,13 @@ class Task:
     generation: int
     spec: TaskSpec
     status: TaskStatus = TaskStatus()
+    baseline: str = ""
+
+    @property
+    def verdict(self) -> RunVerdict | None:
+        """The verdict on the run that the spec asks for, if it is decided."""
+        verdict = self.spec.verdict
+        return verdict if verdict is not None and verdict.run_id == self.spec.run_id else None
 
     @property
     def reported(self) -> TaskStatus:
@@ -275,4 +317,5 @@ def parse_task(body: Json) -> Task:
         generation=metadata.get("generation", 0),
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
+        baseline=metadata.get("annotations", {}).get(BASELINE_ANNOTATION, ""),
     )

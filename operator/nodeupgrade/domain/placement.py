@@ -1,0 +1,101 @@
+"""Whether a node still meets what its pods ask of nodes.
+
+The scheduler asks once; a kubelet asks again for every pod each time it starts, and kills what no longer fits
+(``GeneralPredicates`` and, from 1.24 on, NoExecute taints: kubernetes/kubernetes#101218). So what was harmless
+until now becomes fatal with any kubelet restart, ours included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nodeupgrade.domain.upgrade import LabelSelector, NodeSelection, Requirement
+from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
+
+
+def selects(selection: NodeSelection, node: NodeView) -> bool:
+    """Whether ``spec.nodes`` means this node."""
+    by_selector = selection.selector is not None and matches_labels(selection.selector, node.labels)
+    return selection.all or node.name in selection.names or by_selector
+
+
+def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector, which must not be empty, matches."""
+    expected = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in expected) and all(
+        meets(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
+    """Whether labels, or fields, meet one requirement; an unknown operator is never met."""
+    value = values.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return _compare(value, requirement) > 0
+        case "Lt":
+            return _compare(value, requirement) < 0
+        case _:
+            return False
+
+
+def unmet_placement(pod: PodView, node: NodeView) -> str | None:
+    """Say which node selector or required node affinity of a pod the node does not meet, or None."""
+    for key, value in pod.node_selector.items():
+        if node.labels.get(key) != value:
+            return f"its node selector wants {key}={value} and the node has {_shown(node.labels, key)}"
+    if pod.affinity is None or any(_meets_term(term, node) for term in pod.affinity):
+        return None
+    return f"its required node affinity ({_told(pod.affinity)}) matches no label of the node"
+
+
+def untolerated_taint(pod: PodView, node: NodeView) -> Taint | None:
+    """Return a NoExecute taint that the pod does not tolerate; static pods are exempt."""
+    if pod.mirror:
+        return None
+    fatal = (taint for taint in node.taints if taint.effect == "NoExecute")
+    return next((taint for taint in fatal if not any(_tolerates(t, taint) for t in pod.tolerations)), None)
+
+
+def _meets_term(term: NodeSelectorTerm, node: NodeView) -> bool:
+    """An empty term matches nothing (k8s.io/component-helpers/scheduling/corev1/nodeaffinity)."""
+    if not term.expressions and not term.fields:
+        return False
+    fields = {"metadata.name": node.name}
+    return all(meets(r, node.labels) for r in term.expressions) and all(meets(r, fields) for r in term.fields)
+
+
+def _compare(value: str | None, requirement: Requirement) -> int:
+    """Compare as Gt and Lt do: both sides are integers, or the requirement is not met either way."""
+    try:
+        have, want = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return 0
+    return (have > want) - (have < want)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.key != "" and toleration.operator == "Equal" and toleration.value == taint.value
+
+
+def _shown(labels: Mapping[str, str], key: str) -> str:
+    return f"{key}={labels[key]}" if key in labels else f"no label {key}"
+
+
+def _told(terms: tuple[NodeSelectorTerm, ...]) -> str:
+    def words(requirement: Requirement) -> str:
+        return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
+
+    return " or ".join(" and ".join(map(words, (*term.expressions, *term.fields))) or "nothing" for term in terms)
