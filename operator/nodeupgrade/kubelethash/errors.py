@@ -42,6 +42,20 @@ class UnhashableContainer(HashError):
         self.reason = reason
 
 
+class UnreadablePod(HashError):
+    """An object that should be a pod is not shaped like one.
+
+    Attributes:
+        pod: its name, empty when it has none.
+        path: the field that does not fit, such as `spec.containers`.
+    """
+
+    def __init__(self, pod: str, path: str, reason: str) -> None:
+        super().__init__(f"cannot read pod {pod!r} because at {path} {reason}")
+        self.pod = pod
+        self.path = path
+
+
 class StaticUidUnknown(HashError):
     """The UID a kubelet would give to a static pod cannot be computed from outside that kubelet.
 

@@ -1,0 +1,188 @@
+"""Why two kubelets hash the same container differently, and what a plain swap of the kubelet would restart."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .digest import HashValue
+from .eras import Era, era_of, supported_minor
+from .hashing import hash_container
+from .pods import Pod, compared_containers, container_name, init_containers, pod_name, regular_containers
+from .qos import qos_class
+from .schema import CONTAINER, STRUCTS
+from .static import static_uid_may_stay
+from .version import KubeletVersion
+
+_HASHED = {
+    Era.A: "the Go struct's text with Adler-32",
+    Era.B: "the Go struct's text with FNV-1a",
+    Era.C: "the container's whole JSON",
+    Era.D: "only the name and the image",
+}
+_INTRODUCED_BY = {Era.B: "kubernetes #40495", Era.C: "kubernetes #57741", Era.D: "kubernetes #124220"}
+
+
+class Cause(StrEnum):
+    """Why a hash changes."""
+
+    ALGORITHM = "algorithm"
+    """The two kubelets are of different eras: every hash changes."""
+    FIELDS = "fields"
+    """Same algorithm, but one of them knows fields of this container that the other does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One container whose hash differs between two kubelets.
+
+    Attributes:
+        container: its name.
+        from_: the kubelet before.
+        to: the kubelet after.
+        old: the hash before.
+        new: the hash after.
+        cause: why they differ.
+        fields: for FIELDS, the fields that only the newer of the two kubelets hashes, such as
+            `volumeMounts[].subPathExpr`. In era B they count even when the container does not set them.
+    """
+
+    container: str
+    from_: KubeletVersion
+    to: KubeletVersion
+    old: HashValue
+    new: HashValue
+    cause: Cause
+    fields: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """The change as one readable sentence."""
+        match self.cause:
+            case Cause.ALGORITHM:
+                before, after = era_of(self.from_), era_of(self.to)
+                changes = [_INTRODUCED_BY[era] for era in Era if min(before, after) < era <= max(before, after)]
+                return (
+                    f"kubelet {self.from_.series} hashes {_HASHED[before]}, kubelet {self.to.series} hashes "
+                    f"{_HASHED[after]} ({', '.join(changes)})"
+                )
+            case Cause.FIELDS:
+                older, newer = sorted((self.from_, self.to))
+                unset = ", set or not" if era_of(newer) < Era.C else ""
+                return (
+                    f"kubelet {newer.series} hashes {_listed(self.fields)}{unset}; kubelet {older.series} "
+                    f"does not know {'them' if len(self.fields) > 1 else 'it'}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodChange:
+    """What a plain swap of the kubelet would do to one pod.
+
+    Attributes:
+        pod: its name.
+        whole_pod: sentences on why all of it would be killed, sandbox included; empty when it would not.
+        containers: the compared containers whose hash changes.
+    """
+
+    pod: str
+    whole_pod: tuple[str, ...]
+    containers: tuple[Change, ...]
+
+
+def explain(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> Change | None:
+    """Why a container's hash differs between two kubelets; None exactly when it does not.
+
+    Args:
+        container: as for `hash_container`.
+        from_: the kubelet that runs now.
+        to: the kubelet to come, newer or older.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover one of the kubelets.
+        UnhashableContainer: the container holds something whose hash is not certain.
+    """
+    before, after = KubeletVersion.of(from_), KubeletVersion.of(to)
+    old, new = hash_container(container, before), hash_container(container, after)
+    if old == new:
+        return None
+    same_era = era_of(before) is era_of(after)
+    name = container.get("name")
+    return Change(
+        container=name if isinstance(name, str) else "",
+        from_=before,
+        to=after,
+        old=old,
+        new=new,
+        cause=Cause.FIELDS if same_era else Cause.ALGORITHM,
+        fields=_new_fields(container, before, after) if same_era else (),
+    )
+
+
+def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str) -> PodChange:
+    """What a plain swap of the kubelet would restart in a pod whose containers are all running, and why.
+
+    Raises:
+        HashError: as for `explain`, `compared_containers` and `qos_class`.
+    """
+    compared = set(compared_containers(pod, to))
+    every = (*init_containers(pod), *regular_containers(pod))
+    changes = (explain(each, from_, to) for each in every if container_name(pod, each) in compared)
+    return PodChange(
+        pod=pod_name(pod),
+        whole_pod=tuple(_whole_pod_reasons(pod, from_, to)),
+        containers=tuple(change for change in changes if change),
+    )
+
+
+def _whole_pod_reasons(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str) -> Iterator[str]:
+    before, after = KubeletVersion.of(from_), KubeletVersion.of(to)
+    old, new = qos_class(pod, before), qos_class(pod, after)
+    if old is not new:
+        yield (
+            f"kubelet {before.series} counts the pod as {old}, kubelet {after.series} as {new}, "
+            "so its cgroup is looked for elsewhere"
+        )
+    if _is_mirror(pod) and not static_uid_may_stay(before, after):
+        yield f"it is a static pod, and kubelet {after.series} gives it a new UID unless its manifest sets one"
+
+
+def _is_mirror(pod: Pod) -> bool:
+    metadata = pod.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return isinstance(annotations, Mapping) and "kubernetes.io/config.mirror" in annotations
+
+
+def _new_fields(container: Mapping[str, object], one: KubeletVersion, other: KubeletVersion) -> tuple[str, ...]:
+    """The fields between two minors of one era that enter the newer one's hash."""
+    low, high = sorted((supported_minor(one), supported_minor(other)))
+    even_unset = era_of(one) < Era.C
+    found = _fields_between(CONTAINER, container, low, high, even_unset=even_unset)
+    return tuple(dict.fromkeys(path.removeprefix(".") for path in found))
+
+
+def _fields_between(struct: str, value: object, low: int, high: int, *, even_unset: bool) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        return
+    for field in STRUCTS[struct]:
+        item = value.get(field.key) if field.key else value
+        here = f".{field.key}" if field.key else ""
+        if field.since > high:
+            continue
+        if field.since > low:
+            is_set = item is not None if field.type.startswith("*") else bool(item)
+            if even_unset or is_set:
+                yield here
+            continue
+        base = field.type.lstrip("*[]")
+        if base not in STRUCTS:
+            continue
+        # A struct by value is printed, with all its fields, even when the container does not mention it.
+        inner = {} if item is None and field.type == base else item
+        many = isinstance(inner, list | tuple)
+        for each in inner if isinstance(inner, list | tuple) else (inner,):
+            suffix = "[]" if many else ""
+            for path in _fields_between(base, each, low, high, even_unset=even_unset):
+                yield f"{here}{suffix}{path}"
+
+
+def _listed(fields: tuple[str, ...]) -> str:
+    return fields[0] if len(fields) == 1 else f"{', '.join(fields[:-1])} and {fields[-1]}"

@@ -1,0 +1,89 @@
+"""Reading a pod: its name, its containers, and which of them a kubelet compares."""
+
+from collections.abc import Mapping
+
+from . import values
+from .eras import supported_minor
+from .errors import Misfit, UnreadablePod
+from .version import KubeletVersion
+
+Pod = Mapping[str, object]
+Container = Mapping[str, object]
+
+# kubernetes #126525: until then, kubelets that know sidecars restart exited ones but never compare their hash.
+_SIDECARS_COMPARED_SINCE = 32
+
+
+def pod_name(pod: Pod) -> str:
+    """The pod's name; empty when it has none."""
+    metadata = pod.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def compared_containers(pod: Pod, kubelet: KubeletVersion | str) -> tuple[str, ...]:
+    """The names of the containers whose hash a kubelet compares, once they are running.
+
+    Regular containers always; sidecars (init containers that restart always) from 1.32 on; other init containers and
+    ephemeral containers never. Follows `computePodActions` in `pkg/kubelet/kuberuntime`.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover this kubelet.
+        UnreadablePod: the object is not shaped like a pod.
+    """
+    compared = [*regular_containers(pod)]
+    if supported_minor(kubelet) >= _SIDECARS_COMPARED_SINCE:
+        compared += [each for each in init_containers(pod) if each.get("restartPolicy") == "Always"]
+    return tuple(container_name(pod, each) for each in compared)
+
+
+def regular_containers(pod: Pod) -> tuple[Container, ...]:
+    """The entries of `spec.containers`.
+
+    Raises:
+        UnreadablePod: the object is not shaped like a pod.
+    """
+    return _containers(pod, "containers")
+
+
+def init_containers(pod: Pod) -> tuple[Container, ...]:
+    """The entries of `spec.initContainers`, sidecars included.
+
+    Raises:
+        UnreadablePod: the object is not shaped like a pod.
+    """
+    return _containers(pod, "initContainers")
+
+
+def container_name(pod: Pod, container: Container) -> str:
+    """The name of one of a pod's containers.
+
+    Raises:
+        UnreadablePod: it has none.
+    """
+    name = container.get("name")
+    if not isinstance(name, str) or not name:
+        raise UnreadablePod(pod_name(pod), "spec.containers", "a container has no name")
+    return name
+
+
+def pod_spec(pod: Pod) -> Mapping[str, object]:
+    """The pod's `spec`.
+
+    Raises:
+        UnreadablePod: there is none.
+    """
+    try:
+        return values.mapping(pod.get("spec"))
+    except Misfit as error:
+        raise UnreadablePod(pod_name(pod), "spec", error.reason) from None
+
+
+def _containers(pod: Pod, key: str) -> tuple[Container, ...]:
+    listed = pod_spec(pod).get(key)
+    if listed is None:
+        return ()
+    try:
+        return tuple(values.mapping(each) for each in values.sequence(listed))
+    except Misfit as error:
+        raise UnreadablePod(pod_name(pod), f"spec.{key}", error.reason) from None

@@ -1,0 +1,105 @@
+"""The QoS class a kubelet gives to a pod: part of the path of the pod's cgroup.
+
+A kubelet that finds running containers but no cgroup at the path it computes kills the whole pod. So a class that
+two minors compute differently restarts containers although no hash has changed. Follows `GetPodQOS` in
+`pkg/apis/core/v1/helper/qos`, and its predecessors.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from fractions import Fraction
+
+from . import values
+from .eras import supported_minor
+from .errors import Misfit, UnreadablePod
+from .pods import Container, Pod, init_containers, pod_name, pod_spec, regular_containers
+from .version import KubeletVersion
+
+Amounts = dict[str, Fraction]
+
+_BOTH = {"cpu", "memory"}
+_HUGE_PAGES_COUNT = range(8, 10)
+_INIT_CONTAINERS_COUNT_SINCE = 16
+_STATUS_TRUSTED_SINCE = 29
+_POD_LEVEL_COUNTS_SINCE = 34
+_EACH_CONTAINER_MUST_MATCH_SINCE = 37
+
+
+class QosClass(StrEnum):
+    """The three classes, by their names in the API."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
+    """The QoS class as a kubelet of that minor computes it.
+
+    The differences: 1.8 and 1.9 count huge pages; from 1.16 init containers count (kubernetes #75223); from 1.29 the
+    class in the pod's status is taken as it is; from 1.34 resources of the pod itself come before those of its
+    containers; from 1.37 every container has to be guaranteed by itself.
+
+    Args:
+        pod: as the API serves it. For a static pod, give its manifest: kubelets see no status there.
+        kubelet: the kubelet's version.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover this kubelet.
+        UnreadablePod: the object is not shaped like a pod, or a quantity in it is not one.
+    """
+    minor = supported_minor(kubelet)
+    if minor >= _STATUS_TRUSTED_SINCE and (known := _class_in_status(pod)):
+        return known
+    requirements = list(_requirements(pod, minor))
+    requests = [_amounts(pod, each.get("requests"), minor) for each in requirements]
+    limits = [_amounts(pod, each.get("limits"), minor) for each in requirements]
+    requested, limited = _sum(requests), _sum(limits)
+    if not requested and not limited:
+        return QosClass.BEST_EFFORT
+    matched = requests == limits if minor >= _EACH_CONTAINER_MUST_MATCH_SINCE else requested == limited
+    if matched and all(each.keys() >= _BOTH for each in limits):
+        return QosClass.GUARANTEED
+    return QosClass.BURSTABLE
+
+
+def _class_in_status(pod: Pod) -> QosClass | None:
+    status = pod.get("status")
+    known = status.get("qosClass") if isinstance(status, Mapping) else None
+    return QosClass(known) if known in list(QosClass) else None
+
+
+def _requirements(pod: Pod, minor: int) -> Iterator[Mapping[str, object]]:
+    """What counts: the resources of the pod itself, or of each container."""
+    of_pod = pod_spec(pod).get("resources")
+    if minor >= _POD_LEVEL_COUNTS_SINCE and isinstance(of_pod, Mapping):
+        yield of_pod
+        return
+    counted: Iterable[Container] = regular_containers(pod)
+    if minor >= _INIT_CONTAINERS_COUNT_SINCE:
+        counted = (*counted, *init_containers(pod))
+    for container in counted:
+        resources = container.get("resources")
+        yield resources if isinstance(resources, Mapping) else {}
+
+
+def _amounts(pod: Pod, listed: object, minor: int) -> Amounts:
+    """The positive amounts of a resource list that matter for the class."""
+    try:
+        given = {} if listed is None else values.mapping(listed)
+        amounts = {
+            name: values.resource_quantity(given[name]).amount()
+            for name in given
+            if name in _BOTH or (minor in _HUGE_PAGES_COUNT and name.startswith("hugepages-"))
+        }
+    except Misfit as error:
+        raise UnreadablePod(pod_name(pod), "resources", error.reason) from None
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def _sum(lists: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    return total

@@ -1,0 +1,137 @@
+"""Static pods: what a kubelet makes of a manifest before it hashes, and their UID, which is a hash of its own."""
+
+import re
+from collections.abc import Mapping
+
+from . import values
+from .eras import supported_minor
+from .errors import Misfit, StaticUidUnknown, UnhashableContainer
+from .pods import Pod, pod_name
+from .version import KubeletVersion
+
+_TAG_OR_DIGEST = re.compile(r"(?P<repository>.*?)(?::(?P<tag>[\w][\w.-]*))?(?P<digest>@.+)?", re.ASCII)
+_HOST_AND_FILE_COUNT_SINCE = 21
+_FNV_SINCE = 35
+# Steps across which no field of the pod types changed. Inferred from the types, not observed.
+_SAME_POD_TYPES = frozenset({(16, 17), (19, 20), (21, 22), (28, 29)})
+
+
+def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
+    """The UID that a kubelet gives to a static pod: the one in its manifest, if it has one.
+
+    Without one, the kubelet hashes its own defaulted, internal form of the pod: every field of the pod types of that
+    release, status and timestamps included. That form exists only inside that kubelet.
+
+    Raises:
+        StaticUidUnknown: the manifest sets no UID; the message tells how this minor would make one.
+        UnsupportedKubelet: the tables do not cover this kubelet.
+    """
+    minor = supported_minor(kubelet)
+    metadata = manifest.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
+    if isinstance(uid, str) and uid:
+        return uid
+    digest = "MD5" if minor < _FNV_SINCE else "FNV-1a 128"
+    origin = " together with its node and file name" if minor >= _HOST_AND_FILE_COUNT_SINCE else ""
+    reason = f"kubelet 1.{minor} makes it as {digest} of its internal form of the whole pod{origin}"
+    raise StaticUidUnknown(pod_name(manifest), reason)
+
+
+def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
+    """Whether a static pod without a UID in its manifest may keep the UID it has; nearly every minor changes it.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover one of the kubelets.
+    """
+    low, high = sorted((supported_minor(from_), supported_minor(to)))
+    return low == high or (low, high) in _SAME_POD_TYPES
+
+
+def default_static_container(container: Mapping[str, object], *, host_network: bool) -> dict[str, object]:
+    """A manifest's container with the defaults that a kubelet adds before it hashes.
+
+    Follows `SetDefaults_*` in `pkg/apis/core/v1`. The result is for `hash_manifest_container`, which drops what the
+    kubelet's minor does not know.
+
+    Args:
+        container: the container as written in the manifest; it is left as it is.
+        host_network: whether the pod sets `hostNetwork`.
+
+    Raises:
+        UnhashableContainer: a list or a map is missing where defaults belong.
+    """
+    try:
+        return _defaulted(container, host_network=host_network)
+    except Misfit as error:
+        name = container.get("name")
+        raise UnhashableContainer(name if isinstance(name, str) else "", error.path, error.reason) from None
+
+
+def _defaulted(container: Mapping[str, object], *, host_network: bool) -> dict[str, object]:
+    done = {key: value for key, value in container.items() if value is not None}
+    done["imagePullPolicy"] = done.get("imagePullPolicy") or _pull_policy(values.text(done.get("image", "")))
+    done["terminationMessagePath"] = done.get("terminationMessagePath") or "/dev/termination-log"
+    done["terminationMessagePolicy"] = done.get("terminationMessagePolicy") or "File"
+    if "ports" in done:
+        done["ports"] = [_port(each, host_network=host_network) for each in values.sequence(done["ports"])]
+    if "env" in done:
+        done["env"] = [_env(each) for each in values.sequence(done["env"])]
+    if "resources" in done:
+        done["resources"] = _resources(done["resources"])
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if key in done:
+            done[key] = _probe(done[key])
+    if "lifecycle" in done:
+        lifecycle = values.mapping(done["lifecycle"])
+        done["lifecycle"] = {key: _handler(value) for key, value in lifecycle.items() if value is not None}
+    return done
+
+
+def _pull_policy(image: str) -> str:
+    found = _TAG_OR_DIGEST.fullmatch(image)
+    tag, digest = (found["tag"], found["digest"]) if found else (None, None)
+    return "Always" if tag == "latest" or (tag is None and digest is None) else "IfNotPresent"
+
+
+def _port(port: object, *, host_network: bool) -> dict[str, object]:
+    done = dict(values.mapping(port))
+    done["protocol"] = done.get("protocol") or "TCP"
+    if host_network and not done.get("hostPort"):
+        done["hostPort"] = done.get("containerPort")
+    return done
+
+
+def _env(variable: object) -> dict[str, object]:
+    done = dict(values.mapping(variable))
+    source = done.get("valueFrom")
+    reference = source.get("fieldRef") if isinstance(source, Mapping) else None
+    if isinstance(source, Mapping) and isinstance(reference, Mapping):
+        api_version = reference.get("apiVersion") or "v1"
+        done["valueFrom"] = {**source, "fieldRef": {**reference, "apiVersion": api_version}}
+    return done
+
+
+def _resources(resources: object) -> dict[str, object]:
+    done = dict(values.mapping(resources))
+    limits = done.get("limits")
+    if limits is not None:
+        done["requests"] = {**values.mapping(limits), **values.mapping(done.get("requests") or {})}
+    return done
+
+
+def _probe(probe: object) -> dict[str, object]:
+    done = _handler(probe)
+    for key, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        done[key] = done.get(key) or value
+    grpc = done.get("grpc")
+    if isinstance(grpc, Mapping) and grpc.get("service") is None:
+        done["grpc"] = {**grpc, "service": ""}
+    return done
+
+
+def _handler(handler: object) -> dict[str, object]:
+    done = dict(values.mapping(handler))
+    http = done.get("httpGet")
+    if isinstance(http, Mapping):
+        done["httpGet"] = {**http, "path": http.get("path") or "/", "scheme": http.get("scheme") or "HTTP"}
+    return done
