@@ -1,1 +1,1 @@
-"""Placeholder docstring, written with the package."""
+"""The command line: `nodeupgrade`, and the same as a kubectl plugin."""

@@ -43,7 +43,7 @@ def regular_containers(pod: Pod) -> tuple[Container, ...]:
     Raises:
         UnreadablePod: the object is not shaped like a pod.
     """
-    return _containers(pod, "containers")
+    return _containers(pod, "containers", pod_spec(pod).get("containers"))
 
 
 def init_containers(pod: Pod) -> tuple[Container, ...]:
@@ -52,7 +52,7 @@ def init_containers(pod: Pod) -> tuple[Container, ...]:
     Raises:
         UnreadablePod: the object is not shaped like a pod.
     """
-    return _containers(pod, "initContainers")
+    return _containers(pod, "initContainers", pod_spec(pod).get("initContainers") or ())
 
 
 def container_name(pod: Pod, container: Container) -> str:
@@ -79,10 +79,7 @@ def pod_spec(pod: Pod) -> Mapping[str, object]:
         raise UnreadablePod(pod_name(pod), "spec", error.reason) from None
 
 
-def _containers(pod: Pod, key: str) -> tuple[Container, ...]:
-    listed = pod_spec(pod).get(key)
-    if listed is None:
-        return ()
+def _containers(pod: Pod, key: str, listed: object) -> tuple[Container, ...]:
     try:
         return tuple(values.mapping(each) for each in values.sequence(listed))
     except Misfit as error:
