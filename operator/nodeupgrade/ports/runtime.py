@@ -4,25 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from nodeupgrade.domain.host import RuntimeInfo
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.values import ContainerId
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeInfo:
-    """Which runtime answers.
-
-    Attributes:
-        name: as the CRI names it, for example ``containerd``.
-        version: for example ``1.6.20``.
-        cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
-        binary_version: version of the program on disk; a restart would start that one. ``None`` if unknown.
-    """
-
-    name: str
-    version: str
-    cri_versions: tuple[str, ...]
-    binary_version: str | None = None
+__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

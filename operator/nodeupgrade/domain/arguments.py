@@ -1,0 +1,132 @@
+"""The kubelet's command line across versions that removed flags.
+
+Some removed flags had long meant nothing: with a remote runtime, for example, every kubelet ignored the
+dockershim's network flags, and since 1.27 there is no other runtime than a remote one. Those are left out without
+asking, and reported. Any other flag that the new version rejects is a person's decision.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeaninglessFlag:
+    """A flag whose removal changes nothing.
+
+    Attributes:
+        removed_in: first minor that rejects it.
+        values: values for which this holds; empty for all.
+        remote_only: holds only where the command line selects a remote runtime, or cannot select another.
+        boolean: takes no separate value.
+    """
+
+    name: str
+    removed_in: int
+    values: frozenset[str] = frozenset()
+    remote_only: bool = False
+    boolean: bool = False
+
+
+# Removals as in the release notes of each minor; dockershim's flags went with it in 1.24.
+MEANINGLESS = (
+    MeaninglessFlag(name="allow-privileged", removed_in=15, values=frozenset({"", "true"}), boolean=True),
+    MeaninglessFlag(name="network-plugin", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="network-plugin-mtu", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="cni-bin-dir", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="cni-conf-dir", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="cni-cache-dir", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="docker-endpoint", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="image-pull-progress-deadline", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="experimental-dockershim-root-directory", removed_in=24, remote_only=True),
+    MeaninglessFlag(name="container-runtime", removed_in=27, values=frozenset({"remote"})),
+    MeaninglessFlag(name="pod-infra-container-image", removed_in=35, remote_only=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag on a command line: its name without dashes, its value if any, and the words it takes."""
+
+    name: str
+    value: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """A command line without its program, and the flags left out of it."""
+
+    words: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
+    """Leave out what means nothing to ``target``, and what the user listed in ``remove``.
+
+    Args:
+        words: arguments of the running kubelet, without the program.
+        remove: flag names, with or without dashes.
+    """
+    flags = tuple(_flags(words))
+    remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
+    listed = {name.lstrip("-").partition("=")[0] for name in remove}
+    kept: list[str] = []
+    removed: list[str] = []
+    for flag in flags:
+        if flag.name and (flag.name in listed or _is_meaningless(flag, target, remote=remote)):
+            removed.append(" ".join(flag.words))
+        else:
+            kept.extend(flag.words)
+    return Arguments(words=tuple(kept), removed=tuple(removed))
+
+
+def rejected_flag(output: str) -> str | None:
+    """The flag a kubelet complains about, read from its output."""
+    for marker in ("unknown flag: --", "unknown shorthand flag: "):
+        _, found, rest = output.partition(marker)
+        if found:
+            return rest.split()[0].strip("'\",")
+    return None
+
+
+def drop_in(program: str, words: tuple[str, ...]) -> bytes:
+    """A systemd drop-in that starts ``program`` with exactly these arguments."""
+    line = " ".join(_quote(word) for word in (program, *words))
+    return (
+        "# Written by nodeupgrade: the flags that this kubelet version no longer knows are left out.\n"
+        "# Fold it into the unit's own configuration and remove it when convenient.\n"
+        f"[Service]\nExecStart=\nExecStart={line}\n"
+    ).encode()
+
+
+def _quote(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
+    return f'"{escaped}"' if escaped != word or not word or any(c in word for c in " \t;'") else word
+
+
+def _flags(words: tuple[str, ...]) -> Iterator[Flag]:
+    booleans = {flag.name for flag in MEANINGLESS if flag.boolean}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            yield Flag(name="", value=word, words=(word,))
+            continue
+        name, equals, value = word[2:].partition("=")
+        if not equals and name not in booleans and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+            yield Flag(name=name, value=value, words=(word, value))
+        else:
+            yield Flag(name=name, value=value, words=(word,))
+
+
+def _is_meaningless(flag: Flag, target: KubeletVersion, *, remote: bool) -> bool:
+    return any(
+        flag.name == known.name
+        and target.minor >= known.removed_in
+        and (not known.values or flag.value in known.values)
+        and (not known.remote_only or remote or target.minor >= 35)
+        for known in MEANINGLESS
+    )

@@ -1,0 +1,27 @@
+"""One thing that forbids touching a node."""
+
+from dataclasses import dataclass
+
+from nodeupgrade.domain.reasons import Reason
+
+PASSING = frozenset(
+    {Reason.POD_IN_TRANSITION, Reason.UNKNOWN_CONTAINER, Reason.INVENTORY_CHANGED, Reason.RUNTIME_DID_NOT_ANSWER}
+)
+"""Reasons that often pass by themselves within seconds, so that looking again is worth while."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A failed check.
+
+    Attributes:
+        subject: what it is about, such as ``namespace/pod/container``; empty for the node itself.
+        detail: a sentence.
+    """
+
+    reason: Reason
+    detail: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.detail}" if self.subject else self.detail
