@@ -182,6 +182,8 @@ class TaskSpec:
     to_version: str
     artifact: TaskArtifact
     action: TaskAction = TaskAction.WAIT
+    action_reason: str = ""
+    action_message: str = ""
     allow_downgrade: bool = False
     kubelet: KubeletSettings = KubeletSettings()
     verify: VerifySettings = VerifySettings()

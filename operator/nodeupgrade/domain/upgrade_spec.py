@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from nodeupgrade.domain.task import FlagPolicy, VerifySettings
+from nodeupgrade.domain.task import VerifySettings
 from nodeupgrade.domain.upgrade import (
     FINALIZER,
     PAUSE_ANNOTATION,
@@ -87,8 +87,6 @@ def _check(spec: UpgradeSpec) -> None:
         raise MalformedObjectError("spec.version", f"{spec.version!r} is not a version such as v1.33.13")
     if not _UNIT.fullmatch(spec.kubelet.unit):
         raise MalformedObjectError("spec.kubelet.unit", f"{spec.kubelet.unit!r} is not the name of a service unit")
-    if spec.kubelet.remove_flags and spec.kubelet.flag_policy is not FlagPolicy.STRIP:
-        raise MalformedObjectError("spec.kubelet.removeFlags", "it needs spec.kubelet.flagPolicy: Strip")
     if spec.strategy.max_concurrent < 1 or spec.strategy.failure_threshold < 1:
         raise MalformedObjectError("spec.strategy", "its numbers must be at least 1")
     _check_selection(spec.nodes)
