@@ -196,12 +196,17 @@ def _compile(library: Path) -> None:
     Unchecked-hash files are loaded without a look at the source's time stamp, which differs after every copy.
     """
     compiler = ("-S", "-s", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash")
-    subprocess.run(
+    compiled = subprocess.run(
         [sys.executable, *compiler, "-s", str(library), str(library)],
         env={"PYTHONHASHSEED": "0"},
-        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
         timeout=_TIMEOUT_SECONDS,
     )
+    if compiled.returncode:
+        raise bundle.BundleError(f"cannot bundle this Python because it does not compile:\n{compiled.stdout}")
 
 
 def _copy(source: Path, target: Path) -> None:

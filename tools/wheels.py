@@ -1,0 +1,57 @@
+"""Collect everything that the image installs: the locked wheels, and our own.
+
+    python -m tools.wheels --python 3.13 wheels/
+
+The image build itself then needs no network. Hashes are checked here and again when the image installs them.
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+LOCK = CHECKOUT / "requirements.lock"
+
+_GLIBC_OF_WHEELS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
+"""Newest first makes no difference to pip; none asks for more than Debian 12's glibc 2.36."""
+
+_TIMEOUT_SECONDS = 900
+
+
+def dependencies(destination: Path, *, python: str, machine: str) -> None:
+    """Download the wheels of requirements.lock for one Python (`3.13`) and machine (`x86_64`)."""
+    platforms = [f"--platform={glibc}_{machine}" for glibc in _GLIBC_OF_WHEELS]
+    target = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms]
+    _pip("download", "--require-hashes", f"--requirement={LOCK}", f"--dest={destination}", *target)
+
+
+def our_own(destination: Path) -> None:
+    """Build the wheel of this checkout, with the build tools of the current environment."""
+    _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={destination}", str(CHECKOUT))
+
+
+def _pip(*arguments: str) -> None:
+    # A fixed time stamp: the same sources make the same wheel.
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
+    argv = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
+    subprocess.run(argv, check=True, env=environment, timeout=_TIMEOUT_SECONDS)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Collect both kinds into one directory."""
+    parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__.partition("\n")[0])
+    parser.add_argument("--python", required=True, help="version of the image's Python, such as 3.13")
+    parser.add_argument("--machine", default=platform.machine(), help="the image's machine (default: this one's)")
+    parser.add_argument("destination", type=Path)
+    options = parser.parse_args(argv)
+    options.destination.mkdir(parents=True, exist_ok=True)
+    dependencies(options.destination, python=options.python, machine=options.machine)
+    our_own(options.destination)
+
+
+if __name__ == "__main__":
+    main()
