@@ -1,0 +1,136 @@
+"""From what the CRI, containerd and ``/proc`` say to one Inventory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.domain.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    Process,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.kubelethash import HashValue
+
+NAME_LABEL = "io.kubernetes.container.name"
+CONFIG_SOURCE = "kubernetes.io/config.source"
+CONFIG_HASH = "kubernetes.io/config.hash"
+SHIM = "containerd-shim"
+
+STATES = {
+    cri.CONTAINER_CREATED: ContainerState.CREATED,
+    cri.CONTAINER_RUNNING: ContainerState.RUNNING,
+    cri.CONTAINER_EXITED: ContainerState.EXITED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The answers to three listings made at one moment.
+
+    Attributes:
+        pids: of each task's init process, by container or sandbox id.
+    """
+
+    containers: tuple[cri.Container, ...]
+    sandboxes: tuple[cri.PodSandbox, ...]
+    pids: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statuses:
+    """What was asked item by item; empty when it was not."""
+
+    containers: Mapping[str, cri.ContainerStatusResponse] = field(default_factory=dict)
+    sandboxes: Mapping[str, cri.PodSandboxStatusResponse] = field(default_factory=dict)
+
+
+def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) -> Inventory:
+    """Put everything together, in an order that does not depend on the runtime's."""
+    pods = {s.id: _pod_of(s) for s in listing.sandboxes}
+    containers = [_container(c, listing, statuses, processes, pods) for c in listing.containers]
+    sandboxes = [_sandbox(s, listing, statuses, processes) for s in listing.sandboxes]
+    return Inventory(
+        containers=tuple(sorted(containers, key=lambda c: (c.pod, c.created_at, c.id))),
+        sandboxes=tuple(sorted(sandboxes, key=lambda s: (s.pod, s.created_at, s.id))),
+    )
+
+
+def _pod_of(sandbox: cri.PodSandbox) -> PodRef:
+    of = sandbox.metadata
+    return PodRef(namespace=of.namespace, name=of.name, uid=PodUid(of.uid))
+
+
+def _container(
+    item: cri.Container, listing: Listing, statuses: Statuses, processes: ProcessTable, pods: Mapping[str, PodRef]
+) -> ContainerInstance:
+    state = STATES.get(item.state, ContainerState.UNKNOWN)
+    known = statuses.containers.get(item.id)
+    return ContainerInstance(
+        id=ContainerId(item.id),
+        name=item.labels.get(NAME_LABEL, item.metadata.name),
+        sandbox_id=SandboxId(item.pod_sandbox_id),
+        pod=pods.get(item.pod_sandbox_id) or _pod_by_labels(item),
+        state=state,
+        attempt=item.metadata.attempt,
+        created_at=item.created_at,
+        hashes=StoredHashes(
+            container=_hash(item.annotations, HASH_KEY),
+            without_resources=_hash(item.annotations, HASH_WITHOUT_RESOURCES_KEY),
+        ),
+        started_at=(known.status.started_at or None) if known else None,
+        process=processes.process(listing.pids.get(item.id, 0)) if state is ContainerState.RUNNING else None,
+        exit_code=known.status.exit_code if known and state is ContainerState.EXITED else None,
+    )
+
+
+def _sandbox(item: cri.PodSandbox, listing: Listing, statuses: Statuses, processes: ProcessTable) -> SandboxInstance:
+    ready = item.state == cri.SANDBOX_READY
+    process = processes.process(listing.pids.get(item.id, 0)) if ready else None
+    known = statuses.sandboxes.get(item.id)
+    if known:
+        host_network = known.status.linux.namespaces.options.network == cri.NODE
+    else:
+        host_network = process is not None and processes.in_node_network(process.pid)
+    return SandboxInstance(
+        id=SandboxId(item.id),
+        pod=_pod_of(item),
+        ready=ready,
+        attempt=item.metadata.attempt,
+        created_at=item.created_at,
+        host_network=host_network,
+        process=process,
+        monitor=_shim(process, processes),
+        ip=known.status.network.ip if known else None,
+        config_source=item.annotations.get(CONFIG_SOURCE),
+        static_hash=item.annotations.get(CONFIG_HASH),
+    )
+
+
+def _shim(process: Process | None, processes: ProcessTable) -> Process | None:
+    """The shim of a sandbox: it is its init process' parent, and stays so unless it dies."""
+    stat = processes.stat(process.pid) if process else None
+    if stat is None:
+        return None
+    arguments = processes.arguments(stat.parent) or ("",)
+    is_shim = PurePosixPath(arguments[0]).name.startswith(SHIM)
+    return processes.process(stat.parent) if is_shim else None
+
+
+def _pod_by_labels(item: cri.Container) -> PodRef:
+    return PodRef(
+        namespace=item.labels.get("io.kubernetes.pod.namespace", ""),
+        name=item.labels.get("io.kubernetes.pod.name", ""),
+        uid=PodUid(item.labels.get("io.kubernetes.pod.uid", "")),
+    )
+
+
+def _hash(annotations: Mapping[str, str], key: str) -> HashValue | None:
+    value = annotations.get(key)
+    return HashValue(value) if value else None

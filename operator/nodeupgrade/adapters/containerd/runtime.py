@@ -1,0 +1,117 @@
+"""Implements ports.runtime.ContainerRuntime for containerd 1.4 to 2.3."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
+from nodeupgrade.adapters.containerd.listing import Listing, Statuses, to_inventory
+from nodeupgrade.adapters.containerd.store import HashStore
+from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+
+SOCKET = Path("/run/containerd/containerd.sock")
+POLL_INTERVAL = 0.02
+POLL_DEADLINE = 1.0
+
+
+class ContainerdRuntime:
+    """One node's containerd, through its own API and through the CRI, both on one socket.
+
+    Args:
+        socket: containerd's socket.
+        processes: the node's processes.
+        program_version: tells the version of the program on disk; ``None`` where it cannot be told.
+        timeout: seconds for one call.
+        patience: seconds during which a read is repeated while containerd is not there.
+    """
+
+    def __init__(
+        self,
+        socket: Path = SOCKET,
+        *,
+        processes: ProcessTable,
+        program_version: Callable[[], str | None] = lambda: None,
+        timeout: float = 10.0,
+        patience: float = 2.0,
+    ) -> None:
+        self._connection = Connection(socket, metadata=NAMESPACE, timeout=timeout, patience=patience)
+        self._cri = CriClient(self._connection)
+        self._containerd = ContainerdClient(self._connection)
+        self._store = HashStore(self._containerd)
+        self._processes = processes
+        self._program_version = program_version
+
+    def info(self) -> RuntimeInfo:
+        """Ask the running containerd who it is, and the program on disk who it would be."""
+        return RuntimeInfo(
+            name=self._connection.patiently(self._cri.version).runtime_name,
+            version=self._containerd.version(),
+            cri_versions=tuple(self._cri.served()),
+            binary_version=self._program_version(),
+        )
+
+    def inventory(self, *, full: bool) -> Inventory:
+        """List every container and sandbox of Kubernetes: three calls at once, and a few reads in ``/proc``.
+
+        Without ``full``, ``host_network`` is told from the sandbox's process and is False for ended ones.
+        """
+        listing = self._connection.patiently(self._list)
+        statuses = Statuses()
+        if full:
+            statuses = Statuses(
+                containers=self._cri.container_statuses(c.id for c in listing.containers),
+                sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes),
+            )
+        return to_inventory(listing, statuses, self._processes)
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Read the stored metadata; what the CRI serves may be older until containerd restarts.
+
+        Raises:
+            OddMetadata: one container's metadata is not of the known form, and could not be rewritten.
+        """
+        return self._store.before_images(ids)
+
+    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
+        """Store other hashes in place of those of the image. Served after containerd's next start."""
+        self._store.rewrite(image, hashes)
+
+    def restore(self, image: BeforeImage) -> None:
+        """Store the bytes of the image again. Served after containerd's next start."""
+        self._store.restore(image)
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Return once the CRI answers a listing.
+
+        systemd may say that containerd is up before the CRI plugin has recovered the containers.
+        """
+        deadline = time.monotonic() + timeout
+        self._cri.forget()
+        while True:
+            try:
+                self._cri.start_containers(timeout=POLL_DEADLINE)()
+            except (Transient, Unimplemented) as error:
+                if time.monotonic() >= deadline:
+                    raise Transient(f"containerd's CRI did not answer within {timeout:g} s; last: {error}") from error
+                time.sleep(POLL_INTERVAL)
+            else:
+                return
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it again."""
+        self._connection.close()
+
+    def _list(self) -> Listing:
+        containers = self._cri.start_containers()
+        sandboxes = self._cri.start_sandboxes()
+        tasks = self._containerd.start_tasks()
+        return Listing(
+            containers=tuple(containers().containers),
+            sandboxes=tuple(sandboxes().items),
+            pids={task.id or task.container_id: task.pid for task in tasks().tasks},
+        )

@@ -1,0 +1,6 @@
+"""The Container Runtime Interface over a unix socket."""
+
+from nodeupgrade.adapters.cri.client import CriClient
+from nodeupgrade.adapters.cri.connection import Connection, NotFound, Unimplemented
+
+__all__ = ["Connection", "CriClient", "NotFound", "Unimplemented"]

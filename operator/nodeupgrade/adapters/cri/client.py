@@ -1,0 +1,92 @@
+"""The calls of the Container Runtime Interface that this project makes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
+from nodeupgrade.adapters.cri.connection import Connection, Method, Unimplemented
+from nodeupgrade.domain.errors import StepFailed
+
+A = TypeVar("A", bound=Message)
+
+
+class CriVersion(StrEnum):
+    """Versions of the interface, newest first. Their messages are equal, only the service's name differs."""
+
+    V1 = "v1"
+    V1ALPHA2 = "v1alpha2"
+
+
+class CriClient:
+    """Asks a runtime through the CRI, in the newest version it serves.
+
+    Args:
+        connection: to the runtime's socket.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._served: tuple[CriVersion, ...] = ()
+
+    def served(self) -> tuple[CriVersion, ...]:
+        """Versions that the runtime serves, newest first; asked once.
+
+        Raises:
+            Transient: the runtime does not answer.
+            StepFailed: it serves none of them.
+        """
+        if not self._served:
+            served = tuple(version for version in CriVersion if self._serves(version))
+            if not served:
+                raise StepFailed("cannot ask the runtime because it serves no CRI; is its CRI plugin disabled?")
+            self._served = served
+        return self._served
+
+    def forget(self) -> None:
+        """Ask anew what the runtime serves: after a restart it may be another version."""
+        self._served = ()
+
+    def version(self) -> pb.VersionResponse:
+        """Name and version of the runtime."""
+        return self._connection.call(self._method("Version", pb.VersionResponse), pb.VersionRequest())
+
+    def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
+        """Ask for every container, also those that exited; calling what is returned gives them."""
+        method = self._method("ListContainers", pb.ListContainersResponse)
+        return self._connection.start(method, pb.ListContainersRequest(), timeout=timeout)
+
+    def start_sandboxes(self) -> Callable[[], pb.ListPodSandboxResponse]:
+        """Ask for every pod sandbox, also those that ended; calling what is returned gives them."""
+        method = self._method("ListPodSandbox", pb.ListPodSandboxResponse)
+        return self._connection.start(method, pb.ListPodSandboxRequest())
+
+    def container_statuses(self, ids: Iterable[str], *, verbose: bool = False) -> dict[str, pb.ContainerStatusResponse]:
+        """Status by container id. What vanished meanwhile is left out."""
+        requests = {i: pb.ContainerStatusRequest(container_id=i, verbose=verbose) for i in ids}
+        return self._each(self._method("ContainerStatus", pb.ContainerStatusResponse), requests)
+
+    def sandbox_statuses(self, ids: Iterable[str]) -> dict[str, pb.PodSandboxStatusResponse]:
+        """Status by sandbox id. What vanished meanwhile is left out."""
+        requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i) for i in ids}
+        return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
+
+    def _each(self, method: Method[A], requests: Mapping[str, Message]) -> dict[str, A]:
+        answers = self._connection.ask_all(method, requests.values())
+        return {i: answer for i, answer in zip(requests, answers, strict=True) if answer is not None}
+
+    def _serves(self, version: CriVersion) -> bool:
+        try:
+            self._connection.call(_method(version, "Version", pb.VersionResponse), pb.VersionRequest())
+        except Unimplemented:
+            return False
+        return True
+
+    def _method(self, name: str, answer: type[A]) -> Method[A]:
+        return _method(self.served()[0], name, answer)
+
+
+def _method(version: CriVersion, name: str, answer: type[A]) -> Method[A]:
+    return Method(f"/runtime.{version}.RuntimeService/{name}", answer)

@@ -1,0 +1,5 @@
+"""Files of one node."""
+
+from nodeupgrade.adapters.files.host import HostFiles
+
+__all__ = ["HostFiles"]

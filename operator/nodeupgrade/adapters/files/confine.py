@@ -1,0 +1,54 @@
+"""Where a path of the node is found below the directory under which the node's root is seen."""
+
+import errno
+import os
+import stat
+from collections import deque
+from pathlib import Path, PurePosixPath
+
+MAX_LINKS = 40  # as the kernel allows
+
+
+def resolve(root: Path, path: PurePosixPath, *, follow_last: bool) -> Path:
+    """Resolve a node's path as the node would, and never leave ``root``.
+
+    An absolute symbolic link inside a container's view of the host would otherwise lead into the container.
+    ``..`` above the root stays at the root, as the kernel has it. Parts that do not exist are kept as they are.
+
+    Args:
+        root: where the node's root directory is seen.
+        path: absolute path on the node.
+        follow_last: whether a symbolic link in the last place is followed too.
+
+    Raises:
+        OSError: EINVAL if the path is not absolute, ELOOP after 40 symbolic links.
+    """
+    if not path.is_absolute():
+        raise OSError(errno.EINVAL, "not an absolute path", str(path))
+    pending = deque(path.parts[1:])
+    done: list[str] = []
+    links = 0
+    while pending:
+        part = pending.popleft()
+        if part == "..":
+            del done[-1:]
+            continue
+        here = root.joinpath(*done, part)
+        if not (pending or follow_last) or not _is_link(here):
+            done.append(part)
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = PurePosixPath(here.readlink())
+        if target.is_absolute():
+            done.clear()
+        pending.extendleft(reversed([p for p in target.parts if p != "/"]))
+    return root.joinpath(*done)
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return stat.S_ISLNK(path.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -1,0 +1,5 @@
+"""Reads of the node's ``/proc``."""
+
+from nodeupgrade.adapters.proc.table import ProcessTable
+
+__all__ = ["ProcessTable"]

@@ -1,0 +1,95 @@
+"""Processes of one node, read from a mounted ``/proc``."""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.domain.inventory import Process
+
+DELETED = " (deleted)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """The fields of ``/proc/PID/stat`` this project needs.
+
+    Attributes:
+        command: up to 15 bytes of the program's name; may hold spaces and parentheses.
+        parent: PID of the parent.
+        started: clock ticks between boot and the start of the process.
+    """
+
+    command: str
+    state: str
+    parent: int
+    started: int
+
+
+def parse_stat(text: str) -> Stat:
+    """Parse ``/proc/PID/stat``.
+
+    The second field is the program's name in parentheses and may itself contain blanks and parentheses, so
+    the fields after it are counted from the *last* closing one.
+
+    Raises:
+        ValueError: the text is not of this form.
+    """
+    head, closing, tail = text.rpartition(")")
+    _, opening, command = head.partition("(")
+    fields = tail.split()
+    if not (closing and opening) or len(fields) < 20:
+        raise ValueError(f"not a process status line: {text[:80]!r}")
+    return Stat(command=command, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
+
+
+class ProcessTable:
+    """Processes as one mounted ``/proc`` shows them.
+
+    Args:
+        root: where the node's procfs is mounted. Its PIDs are those of the PID namespace it was mounted in,
+            so ``/proc/PID/root/proc`` shows another node's processes under their own numbers.
+    """
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._root = root
+
+    def stat(self, pid: int) -> Stat | None:
+        """Status of a process; ``None`` when there is none with this PID."""
+        try:
+            return parse_stat((self._root / str(pid) / "stat").read_text(encoding="utf-8", errors="replace"))
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
+    def process(self, pid: int) -> Process | None:
+        """Identity of a process; ``None`` when there is none with this PID."""
+        stat = self.stat(pid) if pid > 0 else None
+        return None if stat is None else Process(pid=pid, started=stat.started)
+
+    def arguments(self, pid: int) -> tuple[str, ...] | None:
+        """Argument vector; ``None`` when there is no such process, empty for a zombie or a kernel thread."""
+        try:
+            raw = (self._root / str(pid) / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        parts = raw.removesuffix(b"\0").split(b"\0") if raw else []
+        return tuple(part.decode(errors="surrogateescape") for part in parts)
+
+    def executable(self, pid: int) -> PurePosixPath | None:
+        """Path of a process' program; ``None`` when the process or the file it was started from is gone."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            target = str((self._root / str(pid) / "exe").readlink())
+            return None if target.endswith(DELETED) else PurePosixPath(target)
+        return None
+
+    def in_node_network(self, pid: int) -> bool:
+        """Whether a process shares the network namespace of the node's init process."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            return self._network(pid) == self._network(1)
+        return False
+
+    def boot_id(self) -> str:
+        """The kernel's random identifier of this boot."""
+        return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+    def _network(self, pid: int) -> Path:
+        return (self._root / str(pid) / "ns" / "net").readlink()

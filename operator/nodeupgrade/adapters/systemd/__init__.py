@@ -1,0 +1,5 @@
+"""Units of one node, through ``systemctl``."""
+
+from nodeupgrade.adapters.systemd.manager import SystemdManager
+
+__all__ = ["SystemdManager"]
