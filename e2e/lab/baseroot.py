@@ -1,0 +1,80 @@
+"""The file system every node starts from: Debian with systemd and containerd, made once and cached."""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from e2e.lab import nodeimages, paths
+from e2e.lab.locking import locked
+from e2e.lab.process import run
+from e2e.lab.progress import Progress
+
+_SUITE = "bookworm"
+_RECIPE = "2"
+_PACKAGES = (
+    "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "dbus", "iproute2",
+    "iptables", "kmod", "procps", "runc", "systemd", "systemd-sysv",
+)  # fmt: skip
+# Nothing reads these in a node, and every node is a copy.
+_DROPPED = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "var/lib/apt/lists",
+    "var/cache/apt",
+    "etc/resolv.conf",
+)
+# Units that wait for, or change, hardware that a node does not have.
+_MASKED = (
+    "apt-daily.timer", "apt-daily-upgrade.timer", "console-getty.service", "dev-hugepages.mount",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "getty.target", "kmod-static-nodes.service",
+    "modprobe@.service", "proc-sys-fs-binfmt_misc.automount", "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-binfmt.service",
+    "systemd-modules-load.service", "systemd-sysctl.service", "systemd-timesyncd.service",
+)  # fmt: skip
+
+
+def ensure(progress: Progress) -> Path:
+    """Return the directory of the base root, making it first if need be (about a minute)."""
+    target = paths.cache_root() / "roots" / f"{_SUITE}-r{_RECIPE}"
+    if not target.is_dir():
+        with locked("base-root", progress):
+            if not target.is_dir():
+                _make(target, progress)
+    return target
+
+
+def copy(destination: Path, progress: Progress) -> None:
+    """Make ``destination`` a copy of the base root."""
+    run("cp", "--archive", "--reflink=auto", ensure(progress), destination, timeout=300)
+
+
+def _make(target: Path, progress: Progress) -> None:
+    progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and containerd")
+    began = time.monotonic()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+    try:
+        mirror = os.environ.get("NODEUPGRADE_LAB_MIRROR", "")
+        root = work / "root"
+        include = f"--include={','.join(_PACKAGES)}"
+        run("debootstrap", "--variant=minbase", include, _SUITE, root, mirror, timeout=900)
+        _tidy(root)
+        nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))
+        root.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    progress.say(f"made the base root in {time.monotonic() - began:.0f} s")
+
+
+def _tidy(root: Path) -> None:
+    for name in _DROPPED:
+        path = root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    units = root / "etc/systemd/system"
+    for name in _MASKED:
+        (units / name).unlink(missing_ok=True)
+        (units / name).symlink_to("/dev/null")

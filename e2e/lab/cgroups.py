@@ -1,0 +1,139 @@
+"""The lab's cgroups, in every hierarchy of the host (version 1, hybrid or unified)."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.lab.errors import LabError
+
+_V1_FLAGS = {"rw", "ro", "clone_children", "xattr", "cpuset_v2_mode", "noprefix"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted cgroup hierarchy of the host.
+
+    Attributes:
+        mount: where it is mounted.
+        options: what to mount it with again (``cpu,cpuacct``, ``none,name=systemd``); empty for version 2.
+    """
+
+    mount: Path
+    options: str
+
+
+def parse_hierarchies(mountinfo: str) -> tuple[Hierarchy, ...]:
+    """Read the cgroup mounts from the text of ``/proc/self/mountinfo``."""
+    found: dict[str, Hierarchy] = {}
+    for line in mountinfo.splitlines():
+        place, _, rest = line.partition(" - ")
+        kind, _, super_options = rest.split(" ", 2)
+        mount = Path(place.split(" ")[4])
+        if kind == "cgroup2":
+            found.setdefault("", Hierarchy(mount, ""))
+        elif kind == "cgroup":
+            words = [word for word in super_options.split(",") if word not in _V1_FLAGS and "_agent=" not in word]
+            options = ",".join(["none", *words] if words[0].startswith("name=") else words)
+            found.setdefault(options, Hierarchy(mount, options))
+    return tuple(found.values())
+
+
+def hierarchies() -> tuple[Hierarchy, ...]:
+    """Return the host's hierarchies.
+
+    Raises:
+        LabError: if there is none.
+    """
+    found = parse_hierarchies(Path("/proc/self/mountinfo").read_text())
+    if not found:
+        raise LabError("cannot make cgroups because none are mounted below /sys/fs/cgroup; mount cgroup2 there")
+    return found
+
+
+def create(group: str) -> list[Path]:
+    """Make ``group`` (a relative path) in every hierarchy; return the files a process joins them by."""
+    doors = []
+    for hierarchy in hierarchies():
+        place = hierarchy.mount
+        for level in Path(group).parts:
+            _delegate(hierarchy, place)
+            place /= level
+            place.mkdir(exist_ok=True)
+            _inherit_cpuset(hierarchy, place)
+        doors.append(place / "cgroup.procs")
+    return doors
+
+
+def _delegate(hierarchy: Hierarchy, place: Path) -> None:
+    """On version 2, let children of ``place`` have all controllers it has."""
+    if not hierarchy.options:
+        for controller in (place / "cgroup.controllers").read_text().split():
+            try:
+                (place / "cgroup.subtree_control").write_text(f"+{controller}")
+            except OSError:  # some cannot be delegated here (cpu with real-time tasks); kubelet names it if it matters
+                continue
+
+
+def _inherit_cpuset(hierarchy: Hierarchy, place: Path) -> None:
+    """On version 1 a new cpuset is empty, and nothing may join it until it is filled."""
+    if "cpuset" in hierarchy.options.split(","):
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not (place / name).read_text().strip():
+                (place / name).write_text((place.parent / name).read_text())
+
+
+def members(group: str) -> set[int]:
+    """PIDs of all processes in ``group`` and below, in any hierarchy."""
+    return {pid for place in _places(group) for pid in _procs(place)}
+
+
+def destroy(group: str, *, timeout: float = 30) -> None:
+    """Kill everything in ``group`` and remove it; does nothing if it does not exist.
+
+    Raises:
+        LabError: if something survives.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        for pid in members(group):
+            _kill(pid)
+        _remove(group)
+        if not any(_places(group)):
+            return
+        if time.monotonic() > deadline:
+            left = sorted(members(group))
+            raise LabError(f"cannot remove cgroup {group} because of processes {left}; end them and run `down` again")
+        time.sleep(0.05)
+
+
+def _places(group: str) -> Iterator[Path]:
+    for hierarchy in hierarchies():
+        top = hierarchy.mount / group
+        if top.is_dir():
+            yield from (Path(directory) for directory, _, _ in os.walk(top, topdown=False))
+
+
+def _procs(place: Path) -> list[int]:
+    try:
+        return [int(pid) for pid in (place / "cgroup.procs").read_text().split() if pid != "0"]
+    except OSError:  # removed meanwhile, or a threaded cgroup whose processes are listed above it
+        return []
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, os.WNOHANG)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+def _remove(group: str) -> None:
+    for place in _places(group):
+        try:
+            place.rmdir()
+        except OSError:  # not empty yet: the caller comes back
+            continue

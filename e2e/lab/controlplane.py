@@ -1,0 +1,129 @@
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler of a lab, as processes in its namespace."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.lab import cgroups, naming, network
+from e2e.lab.errors import LabError
+from e2e.lab.pki import Authority
+from e2e.lab.process import run, spawn, start_time
+
+PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_HERE = Path(__file__).parent
+
+
+def etcd_binary() -> str | None:
+    """Where etcd is, or None if this machine has none."""
+    given = os.environ.get("NODEUPGRADE_LAB_ETCD")
+    return given if given and Path(given).is_file() else shutil.which("etcd")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """The control plane's processes.
+
+    Attributes:
+        lab: name of the lab.
+        directory: where data, logs and PIDs go.
+        authority: whose certificates it serves with.
+    """
+
+    lab: str
+    directory: Path
+    authority: Authority
+
+    def command(self, *argv: str) -> list[str]:
+        """The command line that runs ``argv`` in the lab's network namespace."""
+        door = network.namespace_file(naming.control_plane_namespace(self.lab))
+        return ["nsenter", f"--net={door}", "--", *argv]
+
+    def start(self, binaries: Mapping[str, Path]) -> None:
+        """Start all four; the API server answers some seconds later."""
+        etcd = etcd_binary()
+        if etcd is None:
+            raise LabError("cannot start the control plane because there is no etcd; run `apt-get install etcd-server`")
+        doors = cgroups.create(f"{naming.lab_cgroup(self.lab)}/control-plane")
+        commands = {"etcd": [etcd, *self._etcd()]}
+        for name, flags in (
+            ("kube-apiserver", self._apiserver()),
+            ("kube-controller-manager", self._controller_manager()),
+            ("kube-scheduler", self._scheduler()),
+        ):
+            commands[name] = [str(binaries[name]), *flags]
+        pids = {}
+        for name, words in commands.items():
+            enter = ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
+            pids[name] = spawn([*enter, *self.command(*words)], self.directory / f"{name}.log")
+        starts = {name: [pid, start_time(pid)] for name, pid in pids.items()}
+        (self.directory / "processes.json").write_text(json.dumps(starts))
+
+    def alive(self) -> dict[str, bool]:
+        """Which of the processes run."""
+        file = self.directory / "processes.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        return {name: name in known and start_time(known[name][0]) == known[name][1] for name in PROCESSES}
+
+    def log_tail(self, name: str, lines: int = 5) -> str:
+        """The last lines of a process's log."""
+        file = self.directory / f"{name}.log"
+        return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
+
+    def _etcd(self) -> list[str]:
+        etcd = etcd_binary()
+        assert etcd is not None
+        # Nobody needs this data after a power cut, and the disk is shared with everything that is measured.
+        probe = run(etcd, "--unsafe-no-fsync", "--version", check=False)
+        return [
+            f"--data-dir={self.directory / 'etcd'}",
+            "--listen-client-urls=http://127.0.0.1:2379",
+            "--advertise-client-urls=http://127.0.0.1:2379",
+            "--listen-peer-urls=http://127.0.0.1:2380",
+            *(["--unsafe-no-fsync"] if probe.returncode == 0 else []),
+        ]
+
+    def _apiserver(self) -> list[str]:
+        pki = self.authority.directory
+        return [
+            "--etcd-servers=http://127.0.0.1:2379",
+            "--bind-address=0.0.0.0",  # of a namespace that nothing outside can reach
+            f"--advertise-address={naming.CONTROL_PLANE_ADDRESS}",
+            f"--secure-port={naming.API_PORT}",
+            f"--client-ca-file={pki / 'ca.crt'}",
+            f"--tls-cert-file={pki / 'apiserver.crt'}",
+            f"--tls-private-key-file={pki / 'apiserver.key'}",
+            f"--kubelet-client-certificate={pki / 'apiserver-kubelet-client.crt'}",
+            f"--kubelet-client-key={pki / 'apiserver-kubelet-client.key'}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={pki / 'service-account.key'}",
+            f"--service-account-signing-key-file={pki / 'service-account.key'}",
+            f"--service-cluster-ip-range={naming.SERVICE_RANGE}",
+            "--allow-privileged=true",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+        ]
+
+    def _controller_manager(self) -> list[str]:
+        pki = self.authority.directory
+        return [
+            f"--kubeconfig={pki / 'controller-manager.kubeconfig'}",
+            "--bind-address=127.0.0.1",
+            "--leader-elect=false",
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={pki / 'service-account.key'}",
+            f"--root-ca-file={pki / 'ca.crt'}",
+            f"--cluster-signing-cert-file={pki / 'ca.crt'}",
+            f"--cluster-signing-key-file={pki / 'ca.key'}",
+            f"--service-cluster-ip-range={naming.SERVICE_RANGE}",
+        ]
+
+    def _scheduler(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.authority.directory / 'scheduler.kubeconfig'}",
+            "--bind-address=127.0.0.1",
+            "--leader-elect=false",
+        ]

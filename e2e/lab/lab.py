@@ -1,0 +1,274 @@
+"""A whole lab: a control plane and its nodes on this machine, out of reach of everything else."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.lab import baseroot, cgroups, components, hostcheck, naming, network, paths
+from e2e.lab.controlplane import ControlPlane
+from e2e.lab.errors import LabError
+from e2e.lab.locking import locked
+from e2e.lab.node import Node
+from e2e.lab.pki import Authority
+from e2e.lab.process import run, wait_until
+from e2e.lab.progress import Progress, Quiet
+from e2e.lab.versions import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSpec:
+    """What a lab is made of.
+
+    Attributes:
+        name: several labs run side by side by name.
+        nodes: how many nodes it starts with; they are called ``node1``, ``node2``, …
+        kubelet: exact version of their kubelets.
+        control_plane: exact version of kube-apiserver and the rest, and of kubectl.
+    """
+
+    name: str = "lab"
+    nodes: int = 1
+    kubelet: str = "1.30.14"
+    control_plane: str = "1.33.13"
+
+    def __post_init__(self) -> None:
+        paths.check_name(self.name)
+        Version.parse(self.kubelet)
+        Version.parse(self.control_plane)
+        if not 0 <= self.nodes <= naming.MAX_NODES:
+            raise LabError(f"cannot make a lab of {self.nodes} nodes; name a number from 0 to {naming.MAX_NODES}")
+
+
+class Lab:
+    """Handle on a lab; everything it knows is in files, so any process may load one."""
+
+    def __init__(self, spec: LabSpec, progress: Progress | None = None) -> None:
+        self.spec = spec
+        self.directory = paths.state_root() / spec.name
+        self._progress = progress or Quiet()
+        self._authority = Authority(self.directory / "pki")
+        self._control_plane = ControlPlane(spec.name, self.directory / "control-plane", self._authority)
+
+    @classmethod
+    def up(cls, spec: LabSpec, progress: Progress | None = None) -> "Lab":
+        """Make a lab and wait until its nodes are Ready; whatever goes wrong, nothing of it stays.
+
+        Raises:
+            LabError: if this machine lacks something, the lab exists already, or it does not come up twice.
+        """
+        lab = cls(spec, progress)
+        hostcheck.require(hostcheck.for_lab())
+        with lab._alone():
+            if lab.directory.exists():
+                message = (
+                    f"lab {spec.name} is there already; use it, or run `python -m e2e.lab down --name {spec.name}`"
+                )
+                raise LabError(message)
+            lab._prepare()
+            try:
+                lab._make()
+            except LabError as error:
+                lab._progress.say(f"lab {spec.name} did not come up ({error}); trying once more")
+                lab._make()
+        return lab
+
+    @classmethod
+    def load(cls, name: str, progress: Progress | None = None) -> "Lab":
+        """Return the lab called ``name``.
+
+        Raises:
+            LabError: if there is none.
+        """
+        file = paths.state_root() / paths.check_name(name) / "lab.json"
+        if not file.exists():
+            raise LabError(f"there is no lab called {name}; run `python -m e2e.lab up --name {name}`")
+        return cls(LabSpec(**json.loads(file.read_text())), progress)
+
+    @classmethod
+    def list(cls) -> "Sequence[Lab]":
+        """Return all labs of this machine."""
+        return [cls.load(file.parent.name) for file in sorted(paths.state_root().glob("*/lab.json"))]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.spec.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Kubeconfig of a cluster administrator; works inside the lab's network namespace only."""
+        return self._authority.directory / "admin.kubeconfig"
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        """Its control plane."""
+        return self._control_plane
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Its nodes by name, in the order in which they joined."""
+        found = [Node(self.name, file.parent.name, file.parent) for file in self.directory.glob("nodes/*/node.json")]
+        return {node.name: node for node in sorted(found, key=lambda node: node.record.number)}
+
+    def node(self, name: str) -> Node:
+        """Return one node.
+
+        Raises:
+            LabError: if there is none of that name.
+        """
+        nodes = self.nodes
+        if name not in nodes:
+            raise LabError(f"lab {self.name} has no node {name}; it has {', '.join(nodes) or 'none'}")
+        return nodes[name]
+
+    def command(self, *argv: str) -> Sequence[str]:
+        """The command line that runs ``argv`` in the lab's namespace, for callers with their own way to start it."""
+        return self._control_plane.command("env", f"KUBECONFIG={self.kubeconfig}", *argv)
+
+    def exec(
+        self,
+        *argv: str,
+        input: str | None = None,  # noqa: A002 - named as in subprocess.run
+        check: bool = True,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the host in the lab's network namespace, with ``KUBECONFIG`` set."""
+        return run(*self.command(*argv), stdin=input, check=check, timeout=timeout)
+
+    def kubectl(
+        self,
+        *argv: str,
+        input: str | None = None,  # noqa: A002 - named as in subprocess.run
+        check: bool = True,
+        timeout: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as a cluster administrator."""
+        return self.exec(str(self.kubectl_binary), *argv, input=input, check=check, timeout=timeout)
+
+    @property
+    def kubectl_binary(self) -> Path:
+        """The kubectl of the control plane's version."""
+        return components.resolve("kubectl", self.spec.control_plane, self._progress)
+
+    def kubectl_json(self, *argv: str, timeout: float = 60) -> dict[str, Any]:
+        """Run kubectl with ``-o json`` and return the object it prints."""
+        answer: dict[str, Any] = json.loads(self.kubectl(*argv, "-o", "json", timeout=timeout).stdout)
+        return answer
+
+    def apply(self, *objects: dict[str, Any], timeout: float = 120) -> None:
+        """Apply Kubernetes objects, in order."""
+        document = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=document, timeout=timeout)
+
+    def add_node(self, name: str, *, kubelet: str | None = None, register_unschedulable: bool = False) -> Node:
+        """Add a node and boot it; its kubelet may need some more seconds to be Ready.
+
+        Args:
+            name: its name in Kubernetes, too.
+            kubelet: exact version; the lab's if not given.
+            register_unschedulable: cordon it before its kubelet starts, so that no pod moves there by itself.
+        """
+        node = Node(self.name, paths.check_name(name), self.directory / "nodes" / name)
+        if node.directory.exists():
+            raise LabError(f"lab {self.name} has a node {name} already; choose another name")
+        number = 1 + max((other.record.number for other in self.nodes.values()), default=0)
+        self._progress.say(f"node {name}: laying out, kubelet {kubelet or self.spec.kubelet}")
+        node.create(number, kubelet or self.spec.kubelet, self._authority, self._progress)
+        spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
+        # The kubelet adopts a Node object that exists; this way its pod range and its cordon are there from the start.
+        self.apply({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "spec": spec | ({"unschedulable": True} if register_unschedulable else {}),
+        })  # fmt: skip
+        node.boot()
+        node.load_images()
+        self._progress.say(f"node {name}: up, containerd answers")
+        return node
+
+    def import_image(self, archive: Path, nodes: Sequence[str] | None = None) -> None:
+        """Give an OCI or Docker archive to the containerd of ``nodes`` (all if not given)."""
+        for name in self.nodes if nodes is None else nodes:
+            self.node(name).import_image(archive)
+
+    def wait_ready(self, timeout: float = 180) -> None:
+        """Wait until the API server is ready and every node of the lab is Ready.
+
+        Raises:
+            LabError: after ``timeout`` seconds; it names what is missing.
+        """
+        wait_until("the API server to be ready", self._api_ready, timeout=timeout, interval=0.3)
+        wait_until("all nodes Ready", self._nodes_ready, timeout=timeout, interval=0.5)
+
+    def _api_ready(self) -> bool:
+        dead = [name for name, alive in self._control_plane.alive().items() if not alive]
+        if dead:
+            raise LabError(f"{dead[0]} has ended: {self._control_plane.log_tail(dead[0])}")
+        return self.kubectl("get", "--raw", "/readyz", timeout=10).stdout == "ok"
+
+    def _nodes_ready(self) -> bool:
+        self.kubectl("get", "serviceaccount", "default", timeout=10)  # pods cannot be made before it is there
+        missing = set(self.nodes) - {name for name, ready in self.node_readiness().items() if ready}
+        if missing:
+            raise LabError(f"not Ready: {', '.join(sorted(missing))}")
+        return True
+
+    def node_readiness(self) -> dict[str, bool]:
+        """Node name → whether the API server holds it for Ready."""
+        return {
+            node["metadata"]["name"]: any(
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in node.get("status", {}).get("conditions", [])
+            )
+            for node in self.kubectl_json("get", "nodes")["items"]
+        }
+
+    def down(self) -> None:
+        """Remove everything of the lab; does nothing if there is nothing."""
+        with self._alone():
+            self._remove()
+
+    def _remove(self) -> None:
+        cgroups.destroy(naming.lab_cgroup(self.name))
+        network.destroy(self.name)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if self.directory.exists():  # a file that was being written when its process died
+            shutil.rmtree(self.directory)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with locked(f"lab-{self.name}", self._progress):
+            yield
+
+    def _prepare(self) -> None:
+        """Make everything that takes minutes and stays in the cache, before the lab exists."""
+        wanted = [(name, self.spec.control_plane) for name in components.CONTROL_PLANE]
+        components.ensure([*wanted, ("kubelet", self.spec.kubelet)], self._progress)
+        baseroot.ensure(self._progress)
+
+    def _make(self) -> None:
+        try:
+            self._make_or_leave_pieces()
+        except BaseException:
+            self._remove()
+            raise
+
+    def _make_or_leave_pieces(self) -> None:
+        self.directory.mkdir(parents=True)
+        (self.directory / "lab.json").write_text(json.dumps(asdict(self.spec)))
+        self._progress.say(f"lab {self.name}: network, certificates, control plane {self.spec.control_plane}")
+        network.create_control_plane(self.name)
+        self._authority.create()
+        version = str(Version.parse(self.spec.control_plane))
+        names = [name for name in components.CONTROL_PLANE if name != "kubectl"]
+        found = components.ensure([(name, version) for name in names], self._progress)
+        self._control_plane.start({name: found[name, version] for name in names})
+        wait_until("the API server to be ready", self._api_ready, timeout=120, interval=0.3)
+        for number in range(1, self.spec.nodes + 1):
+            self.add_node(f"node{number}")
+        self.wait_ready()
+        self._progress.say(f"lab {self.name}: {self.spec.nodes} nodes Ready")

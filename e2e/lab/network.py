@@ -1,0 +1,52 @@
+"""The lab's network namespaces: one for the control plane with a bridge, one per node with a cable to it."""
+
+from pathlib import Path
+
+from e2e.lab import naming
+from e2e.lab.process import run
+
+
+def namespace_file(name: str) -> Path:
+    """The file that stands for a named network namespace."""
+    return Path("/run/netns") / name
+
+
+def create_control_plane(lab: str) -> None:
+    """Make the control plane's namespace with a bridge ``br0`` that forwards between nodes and pods."""
+    name = naming.control_plane_namespace(lab)
+    run("ip", "netns", "add", name)
+    _in(name, "link", "set", "lo", "up")
+    _in(name, "link", "add", "br0", "type", "bridge")
+    _in(name, "address", "add", f"{naming.CONTROL_PLANE_ADDRESS}/24", "dev", "br0")
+    _in(name, "link", "set", "br0", "up")
+    run("ip", "netns", "exec", name, "tee", "/proc/sys/net/ipv4/ip_forward", stdin="1")
+
+
+def create_node(lab: str, node: str, addresses: naming.NodeAddresses) -> None:
+    """Make a node's namespace, its cable to the bridge and the routes in both directions."""
+    hub, name = naming.control_plane_namespace(lab), naming.node_namespace(lab, node)
+    run("ip", "netns", "add", name)
+    _in(name, "link", "set", "lo", "up")
+    _in(name, "link", "add", "eth0", "type", "veth", "peer", "name", addresses.port, "netns", hub)
+    _in(hub, "link", "set", addresses.port, "master", "br0", "up")
+    _in(name, "address", "add", f"{addresses.address}/24", "dev", "eth0")
+    _in(name, "link", "set", "eth0", "up")
+    _in(name, "route", "add", "default", "via", naming.CONTROL_PLANE_ADDRESS)
+    _in(hub, "route", "add", addresses.pod_range, "via", addresses.address)
+
+
+def destroy(lab: str) -> None:
+    """Remove every namespace of the lab, and with them its interfaces; does nothing if there is none."""
+    for name in namespaces(lab):
+        run("ip", "netns", "delete", name)
+
+
+def namespaces(lab: str) -> list[str]:
+    """Names of the lab's namespaces that exist, nodes first."""
+    hub = naming.control_plane_namespace(lab)
+    found = [entry.name for entry in sorted(namespace_file("").glob(f"{hub}*"))]
+    return [name for name in found if name.startswith(f"{hub}.")] + [name for name in found if name == hub]
+
+
+def _in(namespace: str, *words: str) -> None:
+    run("ip", "-n", namespace, *words)

@@ -1,0 +1,151 @@
+"""What runs on a node at one instant, and how two instants differ: the lab's own oracle for "nothing restarted".
+
+It shares no code with the operator, so that an error in one is not an error in both.
+"""
+
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerInstance:
+    """One container as the CRI, containerd's store and the kernel know it.
+
+    Attributes:
+        pod: namespace/name of its pod.
+        pod_uid: the pod's UID, as written into the container's labels.
+        state: ``CONTAINER_RUNNING``, ``CONTAINER_EXITED``, ``CONTAINER_CREATED`` or ``CONTAINER_UNKNOWN``.
+        created_at: nanoseconds since 1970, as are ``started_at`` and ``finished_at``; 0 if it did not happen.
+        pid: in the node's PID namespace; 0 when it does not run.
+        process_start: ``/proc/PID/stat`` field 22, clock ticks since the host's boot; None when there is no process.
+        monitor_pid: PID of its parent, the shim; None when there is no process.
+        stored_hash: the kubelet's hash in containerd's store; empty if there is none.
+        served_hash: the kubelet's hash as the CRI answers it, from containerd's memory.
+    """
+
+    id: str
+    name: str
+    pod: str
+    pod_uid: str
+    sandbox_id: str
+    state: str
+    attempt: int
+    created_at: int
+    started_at: int
+    finished_at: int
+    exit_code: int
+    pid: int
+    process_start: int | None
+    monitor_pid: int | None
+    stored_hash: str
+    served_hash: str
+
+    @property
+    def running(self) -> bool:
+        """Whether the CRI says it runs."""
+        return self.state == "CONTAINER_RUNNING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxInstance:
+    """One pod sandbox; the attributes are those of ``ContainerInstance``.
+
+    Attributes:
+        state: ``SANDBOX_READY`` or ``SANDBOX_NOTREADY``.
+        address: the pod's address; empty on the host's network.
+    """
+
+    id: str
+    name: str
+    pod: str
+    pod_uid: str
+    state: str
+    attempt: int
+    created_at: int
+    pid: int
+    process_start: int | None
+    monitor_pid: int | None
+    address: str
+
+    @property
+    def running(self) -> bool:
+        """Whether the CRI says it is ready."""
+        return self.state == "SANDBOX_READY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSnapshot:
+    """All containers and sandboxes of a node, ordered by id."""
+
+    node: str
+    containers: tuple[ContainerInstance, ...]
+    sandboxes: tuple[SandboxInstance, ...]
+
+    def running(self) -> tuple[ContainerInstance, ...]:
+        """The containers that run."""
+        return tuple(container for container in self.containers if container.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One way in which an instance is not what it was.
+
+    Attributes:
+        kind: ``container`` or ``sandbox``.
+        change: ``gone``, ``new``, or the name of the attribute that changed.
+    """
+
+    kind: str
+    id: str
+    pod: str
+    name: str
+    change: str
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        """One line for people."""
+        values = f" {self.before} → {self.after}" if self.before or self.after else ""
+        return f"{self.kind} {self.pod}/{self.name} ({self.id[:12]}): {self.change}{values}"
+
+
+_Instance = TypeVar("_Instance", ContainerInstance, SandboxInstance)
+
+# What a rewriting of the stored hash changes on purpose.
+HASHES = frozenset({"stored_hash", "served_hash"})
+
+
+def compare(before: NodeSnapshot, after: NodeSnapshot, *, hashes: bool = False) -> list[Difference]:
+    """List every difference between two snapshots of a node.
+
+    Args:
+        before: the earlier one.
+        after: the later one.
+        hashes: whether to report changed hashes too.
+
+    Returns:
+        Differences; none means that every instance, dead ones included, is the same.
+    """
+    ignored = frozenset() if hashes else HASHES
+    return [
+        *_compare("container", before.containers, after.containers, ignored),
+        *_compare("sandbox", before.sandboxes, after.sandboxes, ignored),
+    ]
+
+
+def _compare(
+    kind: str, before: tuple[_Instance, ...], after: tuple[_Instance, ...], ignored: frozenset[str]
+) -> list[Difference]:
+    olds, news = ({entry.id: entry for entry in entries} for entries in (before, after))
+    found = []
+    for known in sorted({**olds, **news}.values(), key=lambda entry: (entry.pod, entry.name, entry.id)):
+        about = {"kind": kind, "id": known.id, "pod": known.pod, "name": known.name}
+        old, new = olds.get(known.id), news.get(known.id)
+        if old is None or new is None:
+            found.append(Difference(**about, change="new" if old is None else "gone"))
+            continue
+        for field in fields(old):
+            was, now = getattr(old, field.name), getattr(new, field.name)
+            if was != now and field.name not in ignored:
+                found.append(Difference(**about, change=field.name, before=str(was), after=str(now)))
+    return found

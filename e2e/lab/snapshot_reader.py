@@ -1,0 +1,146 @@
+"""Take a snapshot of a node: from the CRI, from containerd's own store, and from the kernel."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from e2e.lab.errors import LabError
+from e2e.lab.process import parent, start_time
+from e2e.lab.protobuf_wire import Message, bool_field, string_field
+from e2e.lab.snapshot import ContainerInstance, NodeSnapshot, SandboxInstance
+
+_HASH = "io.kubernetes.container.hash"
+_STORED = "io.cri-containerd.container.metadata"
+_CONTAINER_STATES = ("CONTAINER_CREATED", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_UNKNOWN")
+_SANDBOX_STATES = ("SANDBOX_READY", "SANDBOX_NOTREADY")
+
+
+@dataclass(frozen=True, slots=True)
+class _Runtime:
+    channel: grpc.Channel
+
+    def ask(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:
+        call = self.channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+        answer: bytes = call(request, timeout=timeout, metadata=(("containerd-namespace", "k8s.io"),))
+        return Message.parse(answer)
+
+    def cri(self, method: str, request: bytes = b"", timeout: float = 10) -> Message:
+        return self.ask(f"/runtime.v1.RuntimeService/{method}", request, timeout)
+
+
+def _open(socket: Path) -> grpc.Channel:
+    if len(str(socket)) > 107:
+        raise LabError(f"cannot connect to {socket} because a socket's path has at most 107 characters")
+    return grpc.insecure_channel(f"unix:{socket}", options=[("grpc.max_receive_message_length", -1)])
+
+
+def runtime_ready(socket: Path) -> bool:
+    """Whether the CRI behind ``socket`` says that its runtime is ready (RuntimeReady; the network may not be)."""
+    if not socket.exists():
+        return False
+    try:
+        with _open(socket) as channel:
+            status = _Runtime(channel).cri("Status", timeout=3).message(1)
+    except grpc.RpcError:
+        return False
+    return any(entry.text(1) == "RuntimeReady" and entry.number(2) for entry in status.messages(1))
+
+
+def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
+    """Take a snapshot.
+
+    Args:
+        node: name to put into it.
+        socket: containerd's socket as seen from here.
+        root: the node's root as seen from here; processes are looked up in its ``/proc``.
+
+    Raises:
+        LabError: if the runtime does not answer.
+    """
+    try:
+        with _open(socket) as channel:
+            runtime = _Runtime(channel)
+            stored = _stored_hashes(runtime)
+            sandboxes = {
+                entry.text(1): _sandbox(runtime, entry.text(1), root) for entry in _list(runtime, "ListPodSandbox")
+            }
+            containers = [
+                _container(runtime, entry, sandboxes, stored, root) for entry in _list(runtime, "ListContainers")
+            ]
+    except grpc.RpcError as error:
+        raise LabError(f"cannot read the containers of node {node} because containerd says: {error}") from error
+    return NodeSnapshot(
+        node=node,
+        containers=tuple(sorted(containers, key=lambda entry: entry.id)),
+        sandboxes=tuple(sandboxes[key] for key in sorted(sandboxes)),
+    )
+
+
+def _list(runtime: _Runtime, method: str) -> list[Message]:
+    return runtime.cri(method).messages(1)
+
+
+def _stored_hashes(runtime: _Runtime) -> dict[str, str]:
+    """Return container id → hash from containerd's metadata store, which is what survives its restart."""
+    answer = runtime.ask("/containerd.services.containers.v1.Containers/List")
+    found = {}
+    for container in answer.messages(1):
+        for extension in container.messages(10):
+            if extension.text(1) == _STORED:
+                document = json.loads(extension.message(2).data(2))
+                found[container.text(1)] = document["Metadata"]["Config"]["annotations"].get(_HASH, "")
+    return found
+
+
+def _container(
+    runtime: _Runtime, listed: Message, sandboxes: dict[str, SandboxInstance], stored: dict[str, str], root: Path
+) -> ContainerInstance:
+    identity, sandbox_id = listed.text(1), listed.text(2)
+    answer = runtime.cri("ContainerStatus", string_field(1, identity) + bool_field(2))
+    status, labels = answer.message(1), answer.message(1).texts(12)
+    pid = _pid(answer)
+    return ContainerInstance(
+        id=identity,
+        name=status.message(2).text(1),
+        pod=f"{labels.get('io.kubernetes.pod.namespace', '')}/{labels.get('io.kubernetes.pod.name', '')}",
+        pod_uid=labels.get("io.kubernetes.pod.uid", ""),
+        sandbox_id=sandbox_id if sandbox_id in sandboxes else "",
+        state=_CONTAINER_STATES[status.number(3)],
+        attempt=status.message(2).number(2),
+        created_at=status.number(4),
+        started_at=status.number(5),
+        finished_at=status.number(6),
+        exit_code=status.number(7),
+        pid=pid,
+        process_start=start_time(pid, root) if pid else None,
+        monitor_pid=parent(pid, root) if pid else None,
+        stored_hash=stored.get(identity, ""),
+        served_hash=status.texts(13).get(_HASH, ""),
+    )
+
+
+def _sandbox(runtime: _Runtime, identity: str, root: Path) -> SandboxInstance:
+    answer = runtime.cri("PodSandboxStatus", string_field(1, identity) + bool_field(2))
+    status = answer.message(1)
+    metadata, pid = status.message(2), _pid(answer)
+    return SandboxInstance(
+        id=identity,
+        name=metadata.text(1),
+        pod=f"{metadata.text(3)}/{metadata.text(1)}",
+        pod_uid=metadata.text(2),
+        state=_SANDBOX_STATES[status.number(3)],
+        attempt=metadata.number(4),
+        created_at=status.number(4),
+        pid=pid,
+        process_start=start_time(pid, root) if pid else None,
+        monitor_pid=parent(pid, root) if pid else None,
+        address=status.message(5).text(1),
+    )
+
+
+def _pid(answer: Message) -> int:
+    """Return the PID from the runtime's verbose information, 0 if nothing runs."""
+    info = answer.texts(2).get("info", "")
+    return int(json.loads(info).get("pid", 0)) if info else 0
