@@ -111,6 +111,8 @@ class RunPlan:
     """Everything the executor needs, and nothing it would have to ask for.
 
     Attributes:
+        runtime_endpoint: path of the runtime's socket.
+        healthz_url: where the kubelet answers about its health.
         state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
             kubelet starts and put back on a rollback.
     """
@@ -122,6 +124,8 @@ class RunPlan:
     from_version: str
     to_version: str
     runtime_unit: str
+    runtime_endpoint: str
+    healthz_url: str
     swap: KubeletSwap
     containers: tuple[PlannedContainer, ...]
     baseline: Inventory

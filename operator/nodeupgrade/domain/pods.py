@@ -33,7 +33,7 @@ class PodContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodView:
+class NodePod:
     """One pod.
 
     Attributes:
@@ -56,13 +56,13 @@ class PodView:
         return next((c for c in self.containers if c.name == name), None)
 
 
-def view(pod: Json) -> PodView:
+def view(pod: Json) -> NodePod:
     """Read a pod as the API serves it."""
     metadata = pod.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     uid = annotations.get(CONFIG_HASH) if CONFIG_MIRROR in annotations else metadata.get("uid")
     spec = pod.get("spec") or {}
-    return PodView(
+    return NodePod(
         ref=PodRef(
             namespace=str(metadata.get("namespace", "default")),
             name=str(metadata.get("name", "")),

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from nodeupgrade.domain.arguments import Arguments
 from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.pods import Json, PodView
+from nodeupgrade.domain.pods import Json, NodePod
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.domain.violations import Violation
@@ -37,7 +37,6 @@ class KubeletFacts:
         arguments: the command line for the new program.
         arguments_status: exit status of the new program when it parsed them.
         arguments_output: what it printed then.
-        staged_bytes: size of the new program.
         free_bytes: free space on the filesystem of the program.
     """
 
@@ -52,7 +51,6 @@ class KubeletFacts:
     arguments: Arguments
     arguments_status: int
     arguments_output: str
-    staged_bytes: int
     free_bytes: int
 
 
@@ -61,7 +59,7 @@ class NodeFacts:
     """Everything the checks look at, gathered in one go."""
 
     node: Json
-    pods: tuple[PodView, ...]
+    pods: tuple[NodePod, ...]
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
@@ -238,15 +236,17 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
 
 
 def there_is_space(facts: NodeFacts) -> Iterator[Violation]:
-    """The new program fits, with room for the journal and for a rollback."""
-    needed = facts.kubelet.staged_bytes + FREE_BYTES
-    for what, free in (("the kubelet's program", facts.kubelet.free_bytes), ("the journal", facts.state_free_bytes)):
-        if free < (needed if what != "the journal" else FREE_BYTES):
-            detail = f"only {free // 1024**2} MiB are free where {what} lies; {needed // 1024**2} MiB are needed"
+    """With the new program staged there is still room for the journal and for what the kubelet itself writes."""
+    for what, free in (
+        ("the kubelet's program lies", facts.kubelet.free_bytes),
+        ("the journal is kept", facts.state_free_bytes),
+    ):
+        if free < FREE_BYTES:
+            detail = f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"
             yield Violation(reason=Reason.INSUFFICIENT_SPACE, detail=detail)
 
 
-def _running_pods(facts: NodeFacts) -> Iterator[PodView]:
+def _running_pods(facts: NodeFacts) -> Iterator[NodePod]:
     running = {container.pod.uid for container in facts.inventory.running()}
     return (pod for pod in facts.pods if pod.ref.uid in running)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.plan import PlannedContainer
-from nodeupgrade.domain.pods import PodContainer, PodView, Role
+from nodeupgrade.domain.pods import NodePod, PodContainer, Role
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.domain.violations import Violation
@@ -36,7 +36,7 @@ class Rewriting:
 
 
 def plan_rewriting(
-    pods: Iterable[PodView], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
+    pods: Iterable[NodePod], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
 ) -> Rewriting:
     """Plan the rewriting of every running container.
 
@@ -59,7 +59,7 @@ def plan_rewriting(
 
 def _plan_one(
     instance: ContainerInstance,
-    pods: Mapping[PodUid, PodView],
+    pods: Mapping[PodUid, NodePod],
     current: KubeletVersion,
     target: KubeletVersion,
 ) -> PlannedContainer | Violation:
@@ -83,7 +83,7 @@ def _plan_one(
 
 
 def _prove(
-    instance: ContainerInstance, pod: PodView, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
+    instance: ContainerInstance, pod: NodePod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
 ) -> PlannedContainer | Violation:
     compared = is_compared(spec.role, current)
     stored = instance.hashes
@@ -115,12 +115,12 @@ def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
     return role is Role.REGULAR or (role is Role.SIDECAR and kubelet.minor >= SIDECARS_COMPARED_FROM_MINOR)
 
 
-def _after(pod: PodView, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
+def _after(pod: NodePod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
     without = stored.without_resources
     if without is not None and target.minor in RESOURCELESS_HASH_MINORS:
         without = hash_without_resources(spec.spec, target)
     return StoredHashes(container=_hash(pod, spec, target), without_resources=without)
 
 
-def _hash(pod: PodView, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+def _hash(pod: NodePod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
     return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)

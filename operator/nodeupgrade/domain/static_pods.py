@@ -13,7 +13,7 @@ import yaml
 
 from nodeupgrade.domain.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.plan import StaticPodPin
-from nodeupgrade.domain.pods import Json, PodContainer, PodView, view
+from nodeupgrade.domain.pods import Json, NodePod, PodContainer, view
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest, PodRef
 from nodeupgrade.domain.violations import Violation
@@ -90,7 +90,7 @@ def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Viola
     return tuple(pins), tuple(violations)
 
 
-def views_without_mirror(static: StaticPods, mirrored: frozenset[str]) -> Iterator[PodView]:
+def views_without_mirror(static: StaticPods, mirrored: frozenset[str]) -> Iterator[NodePod]:
     """Static pods whose mirror the API server does not have, read from their manifests.
 
     Args:
@@ -102,7 +102,7 @@ def views_without_mirror(static: StaticPods, mirrored: frozenset[str]) -> Iterat
         spec = pod.manifest.get("spec") or {}
         host_network = bool(spec.get("hostNetwork"))
         shown = view({"metadata": {}, "spec": spec})
-        yield PodView(
+        yield NodePod(
             ref=pod.sandbox.pod,
             containers=tuple(
                 PodContainer(name=c.name, role=c.role, spec=default_static_container(c.spec, host_network=host_network))

@@ -1,0 +1,125 @@
+"""From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nodeupgrade.domain.arguments import drop_in
+from nodeupgrade.domain.kubelet_layout import KubeletLayout
+from nodeupgrade.domain.placement import unmet_placement
+from nodeupgrade.domain.plan import (
+    PLAN_SCHEMA,
+    ArgumentsOverride,
+    KubeletSwap,
+    Limits,
+    RunPlan,
+    StaticPodPin,
+)
+from nodeupgrade.domain.pods import CONFIG_MIRROR
+from nodeupgrade.domain.preflight import NodeFacts, preflight
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rewriting import plan_rewriting
+from nodeupgrade.domain.static_pods import match, plan_pins, views_without_mirror
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.views import view_node, view_pod
+from nodeupgrade.domain.violations import Violation
+from nodeupgrade.kubelethash import UnsupportedKubelet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What is wanted of the node, and where the new program was staged."""
+
+    run_id: RunId
+    node: NodeName
+    upgrade: str
+    staged: str
+    backup: str
+    limits: Limits
+
+
+def plan_run(
+    request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
+) -> RunPlan | tuple[Violation, ...]:
+    """Plan the run, or say everything that forbids it."""
+    violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout)]
+    kubelet, current = facts.kubelet, facts.kubelet.current
+    if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
+        return tuple(violations)
+    static = match(manifests, facts.inventory, request.node)
+    mirrored = frozenset(p.ref.uid for p in facts.pods if CONFIG_MIRROR in _annotations(p.raw))
+    pods = (*facts.pods, *views_without_mirror(static, mirrored))
+    try:
+        rewriting = plan_rewriting(pods, facts.inventory, current=current, target=facts.target)
+    except UnsupportedKubelet:  # the preflight has named it
+        return tuple(violations)
+    pins: tuple[StaticPodPin, ...] = ()
+    violations += rewriting.violations
+    if current.minor != facts.target.minor:
+        pins, unpinned = plan_pins(static)
+        violations += (*static.violations, *unpinned)
+    if violations:
+        return tuple(violations)
+    return RunPlan(
+        schema=PLAN_SCHEMA,
+        run_id=request.run_id,
+        node=request.node,
+        upgrade=request.upgrade,
+        from_version=str(current),
+        to_version=str(facts.target),
+        runtime_unit=facts.runtime_unit.name,
+        runtime_endpoint=layout.endpoint,
+        healthz_url=layout.healthz_url or "",
+        swap=KubeletSwap(
+            unit=kubelet.unit.name,
+            path=kubelet.program,
+            staged=request.staged,
+            backup=request.backup,
+            before=kubelet.before,
+            after=kubelet.after,
+            arguments=_override(facts),
+        ),
+        containers=rewriting.containers,
+        baseline=facts.inventory,
+        pins=pins,
+        state_files=layout.state_files,
+        limits=request.limits,
+    )
+
+
+def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
+    """Every running pod would be admitted again.
+
+    A kubelet admits all pods anew when it starts, running or not, and kills those whose node selector or
+    required affinity the node no longer meets (kubernetes #123980, unchanged up to 1.37).
+    """
+    node = view_node(dict(facts.node))
+    running = {container.pod.uid for container in facts.inventory.running()}
+    for pod in facts.pods:
+        if pod.ref.uid not in running or CONFIG_MIRROR in _annotations(pod.raw):
+            continue
+        if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
+            detail = f"{unmet}, so any kubelet start would kill it"
+            yield Violation(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+
+
+def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Violation]:
+    if layout.healthz_url is None:
+        detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
+        yield Violation(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+
+
+def _override(facts: NodeFacts) -> ArgumentsOverride | None:
+    kubelet = facts.kubelet
+    if not kubelet.arguments.removed or kubelet.program is None:
+        return None
+    return ArgumentsOverride(
+        path=f"/etc/systemd/system/{kubelet.unit.name}.d/90-nodeupgrade.conf",
+        content=drop_in(kubelet.program, kubelet.arguments.words),
+        removed=kubelet.arguments.removed,
+    )
+
+
+def _annotations(pod: Mapping[str, object]) -> Mapping[str, object]:
+    metadata = pod.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return annotations if isinstance(annotations, Mapping) else {}

@@ -1,0 +1,160 @@
+"""Look at a node once, completely, and touch nothing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.arguments import Arguments, adapt, rejected_flag
+from nodeupgrade.domain.errors import Refused, Transient
+from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.kubelet_layout import KubeletLayout, config_path, read_layout
+from nodeupgrade.domain.pods import Json, view
+from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import Digest
+from nodeupgrade.engine.node import Node
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.services import ServiceManager
+
+RUNTIME_UNIT = "containerd.service"
+STATE_DIRECTORY = PurePosixPath("/var/lib")
+VERSION_PREFIX = "Kubernetes "
+STRIPPED_FLAGS_LIMIT = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the task asks for, as far as looking at the node depends on it."""
+
+    target: KubeletVersion
+    allow_downgrade: bool
+    promised: Digest | None
+    unit: str
+    staged: PurePosixPath
+    remove_flags: tuple[str, ...]
+    strip_flags: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningKubelet:
+    """The kubelet as it runs now."""
+
+    unit: UnitStatus
+    program: PurePosixPath | None
+    words: tuple[str, ...]
+
+
+def running_kubelet(services: ServiceManager, kubelet: Kubelet, unit: str) -> RunningKubelet:
+    """Find the kubelet's process and program.
+
+    Raises:
+        Refused: the unit does not exist or does not run.
+    """
+    status = services.status(unit)
+    if not status.running:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER,
+            f"unit {unit} is {status.load_state} and {status.active_state}; the kubelet must run as this unit "
+            "(spec.kubelet.unit names another one)",
+        )
+    words = kubelet.arguments(status.main_pid)
+    return RunningKubelet(unit=status, program=kubelet.executable(status.main_pid), words=words[1:])
+
+
+def kubelet_layout(files: Files, running: RunningKubelet) -> KubeletLayout:
+    """Read where the running kubelet keeps things.
+
+    Raises:
+        Refused: its configuration file cannot be read.
+    """
+    path = config_path(running.words)
+    try:
+        return read_layout(running.words, None if path is None else files.read(PurePosixPath(path)))
+    except ValueError as error:
+        raise Refused(Reason.UNSUPPORTED_SERVICE_MANAGER, str(error)) from error
+
+
+def manifests(files: Files, layout: KubeletLayout) -> dict[str, bytes]:
+    """Static pod manifests by path; files that a kubelet ignores are left out."""
+    if layout.manifests is None:
+        return {}
+    found: dict[str, bytes] = {}
+    for path in files.list(PurePosixPath(layout.manifests)):
+        if not path.name.startswith(".") and (data := files.read(path)) is not None:
+            found[str(path)] = data
+    return found
+
+
+def gather(
+    node: Node, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
+) -> NodeFacts:
+    """Collect everything the checks and the plan need."""
+    return NodeFacts(
+        node=node_object,
+        pods=tuple(view(pod) for pod in pods),
+        target=wanted.target,
+        allow_downgrade=wanted.allow_downgrade,
+        promised=wanted.promised,
+        kubelet=_kubelet_facts(node, running, wanted),
+        runtime=node.runtime.info(),
+        runtime_unit=node.services.status(RUNTIME_UNIT),
+        inventory=node.runtime.inventory(full=True),
+        state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
+    )
+
+
+def _kubelet_facts(node: Node, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
+    program = running.program
+    version, output = _version(node.kubelet, wanted.staged)
+    arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted)
+    current = None if program is None else _version(node.kubelet, program)[0]
+    return KubeletFacts(
+        unit=running.unit,
+        program=None if program is None else str(program),
+        words=running.words,
+        current=_parse(current),
+        before=None if program is None else node.files.digest(program),
+        staged_version=version,
+        staged_output=output,
+        after=node.files.digest(wanted.staged),
+        arguments=arguments,
+        arguments_status=status,
+        arguments_output=complaint,
+        free_bytes=node.files.free_bytes(wanted.staged.parent),
+    )
+
+
+def _version(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
+    """What a program says its version is, and all that it printed."""
+    try:
+        status, output = kubelet.version_output(program)
+    except Transient as error:
+        return "", str(error)
+    words = output.strip().removeprefix(VERSION_PREFIX).split()
+    said = words[0] if status == 0 and VERSION_PREFIX in output and words else ""
+    return said, output
+
+
+def _parse(version: str | None) -> KubeletVersion | None:
+    try:
+        return KubeletVersion.parse(version) if version else None
+    except UnsupportedKubelet:
+        return None
+
+
+def _accepted_arguments(kubelet: Kubelet, running: RunningKubelet, wanted: Wanted) -> tuple[Arguments, int, str]:
+    """Let the new program parse the command line; where asked, leave out each flag it does not know."""
+    remove = set(wanted.remove_flags)
+    for _ in range(STRIPPED_FLAGS_LIMIT):
+        arguments = adapt(running.words, target=wanted.target, remove=remove)
+        try:
+            status, output = kubelet.version_output(wanted.staged, arguments.words)
+        except Transient as error:
+            return arguments, 1, str(error)
+        flag = rejected_flag(output) if status != 0 and wanted.strip_flags else None
+        if flag is None or flag in remove:
+            return arguments, status, output
+        remove.add(flag)
+    return arguments, status, output
