@@ -1,0 +1,81 @@
+# Every command of the project. `make` alone explains them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+CHECKED := operator tests e2e tools
+
+# `make images` (elsewhere than in the lab): the tool, the name, and the Python of the Containerfile's BASE.
+CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
+IMAGE ?= nodeupgrade:dev
+IMAGE_PYTHON ?= 3.13
+
+.PHONY: help venv setup lint lint-imports test test-fast e2e demo bench images wheels proto proto-check lock clean
+
+help: ## Explain the commands
+	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nStart with `make demo` or `make test`: both set up what they need, on Debian or Ubuntu, as root.\n'
+	@printf 'Caches live in $${NODEUPGRADE_LAB_CACHE:-/var/cache/nodeupgrade-lab} and may be deleted at any time.\n'
+
+# --- set-up ------------------------------------------------------------------------------------------------------
+
+venv: .venv/.complete ## Create .venv with exactly the locked tools
+
+.venv/.complete: requirements-dev.lock pyproject.toml tools/make-venv
+	@tools/make-venv .venv
+
+setup: venv ## Install what this machine lacks for the lab (as root), or say what is missing
+	@$(BIN)/python -m e2e.lab doctor $(if $(filter 0,$(shell id -u)),--install)
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+lint: venv lint-imports proto-check ## Check style, types, the architecture's contracts and generated code
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy $(CHECKED)
+
+lint-imports: venv
+	$(BIN)/lint-imports
+
+test-fast: venv ## Run the tests that need neither root nor a node (about a minute)
+	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
+
+test: venv ## Run everything this machine can run; says what it skips and why
+	@$(BIN)/python -m tools.run_tests
+
+e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once, ~15 minutes)
+	$(PYTEST) -v -m e2e --durations=15 e2e
+
+demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
+	@$(BIN)/python -m e2e.demo
+
+bench: setup ## Measure how long a node is without a kubelet, against the floor
+	@$(BIN)/python -m e2e.bench
+
+# --- artefacts ---------------------------------------------------------------------------------------------------
+
+images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, IMAGE_PYTHON=)
+	$(CONTAINER_TOOL) build --tag $(IMAGE) --file Containerfile .
+
+wheels: venv ## Collect the image's packages into wheels/, hashes checked
+	rm -rf wheels
+	$(BIN)/python -m tools.wheels --python $(IMAGE_PYTHON) wheels
+
+proto: venv ## Generate the committed protobuf modules from their .proto files
+	$(BIN)/python tools/generate_protobuf.py
+
+proto-check: venv
+	$(BIN)/python tools/generate_protobuf.py --check
+
+lock: venv ## Resolve pyproject.toml into the two lock files (UPGRADE=--upgrade for newer versions)
+	$(BIN)/uv pip compile pyproject.toml $(RESOLVE) -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev $(RESOLVE) -o requirements-dev.lock
+RESOLVE = --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
+
+clean: ## Remove what the commands above left in the checkout (not the lab's cache)
+	rm -rf build dist wheels .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
