@@ -210,7 +210,7 @@ def _of(table: Mapping[str, T] | None, platform: str) -> T | None:
 
 
 def _living(candidate: Candidate) -> list[PodView]:
-    return [pod for pod in candidate.pods or () if not pod.finished]
+    return [pod for pod in candidate.pods or () if not pod.finished and not pod.deleting]
 
 
 def _named(candidate: Candidate) -> str:
