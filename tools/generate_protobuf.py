@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grpc_tools import protoc
+from grpc_tools import protoc  # type: ignore[import-untyped]
 
 ADAPTERS = Path(__file__).resolve().parent.parent / "operator" / "nodeupgrade" / "adapters"
 SOURCES = (ADAPTERS / "cri" / "_pb" / "runtime.proto", ADAPTERS / "containerd" / "_pb" / "containerd.proto")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
@@ -11,7 +10,6 @@ from nodeupgrade.domain.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
-    Process,
     SandboxInstance,
     StoredHashes,
 )
@@ -21,6 +19,8 @@ from nodeupgrade.kubelethash import HashValue
 NAME_LABEL = "io.kubernetes.container.name"
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
+INIT = 1
+# What the kernel keeps of containerd-shim-runc-v2 and all its relatives: 15 bytes.
 SHIM = "containerd-shim"
 
 STATES = {
@@ -55,7 +55,8 @@ def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) 
     """Put everything together, in an order that does not depend on the runtime's."""
     pods = {s.id: _pod_of(s) for s in listing.sandboxes}
     containers = [_container(c, listing, statuses, processes, pods) for c in listing.containers]
-    sandboxes = [_sandbox(s, listing, statuses, processes) for s in listing.sandboxes]
+    node_network = processes.network(INIT)
+    sandboxes = [_sandbox(s, listing, statuses, processes, node_network) for s in listing.sandboxes]
     return Inventory(
         containers=tuple(sorted(containers, key=lambda c: (c.pod, c.created_at, c.id))),
         sandboxes=tuple(sorted(sandboxes, key=lambda s: (s.pod, s.created_at, s.id))),
@@ -90,14 +91,18 @@ def _container(
     )
 
 
-def _sandbox(item: cri.PodSandbox, listing: Listing, statuses: Statuses, processes: ProcessTable) -> SandboxInstance:
+def _sandbox(
+    item: cri.PodSandbox, listing: Listing, statuses: Statuses, processes: ProcessTable, node_network: str | None
+) -> SandboxInstance:
     ready = item.state == cri.SANDBOX_READY
-    process = processes.process(listing.pids.get(item.id, 0)) if ready else None
+    stat = processes.stat(listing.pids.get(item.id, 0)) if ready else None
+    # The shim made the sandbox's first process and adopts its orphans; another parent means that it died.
+    parent = processes.stat(stat.parent) if stat else None
     known = statuses.sandboxes.get(item.id)
     if known:
         host_network = known.status.linux.namespaces.options.network == cri.NODE
     else:
-        host_network = process is not None and processes.in_node_network(process.pid)
+        host_network = stat is not None and processes.network(stat.pid) == node_network
     return SandboxInstance(
         id=SandboxId(item.id),
         pod=_pod_of(item),
@@ -105,22 +110,12 @@ def _sandbox(item: cri.PodSandbox, listing: Listing, statuses: Statuses, process
         attempt=item.metadata.attempt,
         created_at=item.created_at,
         host_network=host_network,
-        process=process,
-        monitor=_shim(process, processes),
+        process=stat.process if stat else None,
+        monitor=parent.process if parent and parent.command == SHIM else None,
         ip=known.status.network.ip if known else None,
         config_source=item.annotations.get(CONFIG_SOURCE),
         static_hash=item.annotations.get(CONFIG_HASH),
     )
-
-
-def _shim(process: Process | None, processes: ProcessTable) -> Process | None:
-    """The shim of a sandbox: it is its init process' parent, and stays so unless it dies."""
-    stat = processes.stat(process.pid) if process else None
-    if stat is None:
-        return None
-    arguments = processes.arguments(stat.parent) or ("",)
-    is_shim = PurePosixPath(arguments[0]).name.startswith(SHIM)
-    return processes.process(stat.parent) if is_shim else None
 
 
 def _pod_by_labels(item: cri.Container) -> PodRef:

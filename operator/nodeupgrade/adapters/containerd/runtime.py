@@ -51,7 +51,7 @@ class ContainerdRuntime:
         return RuntimeInfo(
             name=self._connection.patiently(self._cri.version).runtime_name,
             version=self._containerd.version(),
-            cri_versions=tuple(self._cri.served()),
+            cri_versions=tuple(version.value for version in self._cri.served()),
             binary_version=self._program_version(),
         )
 

@@ -14,15 +14,22 @@ class Stat:
     """The fields of ``/proc/PID/stat`` this project needs.
 
     Attributes:
+        pid: the process.
         command: up to 15 bytes of the program's name; may hold spaces and parentheses.
         parent: PID of the parent.
         started: clock ticks between boot and the start of the process.
     """
 
+    pid: int
     command: str
     state: str
     parent: int
     started: int
+
+    @property
+    def process(self) -> Process:
+        """The identity of the process."""
+        return Process(pid=self.pid, started=self.started)
 
 
 def parse_stat(text: str) -> Stat:
@@ -35,11 +42,11 @@ def parse_stat(text: str) -> Stat:
         ValueError: the text is not of this form.
     """
     head, closing, tail = text.rpartition(")")
-    _, opening, command = head.partition("(")
+    pid, opening, command = head.partition("(")
     fields = tail.split()
     if not (closing and opening) or len(fields) < 20:
         raise ValueError(f"not a process status line: {text[:80]!r}")
-    return Stat(command=command, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
+    return Stat(pid=int(pid), command=command, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
 
 
 class ProcessTable:
@@ -55,6 +62,8 @@ class ProcessTable:
 
     def stat(self, pid: int) -> Stat | None:
         """Status of a process; ``None`` when there is none with this PID."""
+        if pid <= 0:
+            return None
         try:
             return parse_stat((self._root / str(pid) / "stat").read_text(encoding="utf-8", errors="replace"))
         except (FileNotFoundError, ProcessLookupError):
@@ -62,8 +71,8 @@ class ProcessTable:
 
     def process(self, pid: int) -> Process | None:
         """Identity of a process; ``None`` when there is none with this PID."""
-        stat = self.stat(pid) if pid > 0 else None
-        return None if stat is None else Process(pid=pid, started=stat.started)
+        stat = self.stat(pid)
+        return None if stat is None else stat.process
 
     def arguments(self, pid: int) -> tuple[str, ...] | None:
         """Argument vector; ``None`` when there is no such process, empty for a zombie or a kernel thread."""
@@ -81,15 +90,13 @@ class ProcessTable:
             return None if target.endswith(DELETED) else PurePosixPath(target)
         return None
 
-    def in_node_network(self, pid: int) -> bool:
-        """Whether a process shares the network namespace of the node's init process."""
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            return self._network(pid) == self._network(1)
-        return False
+    def network(self, pid: int) -> str | None:
+        """Name of a process' network namespace; ``None`` when there is no such process."""
+        try:
+            return str((self._root / str(pid) / "ns" / "net").readlink())
+        except (FileNotFoundError, ProcessLookupError):
+            return None
 
     def boot_id(self) -> str:
         """The kernel's random identifier of this boot."""
         return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-
-    def _network(self, pid: int) -> Path:
-        return (self._root / str(pid) / "ns" / "net").readlink()

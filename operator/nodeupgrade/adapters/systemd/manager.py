@@ -20,9 +20,9 @@ DOWN = frozenset({"inactive", "failed"})
 class SystemdManager:
     """Controls units through ``systemctl``: one short process per call, 3 ms each.
 
-    ``mask`` and ``unmask`` put up and lift a fence that holds wherever the unit file lives (see fence.py). The order that costs the least time without the service is
-    mask, stop, work, unmask, start, and ``reload`` when it runs again: the first mask and the reload each make
-    systemd read its units (0.1 s), the calls between do not.
+    ``mask`` and ``unmask`` put up and lift a fence that holds wherever the unit file lives (see fence.py). To lose
+    the least time without the service: mask, stop, work, unmask, start, and reload() once it runs again. The
+    first mask and the reload make systemd read all its units (0.1 s), nothing between them does.
 
     Args:
         prefix: put before ``systemctl``, for example ``("chroot", "/host")`` in the agent's pod.

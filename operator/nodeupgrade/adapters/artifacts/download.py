@@ -1,0 +1,141 @@
+"""Fetch a file by HTTP or HTTPS, trusted only by its digest."""
+
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from nodeupgrade.adapters.files.atomic import LEFTOVER, sync_directory
+from nodeupgrade.domain.errors import Refused, Transient
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import Digest
+
+CHUNK = 1024 * 1024
+LIMIT = 1024 * 1024 * 1024
+"""Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
+WORTH_RETRYING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def download(
+    url: str,
+    target: Path,
+    expected: Digest,
+    *,
+    limit: int = LIMIT,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    pause: float = 1.0,
+    progress: Callable[[int], None] = lambda _received: None,
+) -> None:
+    """Fetch ``url`` to ``target``, which appears whole and checked or not at all; mode 0755.
+
+    The environment's proxies are used. A target that is right already is left alone.
+
+    Args:
+        url: http or https; redirects to either are followed.
+        target: path as this process sees it; its directory exists.
+        expected: SHA-256 of the content.
+        limit: bytes at most.
+        timeout: seconds without a single byte.
+        attempts: how often to try when the server or the way to it fails.
+        pause: seconds before the second attempt, doubled each time.
+        progress: told the number of bytes received so far.
+
+    Raises:
+        Refused: with DIGEST_MISMATCH when the content is another; with ARTIFACT_UNAVAILABLE when the server
+            says no, sends too much, or cannot be reached after all attempts.
+        OSError: the target cannot be written.
+    """
+    if _digest(target) == expected:
+        return
+    retrying = Retrying(
+        retry=retry_if_exception_type(Transient),
+        stop=stop_after_attempt(attempts),
+        wait=wait_exponential(multiplier=pause, max=30),
+        reraise=True,
+    )
+    fresh = target.with_name(f".{target.name}{LEFTOVER}")
+    try:
+        found = retrying(_fetch, url, fresh, limit, timeout, progress)
+        if found != expected:
+            raise Refused(
+                Reason.DIGEST_MISMATCH,
+                f"cannot use {url} because its SHA-256 is {found} instead of {expected}; correct the digest or the URL",
+            )
+        fresh.chmod(0o755)
+        fresh.replace(target)
+        sync_directory(target.parent)
+    except Transient as error:
+        raise _unavailable(url, str(error)) from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _fetch(url: str, fresh: Path, limit: int, timeout: float, progress: Callable[[int], None]) -> Digest:
+    digest = hashlib.sha256()
+    received = 0
+    try:
+        with _opener().open(_request(url), timeout=timeout) as answer, fresh.open("wb") as file:
+            announced = answer.headers.get("Content-Length")
+            while chunk := answer.read(CHUNK):
+                received += len(chunk)
+                if received > limit:
+                    raise _unavailable(url, f"it is larger than {limit} bytes")
+                digest.update(chunk)
+                file.write(chunk)
+                progress(received)
+            if announced is not None and received != int(announced):
+                raise Transient(f"the connection ended after {received} of {announced} bytes")
+            file.flush()
+            os.fsync(file.fileno())
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in WORTH_RETRYING:
+                raise Transient(f"the server answered {error.code} {error.reason}") from error
+            raise _unavailable(url, f"the server answered {error.code} {error.reason}") from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise Transient(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    return Digest(digest.hexdigest())
+
+
+def _request(url: str) -> urllib.request.Request:
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise _unavailable(url, "it is neither an http nor an https URL")
+    return urllib.request.Request(url, headers={"User-Agent": "nodeupgrade", "Accept-Encoding": "identity"})  # noqa: S310
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """An opener that speaks HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _unavailable(url: str, why: str) -> Refused:
+    return Refused(
+        Reason.ARTIFACT_UNAVAILABLE,
+        f"cannot fetch {url} because {why}; check the URL, the server, and the node's way to it",
+    )
+
+
+def _digest(path: Path) -> Digest | None:
+    try:
+        with path.open("rb") as file:
+            return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,5 @@
+"""The kubelet of one node."""
+
+from nodeupgrade.adapters.kubelet.host import HostKubelet
+
+__all__ = ["HostKubelet"]

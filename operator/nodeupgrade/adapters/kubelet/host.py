@@ -1,0 +1,91 @@
+"""Implements ports.kubelet.Kubelet: a health endpoint, a process, a program."""
+
+import http.client
+import subprocess
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.domain.errors import StepFailed, Transient
+
+HEALTHZ = "http://127.0.0.1:10248/healthz"
+CANNOT_RUN = 126
+"""Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
+
+
+class HostKubelet:
+    """Asks the kubelet of the node this runs on.
+
+    Args:
+        processes: the node's processes.
+        healthz: URL of the health endpoint (healthzBindAddress and healthzPort in the kubelet's configuration).
+        prefix: what to put before the kubelet's program, for example ``("chroot", "/host")`` in a pod.
+        healthz_timeout: seconds to wait for the health endpoint; it answers at once or is not there.
+        program_timeout: seconds for the program to print its version.
+    """
+
+    def __init__(
+        self,
+        processes: ProcessTable,
+        *,
+        healthz: str = HEALTHZ,
+        prefix: tuple[str, ...] = (),
+        healthz_timeout: float = 1.0,
+        program_timeout: float = 60.0,
+    ) -> None:
+        self._processes = processes
+        self._healthz = urlsplit(healthz)
+        self._prefix = prefix
+        self._healthz_timeout = healthz_timeout
+        self._program_timeout = program_timeout
+
+    def healthy(self) -> bool:
+        """Whether ``/healthz`` answers ok now. No proxy is asked, whatever the environment says."""
+        connection = http.client.HTTPConnection(
+            self._healthz.hostname or "127.0.0.1", self._healthz.port, timeout=self._healthz_timeout
+        )
+        try:
+            connection.request("GET", self._healthz.path)
+            answer = connection.getresponse()
+            return answer.status == http.client.OK and answer.read(16) == b"ok"
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def arguments(self, pid: int) -> tuple[str, ...]:
+        """Argument vector of a running process.
+
+        Raises:
+            Transient: there is no such process, or it is ending.
+        """
+        arguments = self._processes.arguments(pid)
+        if not arguments:
+            raise Transient(f"cannot read the arguments of process {pid} because it is gone; look for the new one")
+        return arguments
+
+    def executable(self, pid: int) -> PurePosixPath | None:
+        """Path of a running process' program; ``None`` when that file was deleted or replaced."""
+        return self._processes.executable(pid)
+
+    def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        """Run ``binary arguments… --version``; a program that cannot be run at all gives status 126.
+
+        Raises:
+            StepFailed: it did not end in time.
+        """
+        try:
+            done = subprocess.run(
+                [*self._prefix, str(binary), *arguments, "--version"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=self._program_timeout,
+                check=False,
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{binary} --version did not end within {self._program_timeout:g} s") from error
+        except OSError as error:
+            return CANNOT_RUN, f"cannot run {binary} because {error.strerror or error}"
+        return done.returncode, done.stdout.decode(errors="replace")
