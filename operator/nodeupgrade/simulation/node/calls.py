@@ -1,0 +1,89 @@
+"""Every call of a port passes here, is numbered, and can be interrupted."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TypeAlias
+
+from nodeupgrade.simulation.node.timeline import Timeline
+
+EFFECT_SECONDS = 0.001
+
+
+class Crash(BaseException):
+    """The executor dies. Not an Exception: nothing in the program may catch it.
+
+    Attributes:
+        reboot: the whole node dies with it.
+    """
+
+    def __init__(self, *, reboot: bool = False) -> None:
+        super().__init__("the node lost power" if reboot else "the executor was killed")
+        self.reboot = reboot
+
+
+class Moment(StrEnum):
+    """When an interruption strikes."""
+
+    READING = "reading"
+    BEFORE = "before"
+    DURING = "during"
+    """Only calls whose effect can be partial have this moment: a journal line may be torn."""
+    AFTER = "after"
+
+
+Interrupt: TypeAlias = Callable[[str, int, Moment], None]
+"""Gets a call's name, its number among the effects (or among the readings), and the moment; may raise."""
+
+
+def never(_name: str, _number: int, _moment: Moment) -> None:
+    """Interrupt nothing."""
+
+
+class Calls:
+    """Numbers calls, lets them take time, and interrupts them when told to.
+
+    Attributes:
+        interrupt: asked at each moment of each call.
+        watch: called after each effect, whether or not the call is then interrupted.
+        effects: names of all effects so far; an effect's number is its index.
+        readings: likewise for calls that change nothing.
+        durations: seconds that an effect takes, by name, if not a millisecond.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.interrupt: Interrupt = never
+        self.watch: Callable[[], None] = lambda: None
+        self.effects: list[str] = []
+        self.readings: list[str] = []
+        self.durations: dict[str, float] = {}
+        self._timeline = timeline
+        self._once: dict[str, list[Callable[[], None]]] = {}
+
+    def before(self, name: str, action: Callable[[], None]) -> None:
+        """Let ``action`` happen once, right before the next effect of this name."""
+        self._once.setdefault(name, []).append(action)
+
+    def read(self, name: str) -> None:
+        """Pass a call that changes nothing."""
+        self.readings.append(name)
+        self.interrupt(name, len(self.readings) - 1, Moment.READING)
+
+    @contextmanager
+    def effect(self, name: str, *, torn: Callable[[], None] | None = None) -> Iterator[None]:
+        """Pass a call whose effect is the block's body; ``torn`` is what it leaves when struck in the middle."""
+        number = len(self.effects)
+        self.effects.append(name)
+        for action in self._once.pop(name, ()):
+            action()
+        self.interrupt(name, number, Moment.BEFORE)
+        if torn is not None:
+            try:
+                self.interrupt(name, number, Moment.DURING)
+            except BaseException:
+                torn()
+                raise
+        self._timeline.advance(self.durations.get(name, EFFECT_SECONDS))
+        yield
+        self.watch()
+        self.interrupt(name, number, Moment.AFTER)

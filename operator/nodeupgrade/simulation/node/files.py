@@ -1,0 +1,65 @@
+"""The node's disk."""
+
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.values import Digest
+from nodeupgrade.simulation.node.calls import Calls
+
+FREE_BYTES = 10 * 1024**3
+
+
+class SimulatedFiles:
+    """Implements ports.files.Files over a dictionary that survives every reboot."""
+
+    def __init__(self, disk: dict[str, bytes], calls: Calls) -> None:
+        self._disk = disk
+        self._calls = calls
+
+    def read(self, path: PurePosixPath) -> bytes | None:
+        """Whole content; ``None`` when there is no such file."""
+        self._calls.read(f"files.read {path}")
+        return self._disk.get(str(path))
+
+    def digest(self, path: PurePosixPath) -> Digest | None:
+        """SHA-256 of the content; ``None`` when there is no such file."""
+        self._calls.read(f"files.digest {path}")
+        data = self._disk.get(str(path))
+        return None if data is None else Digest(sha256(data).hexdigest())
+
+    def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:  # noqa: ARG002 - no modes here
+        """Replace the file."""
+        with self._calls.effect(f"files.write {path}"):
+            self._disk[str(path)] = data
+
+    def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Copy the content."""
+        with self._calls.effect(f"files.copy {target}"):
+            self._disk[str(target)] = self._required(source)
+
+    def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
+        """Put the content of ``source`` at ``target``."""
+        with self._calls.effect(f"files.replace {target}"):
+            self._disk[str(target)] = self._required(source)
+
+    def remove(self, path: PurePosixPath) -> None:
+        """Remove a file; no error when it is not there."""
+        with self._calls.effect(f"files.remove {path}"):
+            self._disk.pop(str(path), None)
+
+    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Files in a directory, sorted."""
+        self._calls.read(f"files.list {directory}")
+        return tuple(sorted(path for name in self._disk if (path := PurePosixPath(name)).parent == directory))
+
+    def free_bytes(self, path: PurePosixPath) -> int:
+        """Always plenty."""
+        self._calls.read(f"files.free_bytes {path}")
+        return FREE_BYTES
+
+    def _required(self, path: PurePosixPath) -> bytes:
+        data = self._disk.get(str(path))
+        if data is None:
+            raise StepFailed(f"cannot read {path} because there is no such file")
+        return data

@@ -1,0 +1,33 @@
+"""A journal on the simulated disk, in the format of the real one."""
+
+from nodeupgrade.domain.journal import Journal, Record, parse, render
+from nodeupgrade.simulation.node.calls import Calls
+
+
+class SimulatedJournal:
+    """Implements ports.journal.JournalStore. An append that is struck in the middle leaves half a line.
+
+    Attributes:
+        data: what is on disk.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self.data = b""
+        self._calls = calls
+
+    def load(self) -> Journal:
+        """Read all records; what a torn append left is cut off."""
+        self._calls.read("journal.load")
+        journal, length = parse(self.data)
+        self.data = self.data[:length]
+        return journal
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        whole, line = self.data[: self.data.rfind(b"\n") + 1], render(record)
+
+        def torn() -> None:
+            self.data = whole + line[: len(line) // 2]
+
+        with self._calls.effect(f"journal.append {record.step or 'run'} {record.mark}", torn=torn):
+            self.data = whole + line

@@ -1,0 +1,243 @@
+"""A kubelet that really compares hashes, and a monitor that looks over its shoulder.
+
+Which version runs is decided by the bytes of the program at the moment it is started, as in life.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, SandboxInstance
+from nodeupgrade.domain.pods import NodePod, Role
+from nodeupgrade.domain.values import PodRef
+from nodeupgrade.kubelethash import HashValue, KubeletVersion
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
+from nodeupgrade.simulation.node.runtime import KILLED, SimulatedRuntime
+from nodeupgrade.simulation.node.timeline import Timeline
+
+PROGRAM = "/usr/bin/kubelet"
+STATE = "/var/lib/kubelet/cpu_manager_state"
+FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
+
+EXIT_SECONDS = 0.05
+SYNC_SECONDS = 0.1
+HEALTHY_SECONDS = 0.2
+SYNC_PERIOD_SECONDS = 1.0
+
+
+def program(version: str) -> bytes:
+    """The kubelet program of a version."""
+    return f"kubelet {version}".encode()
+
+
+def version_of(data: bytes) -> KubeletVersion:
+    """The version of a kubelet program."""
+    return KubeletVersion.parse(data.decode().removeprefix("kubelet "))
+
+
+class Behaviour(StrEnum):
+    """What a kubelet of some version does once it is started."""
+
+    WELL = "well"
+    EXITS = "exits"
+    NEVER_HEALTHY = "never healthy"
+    DIES_LATER = "dies later"
+
+
+@dataclass(slots=True)
+class KubeletProcess:
+    """One run of the program.
+
+    Attributes:
+        expected: the hash it looks for, by namespace, pod and container.
+    """
+
+    pid: int
+    version: KubeletVersion
+    arguments: tuple[str, ...]
+    healthy: bool = False
+    expected: dict[tuple[str, str, str], HashValue] = field(default_factory=dict)
+
+
+class SimulatedKubelet:
+    """Implements ports.kubelet.Kubelet, and is the kubelet.
+
+    Attributes:
+        pods: the node's pods as the API server has them.
+        behaviour: of kubelets that do not do well, by version, for example ``v1.33.13``.
+        exited: called when the process ends by itself.
+        replaced: labels of running containers that a kubelet killed because it did not recognise them.
+        violations: each time a running kubelet had a container before it with another era's hash.
+    """
+
+    def __init__(
+        self, *, node: str, disk: dict[str, bytes], runtime: SimulatedRuntime, timeline: Timeline, calls: Calls
+    ) -> None:
+        self.node = node
+        self.pods: list[NodePod] = []
+        self.behaviour: dict[str, Behaviour] = {}
+        self.exited: Callable[[], None] = lambda: None
+        self.process: KubeletProcess | None = None
+        self.replaced: list[str] = []
+        self.violations: list[str] = []
+        self._disk = disk
+        self._runtime = runtime
+        self._timeline = timeline
+        self._calls = calls
+
+    def healthy(self) -> bool:
+        """Whether the process answers ok."""
+        self._calls.read("kubelet.healthy")
+        return self.process is not None and self.process.healthy
+
+    def arguments(self, pid: int) -> tuple[str, ...]:
+        """Arguments of the running process."""
+        self._calls.read("kubelet.arguments")
+        return self._of(pid).arguments
+
+    def executable(self, pid: int) -> PurePosixPath | None:
+        """Path of the running process' program; ``None`` when another file lies there by now."""
+        self._calls.read("kubelet.executable")
+        same = self._disk[PROGRAM] == program(str(self._of(pid).version))
+        return PurePosixPath(PROGRAM) if same else None
+
+    def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        """What ``kubelet --version`` prints."""
+        self._calls.read("kubelet.version_output")
+        version = version_of(self._disk[str(binary)])
+        if _refuses(version, arguments):
+            return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
+        return 0, f"Kubernetes {version}"
+
+    def start(self, arguments: tuple[str, ...]) -> None:
+        """Start the program that lies in place now."""
+        version = version_of(self._disk[PROGRAM])
+        process = KubeletProcess(self._runtime.process().pid, version, arguments)
+        process.expected = dict(self._expected(process))
+        self.process = process
+        self.watch()
+        behaviour = self.behaviour.get(str(version), Behaviour.WELL)
+        if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
+            self._later(process, EXIT_SECONDS, self._exit)
+            return
+        self._disk[STATE] = f"state {version}".encode()
+        self._later(process, SYNC_SECONDS, self._sync)
+        if behaviour is not Behaviour.NEVER_HEALTHY:
+            self._later(process, HEALTHY_SECONDS, self._become_healthy)
+        if behaviour is Behaviour.DIES_LATER:
+            self._later(process, 1.5, self._exit)
+
+    def stop(self) -> None:
+        """End the process; containers do not notice."""
+        self.process = None
+
+    def watch(self) -> None:
+        """Record every container that a running kubelet would not recognise."""
+        if self.process is None:
+            return
+        for stored in self._runtime.containers.values():
+            seen = stored.instance
+            expected = self.process.expected.get((seen.pod.namespace, seen.pod.name, seen.name))
+            if expected is None or seen.state is not ContainerState.RUNNING:
+                continue
+            for where, value in (("serves", seen.hashes.container), ("stores", stored.hashes.container)):
+                if value != expected:
+                    self.violations.append(
+                        f"kubelet {self.process.version} runs while {seen.label} {where} {value}, not {expected}"
+                    )
+
+    def desired(self, version: KubeletVersion) -> list[NodePod]:
+        """The pods that a kubelet of this version wants to run."""
+        return [*self.pods, *static_pods(self._disk, version, self.node)]
+
+    def _expected(self, process: KubeletProcess) -> Iterator[tuple[tuple[str, str, str], HashValue]]:
+        for pod in self.desired(process.version):
+            for container, value in compared(pod, process.version):
+                yield (pod.ref.namespace, pod.ref.name, container.name), value
+
+    def _refuses_state(self, version: KubeletVersion) -> bool:
+        """Kubelets refuse a state file that a newer one has written."""
+        state = self._disk.get(STATE)
+        return state is not None and KubeletVersion.parse(state.decode().removeprefix("state ")) > version
+
+    def _of(self, pid: int) -> KubeletProcess:
+        if self.process is None or self.process.pid != pid:
+            raise Transient(f"there is no process {pid}")
+        return self.process
+
+    def _later(self, process: KubeletProcess, seconds: float, act: Callable[[KubeletProcess], None]) -> None:
+        def act_if_alive() -> None:
+            if self.process is process:
+                act(process)
+
+        self._timeline.after(seconds, act_if_alive)
+
+    def _become_healthy(self, process: KubeletProcess) -> None:
+        process.healthy = True
+
+    def _exit(self, _process: KubeletProcess) -> None:
+        self.process = None
+        self.exited()
+
+    def _sync(self, process: KubeletProcess) -> None:
+        if self._runtime.answering:
+            process.expected = dict(self._expected(process))
+            self.watch()
+            pods = self.desired(process.version)
+            self._remove_strangers({pod.ref for pod in pods})
+            for pod in pods:
+                self._sync_pod(pod, process)
+        self._later(process, SYNC_PERIOD_SECONDS, self._sync)
+
+    def _remove_strangers(self, wanted: set[PodRef]) -> None:
+        for sandbox in list(self._runtime.sandboxes.values()):
+            if sandbox.ready and sandbox.pod not in wanted:
+                self.replaced += [
+                    stored.instance.label
+                    for stored in self._runtime.containers.values()
+                    if stored.instance.sandbox_id == sandbox.id and stored.instance.state is ContainerState.RUNNING
+                ]
+                self._runtime.stop_sandbox(sandbox.id)
+
+    def _sync_pod(self, pod: NodePod, process: KubeletProcess) -> None:
+        sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
+        if sandbox is None:
+            sandbox = self._runtime.create_sandbox(
+                pod.ref,
+                host_network=bool(pod.raw["spec"].get("hostNetwork")),
+                source="file" if pod.from_manifest else "api",
+            )
+        wanted = {container.name: value for container, value in compared(pod, process.version)}
+        for container in pod.containers:
+            if container.role in {Role.REGULAR, Role.SIDECAR}:
+                stored_value = computed_hash(pod, container, process.version)
+                self._sync_container(pod, sandbox, container.name, wanted.get(container.name), stored_value)
+
+    def _sync_container(
+        self, pod: NodePod, sandbox: SandboxInstance, name: str, wanted: HashValue | None, new: HashValue
+    ) -> None:
+        newest = self._newest(sandbox, name)
+        if newest is None:
+            self._runtime.create_container(sandbox, name, new)
+        elif newest.state is ContainerState.RUNNING:
+            if wanted is not None and newest.hashes.container != wanted:
+                self.replaced.append(newest.label)
+                self._runtime.end(newest.id, KILLED)
+                self._runtime.create_container(sandbox, name, new)
+        elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
+            self._runtime.create_container(sandbox, name, new)
+
+    def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:
+        found = [
+            stored.instance
+            for stored in self._runtime.containers.values()
+            if stored.instance.sandbox_id == sandbox.id and stored.instance.name == name
+        ]
+        return found[-1] if found else None
+
+
+def _refuses(version: KubeletVersion, arguments: tuple[str, ...]) -> bool:
+    return version.minor >= 27 and FLAG_REMOVED_IN_1_27 in arguments

@@ -1,0 +1,113 @@
+"""Pods as a kubelet of a given version understands them: their UIDs, and the hashes it computes for them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from hashlib import md5
+
+import yaml
+
+from nodeupgrade.domain.pods import Json, NodePod, PodContainer, view
+from nodeupgrade.domain.values import PodUid
+from nodeupgrade.kubelethash import (
+    HashValue,
+    KubeletVersion,
+    compared_containers,
+    default_static_container,
+    hash_container,
+    hash_manifest_container,
+)
+
+MANIFESTS = "/etc/kubernetes/manifests"
+
+
+def pod_json(
+    name: str,
+    *containers: str,
+    sidecars: tuple[str, ...] = (),
+    ephemeral: tuple[str, ...] = (),
+    restart_policy: str = "Always",
+    uid: str | None = None,
+) -> Json:
+    """A pod as the API serves it, in namespace ``default``."""
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": uid or f"uid-{name}"},
+        "spec": {
+            "restartPolicy": restart_policy,
+            "initContainers": [{**_container(sidecar), "restartPolicy": "Always"} for sidecar in sidecars],
+            "containers": [_container(container) for container in containers],
+            "ephemeralContainers": [_container(container) for container in ephemeral],
+        },
+    }
+
+
+def manifest(name: str, *containers: str) -> bytes:
+    """A static pod's manifest, without a UID."""
+    lines = [
+        "apiVersion: v1",
+        "kind: Pod",
+        "metadata:",
+        f"  name: {name}",
+        "spec:",
+        "  hostNetwork: true",
+        "  containers:",
+    ]
+    lines += [f"  - {{name: {container}, image: 'registry.example/{container}:1'}}" for container in containers]
+    return "\n".join([*lines, ""]).encode()
+
+
+def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[NodePod]:
+    """What a kubelet makes of its manifest directory.
+
+    Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor.
+    """
+    for path in sorted(disk):
+        if path.startswith(f"{MANIFESTS}/"):
+            yield _static_pod(disk[path], kubelet.minor, node)
+
+
+def computed_hash(pod: NodePod, container: PodContainer, kubelet: KubeletVersion) -> HashValue:
+    """The hash that this kubelet stores for a container of a pod, and looks for."""
+    return _hash(json.dumps(container.spec, sort_keys=True), str(kubelet), pod.from_manifest)
+
+
+def compared(pod: NodePod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, HashValue]]:
+    """The containers of a pod whose hash this kubelet compares, with the hash it expects."""
+    names = compared_containers(pod.raw, kubelet)
+    for container in pod.containers:
+        if container.name in names:
+            yield container, computed_hash(pod, container, kubelet)
+
+
+@cache
+def _static_pod(data: bytes, minor: int, node: str) -> NodePod:
+    document = yaml.safe_load(data)
+    derived = md5(b"%d %b" % (minor, data), usedforsecurity=False).hexdigest()
+    shown = view(document)
+    uid = document["metadata"].get("uid") or derived
+    host_network = bool(document["spec"].get("hostNetwork"))
+    return replace(
+        shown,
+        ref=replace(shown.ref, name=f"{shown.ref.name}-{node}", uid=PodUid(uid)),
+        containers=tuple(
+            replace(c, spec=default_static_container(c.spec, host_network=host_network)) for c in shown.containers
+        ),
+        from_manifest=True,
+    )
+
+
+@cache
+def _hash(spec: str, kubelet: str, from_manifest: bool) -> HashValue:
+    return (hash_manifest_container if from_manifest else hash_container)(json.loads(spec), kubelet)
+
+
+def _container(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "image": f"registry.example/{name}:1",
+        "resources": {"requests": {"cpu": "100m"}},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }

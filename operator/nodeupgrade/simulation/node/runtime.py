@@ -1,0 +1,220 @@
+"""A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
+from nodeupgrade.domain.host import RuntimeInfo
+from nodeupgrade.domain.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    Process,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.timeline import Timeline
+
+ENCODING = "simulation/metadata"
+KILLED = 255
+
+
+@dataclass(slots=True)
+class Stored:
+    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata beside them."""
+
+    instance: ContainerInstance
+    hashes: StoredHashes
+    other: str = "log path, image, mounts"
+
+    def document(self, hashes: StoredHashes | None = None) -> bytes:
+        """The metadata on disk, with other hashes if given."""
+        shown = self.hashes if hashes is None else hashes
+        document = {"hash": shown.container, "withoutResources": shown.without_resources, "other": self.other}
+        return json.dumps(document).encode()
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What the runtime does wrong, on request.
+
+    Attributes:
+        loses: containers it does not find again when it restarts.
+        answers_after: seconds that it needs to answer after a restart.
+    """
+
+    loses: set[ContainerId] = field(default_factory=set)
+    answers_after: float = 0.2
+
+
+class SimulatedRuntime:
+    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only."""
+
+    def __init__(self, timeline: Timeline, calls: Calls) -> None:
+        self.containers: dict[ContainerId, Stored] = {}
+        self.sandboxes: dict[SandboxId, SandboxInstance] = {}
+        self.troubles = Troubles()
+        self._timeline = timeline
+        self._calls = calls
+        self._answers_from = 0.0
+        self._numbered = 100
+
+    def info(self) -> RuntimeInfo:
+        """Ask the runtime who it is."""
+        self._reading("runtime.info")
+        return RuntimeInfo(name="containerd", version="2.0.0", cri_versions=("v1",), binary_version="2.0.0")
+
+    def inventory(self, *, full: bool) -> Inventory:
+        """List what is served from memory."""
+        self._reading("runtime.inventory")
+        containers = (stored.instance for stored in self.containers.values())
+        sandboxes = self.sandboxes.values()
+        if full:
+            return Inventory(containers=tuple(containers), sandboxes=tuple(sandboxes))
+        return Inventory(
+            containers=tuple(replace(c, started_at=None, exit_code=None) for c in containers),
+            sandboxes=tuple(replace(s, ip=None) for s in sandboxes),
+        )
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Read the metadata on disk."""
+        self._reading("runtime.before_images")
+        held = {i: self.containers[i] for i in ids if i in self.containers}
+        return {
+            i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
+            for i, stored in held.items()
+        }
+
+    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
+        """Change the hashes on disk."""
+        with self._calls.effect("runtime.rewrite"):
+            stored = self._held(image.container_id)
+            wanted = StoredHashes(
+                container=hashes.container if image.hashes.container else None,
+                without_resources=hashes.without_resources if image.hashes.without_resources else None,
+            )
+            if stored.document() not in {image.data, stored.document(wanted)}:
+                raise MetadataConflict(f"metadata of {image.container_id} is neither as read nor as wanted")
+            stored.hashes = wanted
+
+    def restore(self, image: BeforeImage) -> None:
+        """Put the hashes of ``image`` back on disk."""
+        with self._calls.effect("runtime.restore"):
+            stored = self._held(image.container_id)
+            if stored.document(image.hashes) != image.data:
+                raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
+            stored.hashes = image.hashes
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Let time pass until the runtime answers."""
+        self._calls.read("runtime.wait_until_answering")
+        rest = max(0.0, self._answers_from - self._timeline.monotonic)
+        self._timeline.advance(min(rest, timeout))
+        if rest > timeout:
+            raise Transient(f"the runtime did not answer within {timeout:.0f} s")
+
+    @property
+    def answering(self) -> bool:
+        """Whether the runtime serves requests now."""
+        return self._timeline.monotonic >= self._answers_from
+
+    def restart(self) -> None:
+        """Read all metadata anew. Processes and their monitors live on."""
+        for container_id, stored in self.containers.items():
+            stored.instance = replace(stored.instance, hashes=stored.hashes)
+            if container_id in self.troubles.loses and stored.instance.state is ContainerState.RUNNING:
+                self.end(container_id, KILLED)
+        self._answers_from = self._timeline.monotonic + self.troubles.answers_after
+
+    def power_off(self) -> None:
+        """Every process dies."""
+        for container_id in self.containers:
+            self.end(container_id, KILLED)
+        for sandbox_id, sandbox in self.sandboxes.items():
+            self.sandboxes[sandbox_id] = replace(sandbox, ready=False, process=None, monitor=None)
+
+    def power_on(self) -> None:
+        """Start for the first time in a boot, and answer at once."""
+        self.restart()
+        self._answers_from = 0.0
+
+    def process(self) -> Process:
+        """A new process."""
+        return Process(pid=self._next(), started=int(self._timeline.monotonic * 100))
+
+    def create_sandbox(self, pod: PodRef, *, host_network: bool, source: str) -> SandboxInstance:
+        """Start the sandbox of a pod."""
+        number = self._next()
+        earlier = sum(1 for s in self.sandboxes.values() if s.pod == pod)
+        sandbox = SandboxInstance(
+            id=SandboxId(f"sandbox-{number}"),
+            pod=pod,
+            ready=True,
+            attempt=earlier,
+            created_at=self._timeline.nanoseconds,
+            host_network=host_network,
+            process=self.process(),
+            monitor=self.process(),
+            ip="" if host_network else f"10.0.{number // 256}.{number % 256}",
+            config_source=source,
+            static_hash=pod.uid if source == "file" else None,
+        )
+        self.sandboxes[sandbox.id] = sandbox
+        return sandbox
+
+    def create_container(self, sandbox: SandboxInstance, name: str, hash_value: HashValue) -> ContainerInstance:
+        """Start a container."""
+        earlier = sum(1 for c in self.containers.values() if (c.instance.pod, c.instance.name) == (sandbox.pod, name))
+        hashes = StoredHashes(container=hash_value)
+        instance = ContainerInstance(
+            id=ContainerId(f"container-{self._next()}"),
+            name=name,
+            sandbox_id=sandbox.id,
+            pod=sandbox.pod,
+            state=ContainerState.RUNNING,
+            attempt=earlier,
+            created_at=self._timeline.nanoseconds,
+            started_at=self._timeline.nanoseconds,
+            process=self.process(),
+            hashes=hashes,
+        )
+        self.containers[instance.id] = Stored(instance, hashes)
+        return instance
+
+    def end(self, container_id: ContainerId, exit_code: int) -> None:
+        """End a container's process, if it runs."""
+        stored = self.containers[container_id]
+        if stored.instance.state is ContainerState.RUNNING:
+            stored.instance = replace(stored.instance, state=ContainerState.EXITED, process=None, exit_code=exit_code)
+
+    def stop_sandbox(self, sandbox_id: SandboxId) -> None:
+        """Stop a sandbox with everything in it."""
+        for container_id, stored in self.containers.items():
+            if stored.instance.sandbox_id == sandbox_id:
+                self.end(container_id, KILLED)
+        self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False, process=None, monitor=None)
+
+    def serve(self, container_id: ContainerId, value: HashValue) -> None:
+        """Store and serve another hash, as no well-behaved program would."""
+        stored = self.containers[container_id]
+        stored.hashes = StoredHashes(container=value)
+        stored.instance = replace(stored.instance, hashes=stored.hashes)
+
+    def _held(self, container_id: ContainerId) -> Stored:
+        if container_id not in self.containers:
+            raise ContainerGone(f"the runtime does not hold container {container_id}")
+        return self.containers[container_id]
+
+    def _reading(self, name: str) -> None:
+        self._calls.read(name)
+        if not self.answering:
+            raise Transient("the runtime does not answer yet")
+
+    def _next(self) -> int:
+        self._numbered += 1
+        return self._numbered

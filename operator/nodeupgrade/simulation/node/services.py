@@ -1,0 +1,169 @@
+"""The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
+
+import shlex
+from dataclasses import dataclass
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.timeline import Timeline
+
+KUBELET_UNIT = "kubelet.service"
+RUNTIME_UNIT = "containerd.service"
+DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
+RESTART_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class KubeletUnit:
+    """What systemd has in memory about the kubelet's unit; all of it is gone after a reboot.
+
+    Attributes:
+        arguments: as of the last time unit files were read.
+        waiting: it exited and is going to be restarted automatically.
+    """
+
+    arguments: tuple[str, ...]
+    fenced: bool = False
+    waiting: bool = False
+    restarts: int = 0
+    result: str = "success"
+
+
+class SimulatedServices:
+    """Implements ports.services.ServiceManager; the kubelet's unit has ``Restart=always``.
+
+    Attributes:
+        arguments: the kubelet's arguments as its own unit file has them.
+        active: names of other active units, such as timers.
+    """
+
+    def __init__(
+        self,
+        *,
+        disk: dict[str, bytes],
+        kubelet: SimulatedKubelet,
+        runtime: SimulatedRuntime,
+        timeline: Timeline,
+        calls: Calls,
+    ) -> None:
+        self.arguments: tuple[str, ...] = ()
+        self.active: set[str] = set()
+        self.unit = KubeletUnit(())
+        self._disk = disk
+        self._kubelet = kubelet
+        self._runtime = runtime
+        self._timeline = timeline
+        self._calls = calls
+        kubelet.exited = self._kubelet_exited
+
+    def status(self, unit: str) -> UnitStatus:
+        """Look at a unit."""
+        self._calls.read(f"services.status {unit}")
+        if unit == KUBELET_UNIT:
+            return self._kubelet_status()
+        active = unit in self.active or unit == RUNTIME_UNIT
+        return UnitStatus(
+            name=unit,
+            load_state="loaded",
+            active_state="active" if active else "inactive",
+            sub_state="running" if active else "dead",
+            main_pid=1 if unit == RUNTIME_UNIT else 0,
+            kill_mode="process",
+        )
+
+    def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
+        """Start a unit."""
+        with self._calls.effect(f"services.start {unit}"):
+            if unit != KUBELET_UNIT:
+                self.active.add(unit)
+                return
+            if self.unit.fenced:
+                raise StepFailed(f"cannot start {unit} because it is masked")
+            if self._kubelet.process is None:
+                self.unit.restarts = 0
+                self.start_kubelet()
+
+    def stop(self, unit: str) -> None:
+        """Stop a unit."""
+        with self._calls.effect(f"services.stop {unit}"):
+            if unit == KUBELET_UNIT:
+                self._kubelet.stop()
+                self.unit.waiting = False
+            self.active.discard(unit)
+
+    def restart(self, unit: str) -> None:
+        """Restart the runtime; nothing else is ever restarted."""
+        with self._calls.effect(f"services.restart {unit}"):
+            if unit != RUNTIME_UNIT:
+                raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
+            self._runtime.restart()
+
+    def mask(self, unit: str) -> None:
+        """Put up the fence; a running unit runs on."""
+        with self._calls.effect(f"services.mask {unit}"):
+            self.unit.fenced = True
+
+    def unmask(self, unit: str) -> None:
+        """Lift the fence."""
+        with self._calls.effect(f"services.unmask {unit}"):
+            self.unit.fenced = False
+
+    def reload(self) -> None:
+        """Read unit files."""
+        with self._calls.effect("services.reload"):
+            self.read_unit_files()
+
+    def read_unit_files(self) -> None:
+        """Take arguments from the drop-in, if there is one, or from the unit."""
+        drop_in = self._disk.get(DROP_IN)
+        self.unit.arguments = self.arguments if drop_in is None else _arguments(drop_in)
+
+    def start_kubelet(self) -> None:
+        """Run the kubelet as its unit says."""
+        self.unit.waiting = False
+        self._kubelet.start(self.unit.arguments)
+
+    def power_on(self) -> None:
+        """Forget everything that only systemd's memory held."""
+        self.active.clear()
+        self.unit = KubeletUnit(())
+        self.read_unit_files()
+
+    def _kubelet_status(self) -> UnitStatus:
+        process = self._kubelet.process
+        state = ("active", "running") if process else ("activating", "auto-restart") if self.unit.waiting else None
+        active, sub = state or ("inactive" if self.unit.result == "success" else "failed", "dead")
+        return UnitStatus(
+            name=KUBELET_UNIT,
+            load_state="masked" if self.unit.fenced else "loaded",
+            active_state=active,
+            sub_state=sub,
+            main_pid=process.pid if process else 0,
+            kill_mode="process",
+            result=self.unit.result,
+            restarts=self.unit.restarts,
+            fenced=self.unit.fenced,
+            program=PROGRAM,
+        )
+
+    def _kubelet_exited(self) -> None:
+        self.unit.result = "exit-code"
+        if self.unit.fenced:
+            return
+        self.unit.waiting = True
+
+        def restart() -> None:
+            if self.unit.waiting and not self.unit.fenced:
+                self.unit.restarts += 1
+                self.start_kubelet()
+
+        self._timeline.after(RESTART_SECONDS, restart)
+
+
+def _arguments(drop_in: bytes) -> tuple[str, ...]:
+    lines = drop_in.decode().splitlines()
+    command = next(line for line in reversed(lines) if line.startswith("ExecStart="))
+    return tuple(shlex.split(command.removeprefix("ExecStart="))[1:])

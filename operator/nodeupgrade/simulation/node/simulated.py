@@ -1,0 +1,85 @@
+"""One whole node: disk, runtime, kubelet and service manager, which can lose power at any moment."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from nodeupgrade.domain.inventory import Inventory
+from nodeupgrade.domain.pods import Json, view
+from nodeupgrade.engine.node import Node
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.files import SimulatedFiles
+from nodeupgrade.simulation.node.journal import SimulatedJournal
+from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
+from nodeupgrade.simulation.node.pods import MANIFESTS
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.services import SimulatedServices
+from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
+
+SECONDS_TO_SETTLE = 5.0
+
+
+class SimulatedNode:
+    """A node that has run its pods for a while.
+
+    Args:
+        version: of the kubelet, for example ``v1.30.14``.
+        pods: as the API serves them.
+        manifests: static pods, content by file name.
+        arguments: the kubelet's.
+        state: format of the kubelet's state file is this kubelet's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        pods: Iterable[Json],
+        manifests: Mapping[str, bytes] | None = None,
+        arguments: tuple[str, ...] = (),
+        name: str = "node-a",
+    ) -> None:
+        self.name = name
+        self.timeline = Timeline()
+        self.calls = Calls(self.timeline)
+        self.disk: dict[str, bytes] = {PROGRAM: program(version)}
+        self.disk |= {f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()}
+        self.runtime = SimulatedRuntime(self.timeline, self.calls)
+        self.kubelet = SimulatedKubelet(
+            node=name, disk=self.disk, runtime=self.runtime, timeline=self.timeline, calls=self.calls
+        )
+        self.services = SimulatedServices(
+            disk=self.disk, kubelet=self.kubelet, runtime=self.runtime, timeline=self.timeline, calls=self.calls
+        )
+        self.journal = SimulatedJournal(self.calls)
+        self.ports = Node(
+            runtime=self.runtime,
+            services=self.services,
+            files=SimulatedFiles(self.disk, self.calls),
+            kubelet=self.kubelet,
+            clock=SimulatedClock(self.timeline),
+        )
+        self.calls.watch = self.kubelet.watch
+        self.kubelet.pods = [view(pod) for pod in pods]
+        self.services.arguments = arguments
+        self.power_on()
+        self.timeline.advance(SECONDS_TO_SETTLE)
+
+    def power_off(self) -> None:
+        """Lose power: every process and everything that only memory held is gone."""
+        self.kubelet.stop()
+        self.runtime.power_off()
+        self.timeline.reboot()
+
+    def power_on(self, before_kubelet: Callable[[], None] = lambda: None) -> None:
+        """Boot: systemd, the runtime, then whatever is ordered before the kubelet, then the kubelet unless fenced."""
+        self.services.power_on()
+        self.runtime.power_on()
+        before_kubelet()
+        if not self.services.unit.fenced:
+            self.services.start_kubelet()
+
+    def inventory(self) -> Inventory:
+        """What the runtime serves, seen without passing through a port."""
+        return Inventory(
+            containers=tuple(stored.instance for stored in self.runtime.containers.values()),
+            sandboxes=tuple(self.runtime.sandboxes.values()),
+        )

@@ -1,0 +1,54 @@
+"""What systemd does for the executor: starts it again when it is gone, and before the kubelet after a reboot."""
+
+from collections.abc import Callable
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.report import RunReport
+from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
+from nodeupgrade.simulation.node.calls import Crash
+from nodeupgrade.simulation.node.simulated import SimulatedNode
+
+ATTEMPTS = 12
+RESTART_SECONDS = 1.0
+
+
+def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] = lambda: False) -> RunReport | None:
+    """Start the executor until a run has ended.
+
+    Returns:
+        The report; ``None`` when it was started often enough to say that it will not end by itself.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return NodeRun(node=node.ports, plan=plan, store=node.journal, abort=abort).carry_out()
+        except Crash as crash:
+            if crash.reboot:
+                reboot(node, plan)
+        except StepFailed:
+            pass
+        node.timeline.advance(RESTART_SECONDS)
+    return None
+
+
+def reboot(node: SimulatedNode, plan: RunPlan) -> None:
+    """Lose power and boot; the executor decides about the fence first, however often that is interrupted."""
+    again = True
+    while again:
+        again = False
+        node.power_off()
+        try:
+            node.power_on(lambda: _fence(node, plan))
+        except Crash:
+            again = True
+
+
+def _fence(node: SimulatedNode, plan: RunPlan) -> None:
+    while True:
+        try:
+            return fence_after_reboot(node.ports, plan, node.journal.load())
+        except Crash as crash:
+            if crash.reboot:
+                raise
+        except StepFailed:
+            continue

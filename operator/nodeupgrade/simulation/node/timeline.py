@@ -1,0 +1,83 @@
+"""Time that passes only when somebody waits, and what is due to happen meanwhile."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from nodeupgrade.domain.values import BootIdentity, MonotonicSeconds
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+SECONDS_TO_BOOT = 30.0
+
+
+@dataclass(order=True, slots=True)
+class _Event:
+    at: float
+    number: int
+    action: Callable[[], None] = field(compare=False)
+
+
+class Timeline:
+    """The clock of one simulated node, and the agenda of everything on it that acts by itself."""
+
+    def __init__(self) -> None:
+        self.monotonic = 1000.0
+        self.boots = 1
+        self._before_boot = 0.0
+        self._agenda: list[_Event] = []
+        self._numbered = 0
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Let ``action`` happen when that many seconds have passed, unless the node reboots before."""
+        self._numbered += 1
+        heapq.heappush(self._agenda, _Event(self.monotonic + seconds, self._numbered, action))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass and everything due in it happen, in order."""
+        end = self.monotonic + seconds
+        while self._agenda and self._agenda[0].at <= end:
+            event = heapq.heappop(self._agenda)
+            self.monotonic = max(self.monotonic, event.at)
+            event.action()
+        self.monotonic = end
+
+    def reboot(self) -> None:
+        """Start a new boot: nothing that was due is remembered, and the monotonic clock begins anew."""
+        self._before_boot += self.monotonic + SECONDS_TO_BOOT
+        self._agenda.clear()
+        self.monotonic = SECONDS_TO_BOOT
+        self.boots += 1
+
+    @property
+    def nanoseconds(self) -> int:
+        """Nanoseconds since the epoch."""
+        return int((EPOCH.timestamp() + self._before_boot + self.monotonic) * 1_000_000_000)
+
+    @property
+    def wall(self) -> datetime:
+        """Wall-clock time."""
+        return EPOCH + timedelta(seconds=self._before_boot + self.monotonic)
+
+
+class SimulatedClock:
+    """Implements ports.clock.Clock."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    def now(self) -> datetime:
+        """Wall-clock time, UTC."""
+        return self._timeline.wall
+
+    def monotonic(self) -> MonotonicSeconds:
+        """Seconds since boot."""
+        return MonotonicSeconds(self._timeline.monotonic)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self._timeline.advance(seconds)
+
+    def boot(self) -> BootIdentity:
+        """Identity of the current boot."""
+        return BootIdentity(f"boot-{self._timeline.boots}")
