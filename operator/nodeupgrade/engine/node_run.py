@@ -139,6 +139,8 @@ def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
     last = journal.last
     if last is None or journal.finished is not None or last.boot == node.clock.boot():
         return
+    if journal.mark(Step.VERIFY) is Mark.DONE:  # committed: nothing will be undone, so nobody would lift the fence
+        return
     if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
         node.services.mask(plan.swap.unit)
         node.services.stop(plan.swap.unit)
