@@ -11,13 +11,11 @@ used but its kernel. `bundling` makes it when the image is built; this module is
     lib/pythonX.Y/           standard library, packages and nodeupgrade itself
 """
 
-import argparse
 import hashlib
 import json
 import os
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
@@ -180,27 +178,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Build or verify a bundle: `python -m nodeupgrade.agent.bundle build|verify DIRECTORY`."""
-    parser = argparse.ArgumentParser(prog="python -m nodeupgrade.agent.bundle", description=main.__doc__)
-    parser.add_argument("action", choices=("build", "verify"))
-    parser.add_argument("directory", type=Path)
-    options = parser.parse_args(argv)
-    try:
-        if options.action == "build":
-            from nodeupgrade.agent import bundling  # noqa: PLC0415 - builds only where images are built
-
-            manifest = bundling.build(options.directory)
-        else:
-            manifest = verify(options.directory)
-    except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(asdict(manifest)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

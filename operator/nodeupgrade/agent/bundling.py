@@ -1,12 +1,17 @@
-"""How a bundle is made from the Python that runs this. See `bundle` for what it is."""
+"""How a bundle is made from the Python that runs this. See `bundle` for what it is.
 
+python -m nodeupgrade.agent.bundling /opt/nodeupgrade/bundle
+"""
+
+import json
 import platform
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 
@@ -212,3 +217,20 @@ def _compile(library: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Build a bundle in the directory named on the command line and print its manifest."""
+    if len(argv) != 1:
+        print("usage: python -m nodeupgrade.agent.bundling DIRECTORY", file=sys.stderr)
+        return 2
+    try:
+        print(json.dumps(asdict(build(Path(argv[0])))))
+    except bundle.BundleError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

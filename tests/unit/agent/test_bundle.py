@@ -1,10 +1,13 @@
 import hashlib
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import pytest
 
+import nodeupgrade
 from nodeupgrade.agent import bundle, bundling, copy
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml, nodeupgrade"
@@ -12,7 +15,17 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root direct
 
 
 @pytest.fixture(scope="module")
-def empty_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Bundles are made of a copy of the package, so that nobody edits it between two of them."""
+    copied = tmp_path_factory.mktemp("sources") / "nodeupgrade"
+    shutil.copytree(Path(nodeupgrade.__file__).parent, copied)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodeupgrade, "__file__", str(copied / "__init__.py"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def empty_root(sources: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root directory that holds a bundle and nothing else."""
     root = tmp_path_factory.mktemp("root")
     bundling.build(root / "bundle")

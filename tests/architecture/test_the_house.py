@@ -1,0 +1,137 @@
+"""What the linters cannot say about the shape of the project."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools import generate_protobuf
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SOURCE_ROOT = CHECKOUT / "operator"
+LONGEST_MODULE = 400
+LARGEST_FILE_BYTES = 1_000_000
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the project: tracked ones, and new ones that are not ignored."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    found = [CHECKOUT / name for name in listing.stdout.split("\0") if name]
+    return [path for path in found if path.is_file()]
+
+
+def modules() -> Iterator[Path]:
+    return (path for path in tracked("*.py") if "_pb" not in path.parts)
+
+
+def named(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(CHECKOUT)) for path in paths]
+
+
+def test_the_source_root_does_not_shadow_the_standard_library() -> None:
+    assert not (SOURCE_ROOT / "__init__.py").exists()
+    code = "import operator; print(operator.itemgetter(0)('x'), operator.__file__)"
+    seen = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{SOURCE_ROOT}:{CHECKOUT}"},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert seen.stdout.startswith("x "), seen.stderr
+    assert str(CHECKOUT / "operator") not in seen.stdout
+
+
+def test_no_module_is_too_long_to_hold_in_mind() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+
+    assert named([path for path, lines in lengths.items() if lines > LONGEST_MODULE]) == []
+
+
+def test_the_core_uses_paths_as_values_only() -> None:
+    pure = {"PurePath", "PurePosixPath"}
+    core = ("kubelethash", "domain", "ports", "engine")
+    impure = [
+        path
+        for path in modules()
+        if path.is_relative_to(SOURCE_ROOT / "nodeupgrade")
+        and path.relative_to(SOURCE_ROOT / "nodeupgrade").parts[0] in core
+        and not from_pathlib(path) <= pure
+    ]
+
+    assert named(impure) == []
+
+
+def from_pathlib(path: Path) -> set[str]:
+    """Names that a module imports from pathlib; `pathlib` itself if it imports the whole."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ImportFrom(module="pathlib", names=names):
+                found |= {name.name for name in names}
+            case ast.Import(names=names):
+                found |= {name.name for name in names if name.name == "pathlib"}
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import pathlib", {"pathlib"}),
+        ("from pathlib import Path, PurePath", {"Path", "PurePath"}),
+        ("import os", set()),
+    ],
+)
+def test_imports_from_pathlib_are_found(tmp_path: Path, source: str, names: set[str]) -> None:
+    (tmp_path / "module.py").write_text(source)
+
+    assert from_pathlib(tmp_path / "module.py") == names
+
+
+def test_generated_modules_match_their_protobuf_sources() -> None:
+    assert sorted(generate_protobuf.SOURCES) == sorted(tracked("*.proto"))
+    assert [name for source in generate_protobuf.SOURCES for name in generate_protobuf.outdated(source)] == []
+
+
+def test_nothing_names_a_place_on_someones_machine() -> None:
+    private = re.compile("|".join(("/" + "home/[a-z]", "/" + "Users/[A-Za-z]", "/" + "work/", "/" + r"root/\.")))
+    texts = [path for path in tracked() if path.suffix in {".md", ".py", ".toml", ".yaml", ".sh", ""}]
+
+    assert named([path for path in texts if private.search(path.read_text(encoding="utf-8"))]) == []
+
+
+def test_no_binary_is_committed() -> None:
+    files = tracked()
+    programs = [path for path in files if path.read_bytes()[:4] in {b"\x7fELF", b"!<ar"}]
+
+    assert named(programs) == []
+    assert named([path for path in files if path.stat().st_size > LARGEST_FILE_BYTES]) == []
+
+
+def test_every_end_to_end_test_is_marked_as_one() -> None:
+    """An unmarked one would be run by no command."""
+    collected = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "not e2e", "e2e"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "::" not in collected.stdout
+    assert "error" not in collected.stdout.lower()
