@@ -12,10 +12,10 @@ from e2e.lab.process import run
 from e2e.lab.progress import Progress
 
 _SUITE = "bookworm"
-_RECIPE = "2"
+_RECIPE = "3"
 _PACKAGES = (
-    "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "dbus", "iproute2",
-    "iptables", "kmod", "procps", "runc", "systemd", "systemd-sysv",
+    "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "curl", "dbus",
+    "iproute2", "iptables", "kmod", "procps", "runc", "systemd", "systemd-sysv",
 )  # fmt: skip
 # Nothing reads these in a node, and every node is a copy.
 _DROPPED = (

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +55,22 @@ def hierarchies() -> tuple[Hierarchy, ...]:
 
 def create(group: str) -> list[Path]:
     """Make ``group`` (a relative path) in every hierarchy; return the files a process joins them by."""
-    doors = []
-    for hierarchy in hierarchies():
+    return [_create_in(hierarchy, group) / "cgroup.procs" for hierarchy in hierarchies()]
+
+
+def _create_in(hierarchy: Hierarchy, group: str) -> Path:
+    for _ in range(5):
         place = hierarchy.mount
-        for level in Path(group).parts:
-            _delegate(hierarchy, place)
-            place /= level
-            place.mkdir(exist_ok=True)
-            _inherit_cpuset(hierarchy, place)
-        doors.append(place / "cgroup.procs")
-    return doors
+        try:
+            for level in Path(group).parts:
+                _delegate(hierarchy, place)
+                place /= level
+                place.mkdir(exist_ok=True)
+                _inherit_cpuset(hierarchy, place)
+        except FileNotFoundError:  # another lab has just removed the empty group that all labs share
+            continue
+        return place
+    raise LabError(f"cannot make cgroup {group} in {hierarchy.mount} because its parent keeps vanishing")
 
 
 def _delegate(hierarchy: Hierarchy, place: Path) -> None:
@@ -102,6 +108,7 @@ def destroy(group: str, *, timeout: float = 30) -> None:
             _kill(pid)
         _remove(group)
         if not any(_places(group)):
+            _remove_if_empty(hierarchy.mount / Path(group).parts[0] for hierarchy in hierarchies())
             return
         if time.monotonic() > deadline:
             left = sorted(members(group))
@@ -132,8 +139,12 @@ def _kill(pid: int) -> None:
 
 
 def _remove(group: str) -> None:
-    for place in _places(group):
+    _remove_if_empty(_places(group))
+
+
+def _remove_if_empty(places: Iterable[Path]) -> None:
+    for place in places:
         try:
             place.rmdir()
-        except OSError:  # not empty yet: the caller comes back
+        except OSError:  # not empty, or gone already
             continue

@@ -241,8 +241,8 @@ class Node:
 
     def kubelet_healthy(self) -> bool:
         """Whether the kubelet's health endpoint says ok."""
-        asked = self.exec("busybox", "wget", "-q", "-T", "2", "-O", "-", nodefiles.KUBELET_HEALTHZ, check=False)
-        return asked.returncode == 0 and asked.stdout.strip() == "ok"
+        asked = self.exec("curl", "--silent", "--max-time", "2", nodefiles.KUBELET_HEALTHZ, check=False)
+        return asked.stdout.strip() == "ok"
 
     def wait_kubelet_healthy(self, timeout: float = 90) -> None:
         """Wait until the kubelet is healthy."""
