@@ -89,7 +89,7 @@ def hash_command(versions: tuple[str, ...], stream: TextIO, output: str) -> None
         rows = [(name, *(hashes[version][name] for version in versions)) for name in hashes[versions[0]]]
         return {"hashes": hashes}, rows
 
-    _report(stream, output, ("container", *versions), "There are no containers.", examine)
+    _report(stream, output, ("CONTAINER", *versions), "There are no containers.", examine)
 
 
 @click.command("explain")
@@ -111,7 +111,7 @@ def explain_command(from_: KubeletVersion, to: KubeletVersion, stream: TextIO, o
         rows += [(each.container, each.sentence()) for each in change.containers]
         return _pod_change_entry(change), rows
 
-    _report(stream, output, ("container", "restarts because"), "No container would restart.", examine)
+    _report(stream, output, ("CONTAINER", "RESTARTS BECAUSE"), "No container would restart.", examine)
 
 
 def _hashes(pod: Mapping[str, object], version: str) -> dict[str, str]:
@@ -156,14 +156,18 @@ def _report(
                 entry, rows = examine(pod)
             except HashError as error:
                 failed += 1
-                entry, rows = {"error": str(error)}, [("", f"error: {error}")]
+                entry, rows = {"error": str(error)}, []
+                if output != "json":
+                    click.echo(f"{label}: {error}".encode(errors="replace"), err=True)
             yield {**named, **entry}, [(label, *row) for row in rows]
 
     if output == "json":
         for entry, _ in results():
             click.echo(json.dumps(entry))
     else:
-        _print_tables(("pod", *columns), (row for _, rows in results() for row in rows), nothing)
+        printed = _print_tables(("POD", *columns), (row for _, rows in results() for row in rows))
+        if not printed and not failed:
+            click.echo(nothing)
     if failed:
         raise click.ClickException(f"{failed} of the pods could not be examined; each is named above")
 
@@ -178,20 +182,23 @@ def _identity(pod: object, number: int) -> dict[str, str]:
     return {"name": str(name), "namespace": str(namespace)} if namespace else {"name": str(name)}
 
 
-def _print_tables(columns: Row, rows: Iterator[Row], nothing: str) -> None:
-    """Print rows as they come, a table for every few hundred, so that memory does not grow with the cluster."""
+def _print_tables(columns: Row, rows: Iterator[Row]) -> bool:
+    """Print rows as they come, a table for every few hundred, so that memory does not grow with the cluster.
+
+    Returns:
+        Whether there was any row.
+    """
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH_WITHOUT_TERMINAL)
-    empty = True
+    printed = False
     while batch := list(itertools.islice(rows, _ROWS_PER_TABLE)):
-        table = Table(*(column.upper() for column in columns), box=None, pad_edge=False, header_style="bold")
+        table = Table(*columns, box=None, pad_edge=False, header_style="bold")
         for row in batch:
             table.add_row(*map(_cell, row))
         console.print(table)
-        empty = False
-    if empty:
-        console.print(nothing)
+        printed = True
+    return printed
 
 
 def _cell(content: str) -> Text:

@@ -6,7 +6,7 @@ one document at a time.
 
 import json
 from collections.abc import Iterator
-from typing import Any, TextIO, cast
+from typing import Any, Protocol, cast
 
 import click
 import yaml
@@ -16,7 +16,15 @@ _LARGEST_VALUE = 1 << 26
 _SPACE = " \t\r\n"
 
 
-def read_pods(stream: TextIO) -> Iterator[object]:
+class Readable(Protocol):
+    """What is needed of a text stream."""
+
+    def read(self, size: int = -1, /) -> str:
+        """The next characters, at most so many; empty at the end."""
+        ...
+
+
+def read_pods(stream: Readable) -> Iterator[object]:
     """The objects in a stream, Lists resolved into their items; what each of them is, is for the caller to judge.
 
     Raises:
@@ -37,7 +45,7 @@ def read_pods(stream: TextIO) -> Iterator[object]:
 class _JsonSource:
     """A text stream from which JSON values are taken off one by one."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Readable) -> None:
         self._stream = stream
         self._text = ""
         self._at = 0

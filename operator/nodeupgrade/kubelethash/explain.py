@@ -125,7 +125,7 @@ def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str)
     """
     compared = set(compared_containers(pod, to))
     every = (*init_containers(pod), *regular_containers(pod))
-    changes = (explain(each, from_, to) for each in every if container_name(pod, each) in compared)
+    changes = [explain(each, from_, to) for each in every if container_name(pod, each) in compared]
     return PodChange(
         pod=pod_name(pod),
         whole_pod=tuple(_whole_pod_reasons(pod, from_, to)),

@@ -52,7 +52,8 @@ def init_containers(pod: Pod) -> tuple[Container, ...]:
     Raises:
         UnreadablePod: the object is not shaped like a pod.
     """
-    return _containers(pod, "initContainers", pod_spec(pod).get("initContainers") or ())
+    listed = pod_spec(pod).get("initContainers")
+    return () if listed is None else _containers(pod, "initContainers", listed)
 
 
 def container_name(pod: Pod, container: Container) -> str:

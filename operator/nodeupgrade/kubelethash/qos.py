@@ -12,7 +12,7 @@ from fractions import Fraction
 from . import values
 from .eras import supported_minor
 from .errors import Misfit, UnreadablePod
-from .pods import Container, Pod, init_containers, pod_name, pod_spec, regular_containers
+from .pods import Container, Pod, container_name, init_containers, pod_name, pod_spec, regular_containers
 from .version import KubeletVersion
 
 Amounts = dict[str, Fraction]
@@ -52,8 +52,8 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     if minor >= _STATUS_TRUSTED_SINCE and (known := _class_in_status(pod)):
         return known
     requirements = list(_requirements(pod, minor))
-    requests = [_amounts(pod, each.get("requests"), minor) for each in requirements]
-    limits = [_amounts(pod, each.get("limits"), minor) for each in requirements]
+    requests = [_amounts(pod, path, "requests", resources, minor) for path, resources in requirements]
+    limits = [_amounts(pod, path, "limits", resources, minor) for path, resources in requirements]
     requested, limited = _sum(requests), _sum(limits)
     if not requested and not limited:
         return QosClass.BEST_EFFORT
@@ -69,32 +69,33 @@ def _class_in_status(pod: Pod) -> QosClass | None:
     return QosClass(known) if known in list(QosClass) else None
 
 
-def _requirements(pod: Pod, minor: int) -> Iterator[Mapping[str, object]]:
-    """What counts: the resources of the pod itself, or of each container."""
+def _requirements(pod: Pod, minor: int) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The resources that count, each with its path: those of the pod itself, or of each container."""
     of_pod = pod_spec(pod).get("resources")
     if minor >= _POD_LEVEL_COUNTS_SINCE and isinstance(of_pod, Mapping):
-        yield of_pod
+        yield "spec.resources", of_pod
         return
     counted: Iterable[Container] = regular_containers(pod)
     if minor >= _INIT_CONTAINERS_COUNT_SINCE:
         counted = (*counted, *init_containers(pod))
     for container in counted:
         resources = container.get("resources")
-        yield resources if isinstance(resources, Mapping) else {}
+        yield f"{container_name(pod, container)}.resources", resources if isinstance(resources, Mapping) else {}
 
 
-def _amounts(pod: Pod, listed: object, minor: int) -> Amounts:
+def _amounts(pod: Pod, path: str, key: str, resources: Mapping[str, object], minor: int) -> Amounts:
     """The positive amounts of a resource list that matter for the class."""
     try:
+        listed = resources.get(key)
         given = {} if listed is None else values.mapping(listed)
-        amounts = {
-            name: values.resource_quantity(given[name]).amount()
-            for name in given
-            if name in _BOTH or (minor in _HUGE_PAGES_COUNT and name.startswith("hugepages-"))
-        }
+        amounts = {name: values.resource_quantity(given[name]).amount() for name in given if _counts(name, minor)}
     except Misfit as error:
-        raise UnreadablePod(pod_name(pod), "resources", error.reason) from None
+        raise UnreadablePod(pod_name(pod), f"{path}.{key}", error.reason) from None
     return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def _counts(resource: str, minor: int) -> bool:
+    return resource in _BOTH or (minor in _HUGE_PAGES_COUNT and resource.startswith("hugepages-"))
 
 
 def _sum(lists: Iterable[Amounts]) -> Amounts:

@@ -1,0 +1,37 @@
+"""What `nodeupgrade hash` and `explain` print. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nodeupgrade.cli.main import main
+
+HERE = Path(__file__).parent / "cli"
+HASH = ["hash", "--kubelet-version", "1.14,1.30,v1.33.13"]
+
+
+@pytest.mark.parametrize(
+    ("golden", "arguments"),
+    [
+        ("hash.txt", HASH),
+        ("hash.jsonl", [*HASH, "--output", "json"]),
+        ("explain-1.30-1.33.txt", ["explain", "--from", "1.30", "--to", "1.33"]),
+        ("explain-1.30-1.33.jsonl", ["explain", "--from", "1.30", "--to", "1.33", "-o", "json"]),
+        ("explain-1.13-1.15.txt", ["explain", "--from", "1.13", "--to", "1.15"]),
+    ],
+)
+def test_output(golden: str, arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, [*arguments, "--pods", "-"], input=(HERE / "pods.yaml").read_bytes())
+    printed = "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
+    printed += f"exit code {result.exit_code}\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        (HERE / golden).write_text(printed, encoding="utf-8")
+    assert printed == (HERE / golden).read_text(encoding="utf-8")
+
+
+def test_an_unknown_kubelet_is_refused_by_name() -> None:
+    result = CliRunner().invoke(main, ["explain", "--from", "1.30", "--to", "1.38", "--pods", "-"], input="")
+    assert result.exit_code == 2
+    assert "cannot hash for kubelet v1.38.0 because the newest kubelet known here is 1.37" in result.output

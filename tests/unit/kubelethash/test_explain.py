@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+
+from nodeupgrade.kubelethash import Cause, explain, explain_pod
+
+MOUNT = {"name": "v", "mountPath": "/v"}
+PROBE = {"grpc": {"port": 1, "service": ""}, "terminationGracePeriodSeconds": 5}
+
+
+@pytest.mark.parametrize(
+    ("container", "from_", "to", "fields"),
+    [
+        pytest.param({"livenessProbe": {"tcpSocket": {"port": 1}}}, "1.6", "1.7", ["livenessProbe.tcpSocket.host"]),
+        pytest.param({"volumeMounts": [MOUNT, MOUNT]}, "1.13", "1.14", ["volumeMounts[].subPathExpr"]),
+        pytest.param({}, "1.8", "1.9", ["volumeDevices"]),
+        pytest.param(
+            {"securityContext": {}, "volumeMounts": [MOUNT]},
+            "1.12",
+            "1.15",
+            ["volumeMounts[].subPathExpr", "securityContext.windowsOptions"],
+        ),
+        pytest.param(
+            {"securityContext": {"seccompProfile": {"type": "U"}}}, "1.18", "1.19", ["securityContext.seccompProfile"]
+        ),
+        pytest.param(
+            {"startupProbe": PROBE, "resources": {"claims": [{"name": "gpu"}]}},
+            "1.20",
+            "1.30",
+            ["resources.claims", "startupProbe.grpc", "startupProbe.terminationGracePeriodSeconds"],
+        ),
+    ],
+)
+def test_fields_that_one_of_two_kubelets_knows_are_named(
+    container: dict[str, Any], from_: str, to: str, fields: list[str]
+) -> None:
+    for one, other in ((from_, to), (to, from_)):
+        change = explain({"name": "c", "image": "i", **container}, one, other)
+        assert change is not None
+        assert (change.cause, list(change.fields)) == (Cause.FIELDS, fields)
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "sentence"),
+    [
+        (
+            "1.5",
+            "1.6",
+            (
+                "kubelet 1.5 hashes the Go struct's text with Adler-32, "
+                "kubelet 1.6 hashes the Go struct's text with FNV-1a (kubernetes #40495)"
+            ),
+        ),
+        (
+            "1.15",
+            "1.33",
+            (
+                "kubelet 1.15 hashes the Go struct's text with FNV-1a, kubelet 1.33 hashes only the name and the image "
+                "(kubernetes #57741, kubernetes #124220)"
+            ),
+        ),
+        (
+            "1.31",
+            "1.30",
+            (
+                "kubelet 1.31 hashes only the name and the image, kubelet 1.30 hashes the container's whole JSON "
+                "(kubernetes #124220)"
+            ),
+        ),
+        ("1.8", "1.9", "kubelet 1.9 hashes volumeDevices, set or not; kubelet 1.8 does not know it"),
+    ],
+)
+def test_a_change_reads_as_one_sentence(from_: str, to: str, sentence: str) -> None:
+    change = explain({"name": "c", "image": "i"}, from_, to)
+    assert change is not None
+    assert change.sentence() == sentence
+
+
+@pytest.mark.parametrize(("from_", "to"), [("1.10", "1.11"), ("1.12", "1.13"), ("1.16", "1.30"), ("1.31", "1.37")])
+def test_steps_that_change_no_plain_container(from_: str, to: str) -> None:
+    assert explain({"name": "c", "image": "i", "volumeMounts": [MOUNT], "securityContext": {}}, from_, to) is None
+
+
+def test_only_compared_containers_restart() -> None:
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "initContainers": [
+                {"name": "once", "image": "i"},
+                {"name": "sidecar", "image": "i", "restartPolicy": "Always"},
+            ],
+            "containers": [{"name": "main", "image": "i"}],
+        },
+    }
+    assert [change.container for change in explain_pod(pod, "1.30", "1.31").containers] == ["main"]
+    assert [change.container for change in explain_pod(pod, "1.30", "1.32").containers] == ["sidecar", "main"]
+    assert explain_pod(pod, "1.32", "1.33").containers == ()
+
+
+def test_reasons_that_concern_the_whole_pod_are_told() -> None:
+    limited = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+    pod = {
+        "metadata": {"name": "p", "annotations": {"kubernetes.io/config.mirror": "aa"}},
+        "spec": {
+            "initContainers": [{"name": "i", "image": "i", "resources": limited}],
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    }
+    assert explain_pod(pod, "1.15", "1.16").whole_pod == (
+        "kubelet 1.15 counts the pod as BestEffort, kubelet 1.16 as Burstable, so its cgroup is looked for elsewhere",
+        "it is a static pod, and kubelet 1.16 gives it a new UID unless its manifest sets one",
+    )
+    assert explain_pod(pod, "1.16", "1.17").whole_pod == ()

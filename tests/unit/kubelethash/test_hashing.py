@@ -1,0 +1,130 @@
+"""Published and worked-out hash values, and inputs that must be refused."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.kubelethash import (
+    UnhashableContainer,
+    UnsupportedKubelet,
+    hash_container,
+    hash_manifest_container,
+    hash_without_resources,
+)
+
+MIN = {
+    "name": "min",
+    "image": "busybox",
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "Always",
+}
+# The container of Kubernetes' own TestHashContainer.
+TEST = {
+    "name": "test_container",
+    "image": "foo/image:v1",
+    "command": ["/bin/testcmd"],
+    "args": ["/bin/sh", "-c", "echo abc"],
+    "ports": [{"containerPort": 8001}],
+    "env": [
+        {"name": "ENV_FOO", "value": "bar"},
+        {"name": "ENV_BAR", "valueFrom": {"secretKeyRef": {"name": "foo", "key": "bar", "optional": True}}},
+    ],
+    "resources": {"limits": {"foo": "1G"}, "requests": {"foo": "500M"}},
+}
+RESIZE = [
+    {"resourceName": "cpu", "restartPolicy": "RestartContainer"},
+    {"resourceName": "memory", "restartPolicy": "NotRequired"},
+]
+
+
+@pytest.mark.parametrize(
+    ("container", "kubelet", "expected"),
+    [
+        pytest.param(TEST, "1.16", "311670a", id="kubernetes' constant, era C"),
+        pytest.param(TEST, "1.30", "311670a", id="kubernetes' constant, era C, newest"),
+        pytest.param(TEST, "1.31", "8e45cbd0", id="kubernetes' constant, era D"),
+        pytest.param({"name": "foo", "image": "bar"}, "1.37", "11a6d6d6", id="kubernetes' constant, name and image"),
+        pytest.param(TEST, "1.8", "856b831b", id="era B, Go types of 1.8.15"),
+        pytest.param(TEST, "1.12", "f39e1ad", id="era B, Go types of 1.12.10"),
+        pytest.param(MIN, "1.8", "eaf9949f", id="era B, 1.8, minimal"),
+        pytest.param(MIN, "1.14", "662f787f", id="era B, 1.14, minimal"),
+        pytest.param(MIN, "1.30", "7d04f2cb", id="era C, minimal"),
+        pytest.param(MIN, "1.5", "9ff3dbdb", id="era A, minimal"),
+    ],
+)
+def test_known_hash(container: dict[str, Any], kubelet: str, expected: str) -> None:
+    assert hash_container(container, kubelet) == expected
+
+
+def test_hash_without_resources_is_kubernetes_own_constant() -> None:
+    container = {"name": "foo", "image": "bar", "resizePolicy": RESIZE, "resources": {"limits": {"cpu": "1"}}}
+    assert hash_without_resources(container, "1.27") == "5f62cb4c"
+
+
+@pytest.mark.parametrize("kubelet", ["1.26", "1.31"])
+def test_hash_without_resources_exists_in_four_minors_only(kubelet: str) -> None:
+    with pytest.raises(UnsupportedKubelet, match=r"only kubelets 1\.27 to 1\.30"):
+        hash_without_resources(MIN, kubelet)
+
+
+def test_empty_and_absent_differ_only_for_manifests() -> None:
+    container = {**MIN, "command": [], "resources": {"limits": {}}}
+    assert hash_container(container, "1.14") == "662f787f"
+    assert hash_manifest_container(container, "1.14") == "3f0e84a1"
+    assert hash_manifest_container(container, "1.16") == hash_container(MIN, "1.16")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path", "reason"),
+    [
+        pytest.param("args", ["a", "b\b"], "args[1]", "backspace", id="backspace"),
+        pytest.param("env", [{"name": "A", "value": "\f"}], "env[0].value", "form feed", id="form feed"),
+        pytest.param("image", "a\udcffb", "image", "not valid UTF-8", id="invalid UTF-8"),
+        pytest.param("resources", {"limits": []}, "resources.limits", "a list where a map", id="list for map"),
+        pytest.param("command", {}, "command", "a map where a list", id="map for list"),
+        pytest.param("stdin", "true", "stdin", "text where true or false", id="text for bool"),
+        pytest.param("ports", [{"containerPort": True}], "ports[0].containerPort", "a whole number", id="bool for int"),
+        pytest.param("ports", [{"containerPort": 2**31}], "ports[0].containerPort", "beyond 32 bits", id="int32"),
+        pytest.param("securityContext", {"runAsUser": 2**63}, "securityContext.runAsUser", "64 bits", id="int64"),
+        pytest.param("livenessProbe", {"httpGet": {"port": 1.5}}, "livenessProbe.httpGet.port", "a name", id="port"),
+        pytest.param(
+            "resources", {"requests": {"cpu": "1000E"}}, "resources.requests.cpu", "loses its suffix", id="huge"
+        ),
+        pytest.param(
+            "resources", {"requests": {"cpu": "1e99999999999"}}, "resources.requests.cpu", "not a quantity", id="wrap"
+        ),
+        pytest.param("args", [None], "args[0]", "nothing where text", id="null in a list"),
+    ],
+)
+def test_what_cannot_be_hashed_surely_is_refused_by_name(field: str, value: object, path: str, reason: str) -> None:
+    with pytest.raises(UnhashableContainer, match=reason) as refused:
+        hash_container({**MIN, field: value}, "1.30")
+    assert (refused.value.container, refused.value.path) == ("min", path)
+
+
+def test_what_a_kubelet_does_not_hash_is_not_refused() -> None:
+    uncertain = {**MIN, "args": ["\b"], "startupProbe": {"exec": {"command": ["\b"]}}}
+    assert hash_container(uncertain, "1.31") == hash_container(MIN, "1.31")
+    assert hash_container({**MIN, "startupProbe": 5}, "1.15") == hash_container(MIN, "1.15")
+
+
+def test_text_that_no_kubelet_could_hold_is_refused_in_the_spew_eras_too() -> None:
+    with pytest.raises(UnhashableContainer, match="not valid UTF-8"):
+        hash_container({**MIN, "args": ["\ud800"]}, "1.14")
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "reason"),
+    [
+        ("1.38.0", "newest kubelet known here is 1.37"),
+        ("2.0.0", "newest kubelet known here is 1.37"),
+        ("1.4.12", "oldest kubelet known here is 1.5"),
+        ("1.31.0-alpha.1", "pre-release"),
+        ("latest", "not a version"),
+    ],
+)
+def test_unknown_kubelets_are_refused(kubelet: str, reason: str) -> None:
+    with pytest.raises(UnsupportedKubelet, match=reason):
+        hash_container(MIN, kubelet)

@@ -1,0 +1,162 @@
+"""What differs between minors about whole pods: compared containers, QoS class, static pods."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.kubelethash import (
+    StaticUidUnknown,
+    UnreadablePod,
+    compared_containers,
+    default_static_container,
+    qos_class,
+    static_pod_uid,
+)
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+GUARANTEED = {"limits": BOTH, "requests": {"cpu": "1000m", "memory": "1024Mi"}}
+
+
+def pod(containers: list[Any], init: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+    named = [{"name": f"c{index}", "resources": each} for index, each in enumerate(containers)]
+    inits = [{"name": f"i{index}", "resources": each} for index, each in enumerate(init or [])]
+    return {"spec": {"containers": named, "initContainers": inits, **more.pop("spec", {})}, **more}
+
+
+@pytest.mark.parametrize(("kubelet", "names"), [("1.5", ("main",)), ("1.31", ("main",)), ("1.32", ("main", "sidecar"))])
+def test_sidecars_are_compared_from_1_32_on(kubelet: str, names: tuple[str, ...]) -> None:
+    spec = {
+        "initContainers": [{"name": "once"}, {"name": "sidecar", "restartPolicy": "Always"}],
+        "containers": [{"name": "main"}],
+        "ephemeralContainers": [{"name": "debug"}],
+    }
+    assert compared_containers({"spec": spec}, kubelet) == names
+
+
+@pytest.mark.parametrize(
+    ("broken", "path"),
+    [
+        ({}, "spec"),
+        ({"spec": {}}, "spec.containers"),
+        ({"spec": {"containers": [], "initContainers": {}}}, "spec.initContainers"),
+    ],
+)
+def test_what_is_not_a_pod_is_refused(broken: dict[str, Any], path: str) -> None:
+    with pytest.raises(UnreadablePod) as refused:
+        compared_containers(broken, "1.33")
+    assert refused.value.path == path
+
+
+UNEVEN = [
+    {"limits": BOTH, "requests": {"cpu": "1", "memory": "512Mi"}},
+    {"limits": BOTH, "requests": {"cpu": "1", "memory": "1536Mi"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("subject", "classes"),
+    [
+        pytest.param(pod([GUARANTEED]), {"1.5": "Guaranteed", "1.37": "Guaranteed"}, id="guaranteed"),
+        pytest.param(pod([{}]), {"1.5": "BestEffort", "1.37": "BestEffort"}, id="best effort"),
+        pytest.param(pod([GUARANTEED, {}]), {"1.5": "Burstable", "1.37": "Burstable"}, id="one unlimited"),
+        pytest.param(pod([{"requests": {"cpu": "0"}}]), {"1.5": "BestEffort", "1.37": "BestEffort"}, id="zero"),
+        pytest.param(pod([GUARANTEED], [{}]), {"1.15": "Guaranteed", "1.16": "Burstable"}, id="unlimited init"),
+        pytest.param(pod([{}], [GUARANTEED]), {"1.15": "BestEffort", "1.16": "Burstable"}, id="limited init"),
+        pytest.param(
+            pod([{"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"hugepages-2Mi": "4Mi"}}]),
+            {"1.7": "BestEffort", "1.8": "Burstable", "1.9": "Burstable", "1.10": "BestEffort"},
+            id="huge pages",
+        ),
+        pytest.param(
+            pod([{}], status={"qosClass": "Guaranteed"}),
+            {"1.28": "BestEffort", "1.29": "Guaranteed"},
+            id="status",
+        ),
+        pytest.param(
+            pod([{}], spec={"resources": GUARANTEED}),
+            {"1.33": "BestEffort", "1.34": "Guaranteed"},
+            id="resources of the pod",
+        ),
+        pytest.param(pod(UNEVEN), {"1.36": "Guaranteed", "1.37": "Burstable"}, id="equal in sum only"),
+    ],
+)
+def test_qos_class_is_what_the_minor_computes(subject: dict[str, Any], classes: dict[str, str]) -> None:
+    assert {kubelet: qos_class(subject, kubelet) for kubelet in classes} == classes
+
+
+def test_a_static_pod_keeps_the_uid_of_its_manifest() -> None:
+    manifest = {"metadata": {"name": "etcd", "uid": "0123abcd"}}
+    assert static_pod_uid(manifest, "1.20") == static_pod_uid(manifest, "1.37") == "0123abcd"
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "how"),
+    [
+        ("1.20", "MD5 of its internal form of the whole pod;"),
+        ("1.34", "MD5 of its internal form of the whole pod together with its node"),
+        ("1.35", "FNV-1a 128 of its internal form of the whole pod together with its node"),
+    ],
+)
+def test_any_other_static_uid_cannot_be_computed(kubelet: str, how: str) -> None:
+    with pytest.raises(StaticUidUnknown, match=f"'etcd'.*{how}.*set metadata.uid"):
+        static_pod_uid({"metadata": {"name": "etcd"}}, kubelet)
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1.25", "IfNotPresent"),
+        ("reg.example:5000/nginx", "Always"),
+        ("reg.example:5000/nginx:1.25", "IfNotPresent"),
+        ("nginx@sha256:aa", "IfNotPresent"),
+        ("nginx:latest@sha256:aa", "Always"),
+    ],
+)
+def test_pull_policy_follows_the_tag(image: str, policy: str) -> None:
+    assert default_static_container({"image": image}, host_network=False)["imagePullPolicy"] == policy
+
+
+def test_a_manifest_gets_the_defaults_of_the_kubelet() -> None:
+    written = {
+        "name": "etcd",
+        "image": "etcd:3",
+        "command": [],
+        "workingDir": None,
+        "ports": [{"containerPort": 2379}, {"containerPort": 1, "hostPort": 2, "protocol": "UDP"}],
+        "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}},
+        "livenessProbe": {"httpGet": {"port": 2381}, "failureThreshold": 8},
+        "readinessProbe": {"grpc": {"port": 1}},
+        "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/x"}}},
+    }
+    assert default_static_container(written, host_network=True) == {
+        "name": "etcd",
+        "image": "etcd:3",
+        "command": [],
+        "ports": [
+            {"containerPort": 2379, "hostPort": 2379, "protocol": "TCP"},
+            {"containerPort": 1, "hostPort": 2, "protocol": "UDP"},
+        ],
+        "env": [{"name": "IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}}],
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "1Gi"}},
+        "livenessProbe": {
+            "httpGet": {"path": "/", "port": 2381, "scheme": "HTTP"},
+            "timeoutSeconds": 1,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "failureThreshold": 8,
+        },
+        "readinessProbe": {
+            "grpc": {"port": 1, "service": ""},
+            "timeoutSeconds": 1,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "failureThreshold": 3,
+        },
+        "lifecycle": {"preStop": {"httpGet": {"path": "/x", "port": 1, "scheme": "HTTP"}}},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
