@@ -10,7 +10,8 @@ import pytest
 import nodeupgrade
 from nodeupgrade.agent import bundle, bundling, copy
 
-EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml, nodeupgrade"
+EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
+THE_EXECUTOR = "import nodeupgrade.agent.executor"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root directory needs root")
 
 
@@ -56,7 +57,7 @@ def python(root: PurePath, code: str) -> tuple[str, ...]:
 
 @AS_ROOT
 def test_a_bundle_runs_where_nothing_else_exists(empty_root: Path) -> None:
-    report = f"{EVERYTHING_USED}; import sys; print(sys.prefix, *sys.path)"
+    report = f"{EVERYTHING_USED}; {THE_EXECUTOR}; import sys; print(sys.prefix, *sys.path)"
     root = PurePath("/bundle")
 
     seen = run(("chroot", str(empty_root), *python(root, report)), bundle.environment(root))
