@@ -150,19 +150,19 @@ def _attend_pod(task: Task, pod: AgentPodView, *, silent: bool, now: datetime) -
     if pod.run_id != task.spec.run_id:
         message = f"agent pod {pod.name} serves another run"
         return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
+    stuck = silent and not pod.started
+    if stuck and task.spec.action is TaskAction.UPGRADE and pod.blocked and (pod.over or age > AGENT_MAY_TAKE):
+        reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact else Reason.AGENT_UNAVAILABLE
+        message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
+        return Abort(node=node, task=task, reason=reason, message=message)
     if pod.over:
         if age < AGENT_REPLACED_AFTER:
             return Wait(node=node, reason=Reason.PROGRESSING, message=f"agent pod {pod.name} ended; replaced soon")
         message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"
         return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    stuck = silent and not pod.started
     if stuck and task.spec.action is TaskAction.ABORT:
         message = f"agent pod {pod.name} never started"
         return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
-    if stuck and pod.blocked and age > AGENT_MAY_TAKE:
-        reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact else Reason.AGENT_UNAVAILABLE
-        message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
-        return Abort(node=node, task=task, reason=reason, message=message)
     return Wait(node=node, reason=Reason.PROGRESSING, message=f"node {node} reports {task.reported.phase}")
 
 

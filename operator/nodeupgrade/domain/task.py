@@ -319,5 +319,5 @@ def parse_task(body: Json) -> Task:
         generation=metadata.get("generation", 0),
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
-        baseline=metadata.get("annotations", {}).get(BASELINE_ANNOTATION, ""),
+        baseline=(metadata.get("annotations") or {}).get(BASELINE_ANNOTATION, ""),
     )

@@ -204,8 +204,13 @@ class Upgrade:
     problem: str = ""
     status: UpgradeStatus = UpgradeStatus()
     deleting: bool = False
-    has_finalizer: bool = False
+    finalizers: tuple[str, ...] = ()
     braked: bool = False
+
+    @property
+    def has_finalizer(self) -> bool:
+        """Whether deletion waits for us."""
+        return FINALIZER in self.finalizers
 
     @property
     def finished(self) -> bool:

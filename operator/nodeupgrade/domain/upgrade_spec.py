@@ -9,7 +9,6 @@ from typing import Any
 
 from nodeupgrade.domain.task import VerifySettings
 from nodeupgrade.domain.upgrade import (
-    FINALIZER,
     PAUSE_ANNOTATION,
     Artifact,
     NodeSelection,
@@ -47,8 +46,8 @@ def parse_upgrade(body: Json) -> Upgrade:
         problem=problem,
         status=from_json(UpgradeStatus, body.get("status", {}), "status"),
         deleting="deletionTimestamp" in metadata,
-        has_finalizer=FINALIZER in metadata.get("finalizers", ()),
-        braked=metadata.get("annotations", {}).get(PAUSE_ANNOTATION) == "true",
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        braked=(metadata.get("annotations") or {}).get(PAUSE_ANNOTATION) == "true",
     )
 
 

@@ -34,7 +34,7 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
         now: Wall-clock time, UTC.
     """
     status = task.reported
-    touched = status.phase not in {TaskPhase.REFUSED, TaskPhase.FAILED}
+    touched = any(step.name == KUBELET_STOPS_IN for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
     if pods is None:
         return "its pods have not been read yet"
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):

@@ -105,7 +105,8 @@ class AgentPodView:
 
     Attributes:
         started: whether the agent itself has ever run (its init containers touch nothing).
-        blocked: why its containers cannot start, e.g. ``ImagePullBackOff``; empty when nothing is known.
+        blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
+            e.g. ``OutOfpods``; empty when nothing is known.
         blocked_on_artifact: whether it is the artifact's image that cannot be had.
     """
 
@@ -170,7 +171,8 @@ def view_pod(body: Json) -> PodView:
 def view_agent_pod(body: Json, agent_container: str, artifact_container: str) -> AgentPodView:
     """Read an agent pod, given the names of the container that acts and of the one that brings the artifact."""
     metadata, status = body["metadata"], body.get("status", {})
-    blocked = [
+    rejected = [(str(status["reason"]), "")] if status.get("phase") == "Failed" and status.get("reason") else []
+    blocked = rejected or [
         (str(waiting.get("reason", "")), c["name"])
         for c in _container_statuses(status)
         if (waiting := (c.get("state") or {}).get("waiting")) and _is_blocking(str(waiting.get("reason", "")))

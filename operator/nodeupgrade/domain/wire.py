@@ -61,6 +61,19 @@ def to_json(value: object) -> Any:
             raise TypeError(f"cannot write a {type(value).__name__} as JSON")
 
 
+def merge_patch(before: Json, after: Json) -> Json:
+    """Return the RFC 7386 patch that makes exactly ``after`` of ``before``."""
+    patch: Json = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if inner := merge_patch(old, value):
+                patch[key] = inner
+        elif value != old:
+            patch[key] = value
+    return patch
+
+
 def timestamp(moment: datetime) -> str:
     """Write a moment as RFC 3339 in UTC; fractions of a second only where there are some."""
     precision = "milliseconds" if moment.microsecond else "seconds"

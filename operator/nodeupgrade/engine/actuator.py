@@ -1,0 +1,214 @@
+"""Turns decisions into writes. Every write names what it relies on, so a stale decision changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from nodeupgrade.domain.actions import (
+    Abort,
+    AddFinalizer,
+    Admit,
+    Cordon,
+    CreateAgent,
+    DeleteAgent,
+    DropTask,
+    FreeSlot,
+    GiveUp,
+    Hold,
+    Judge,
+    NodeAction,
+    Refuse,
+    Release,
+    RemoveFinalizer,
+    Report,
+    RestoreCordon,
+    Skip,
+    StartTask,
+    Wait,
+    WriteStatus,
+)
+from nodeupgrade.domain.task import (
+    BASELINE_ANNOTATION,
+    UPGRADE_LABEL,
+    Task,
+    TaskAction,
+    TaskPhase,
+    TaskStatus,
+    Verdict,
+)
+from nodeupgrade.domain.upgrade import FINALIZER, Upgrade
+from nodeupgrade.domain.verdict import MESSAGE_LIMIT
+from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
+from nodeupgrade.domain.wire import Json, merge_patch, to_json
+from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, Event, Resource
+
+
+class Actuator:
+    """Applies one plan of one NodeUpgrade."""
+
+    def __init__(self, kube: TypedKube, agents: AgentSettings, upgrade: Upgrade) -> None:
+        self._kube = kube
+        self._agents = agents
+        self._upgrade = upgrade
+
+    async def apply(self, actions: Iterable[NodeAction]) -> None:
+        """Apply decisions in order, then tell people about them.
+
+        Raises:
+            ConflictError: Something changed since the plan was made; what follows was not applied.
+        """
+        applied = list(actions)
+        for action in applied:
+            await self._apply(action)
+        for action in applied:
+            for event in events(action, self._upgrade):
+                await self._kube.emit_event(event)
+
+    async def _apply(self, action: NodeAction) -> None:
+        match action:
+            case AddFinalizer() | RemoveFinalizer() | WriteStatus():
+                await self._write_upgrade(action)
+            case Cordon(view=node):
+                await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
+            case RestoreCordon(view=node):
+                await self._set_schedulable(node, cordoned_by=None)
+            case StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
+                await self._write_task(action)
+            case CreateAgent(task=task):
+                await self._create_agent(task)
+            case DeleteAgent(pod=pod):
+                await self._kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
+            case Admit() | FreeSlot() | Refuse() | Skip() | Hold() | Wait() | Report():
+                pass  # carried out by the status write of the same plan, or only to be told
+            case _:
+                assert_never(action)
+
+    async def _write_upgrade(self, action: AddFinalizer | RemoveFinalizer | WriteStatus) -> None:
+        name, version = self._upgrade.name, self._upgrade.resource_version
+        match action:
+            case AddFinalizer():
+                await self._set_finalizers([*self._upgrade.finalizers, FINALIZER])
+            case RemoveFinalizer():
+                await self._set_finalizers([other for other in self._upgrade.finalizers if other != FINALIZER])
+            case WriteStatus(status=status):
+                await self._kube.replace_status(UPGRADES, name, to_json(status), resource_version=version)
+
+    async def _write_task(self, action: StartTask | Abort | GiveUp | Judge | Release | DropTask) -> None:
+        match action:
+            case StartTask():
+                await self._start_task(action)
+            case Abort(task=task):
+                # No precondition: the node side writes status all the time, and an abort must get through.
+                spec = {
+                    "action": TaskAction.ABORT.value,
+                    "actionReason": action.reason.value,
+                    "actionMessage": action.message[:MESSAGE_LIMIT],
+                }
+                await self._kube.merge(TASKS, task.name, {"spec": spec})
+            case GiveUp():
+                await self._give_up(action)
+            case Judge(task=task, verdict=verdict):
+                changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
+                await self._merge_task(task, {"spec": {"verdict": changed}})
+            case Release(task=task):
+                metadata = {"annotations": {BASELINE_ANNOTATION: None}}
+                await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
+            case DropTask(task=task):
+                await self._kube.delete(TASKS, task.name, uid=task.uid)
+
+    async def _merge_task(self, task: Task, patch: Json) -> None:
+        await self._kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
+
+    async def _set_finalizers(self, finalizers: list[str]) -> None:
+        patch = {"metadata": {"finalizers": finalizers}}
+        await self._kube.merge(UPGRADES, self._upgrade.name, patch, resource_version=self._upgrade.resource_version)
+
+    async def _set_schedulable(self, node: NodeView, *, cordoned_by: str | None) -> None:
+        """Cordon or uncordon, and say in the same write whose doing it is."""
+        patch: Json = {
+            "metadata": {"annotations": {CORDON_ANNOTATION: cordoned_by}},
+            "spec": {"unschedulable": True if cordoned_by else None},
+        }
+        await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
+
+    async def _start_task(self, action: StartTask) -> None:
+        labels, annotations = {UPGRADE_LABEL: self._upgrade.name}, {BASELINE_ANNOTATION: action.baseline}
+        spec = to_json(action.spec)
+        if (held := action.claims) is not None:
+            changed = merge_patch(to_json(held.spec), spec)
+            metadata = {"labels": labels, "annotations": annotations}
+            await self._merge_task(held, {"metadata": metadata, "spec": changed})
+            return
+        owner = {**_reference(NODES, action.node, action.spec.node_uid), "blockOwnerDeletion": False}
+        body = {
+            "apiVersion": TASKS.api_version,
+            "kind": TASKS.kind,
+            "metadata": {
+                "name": action.node,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [owner],
+            },
+            "spec": spec,
+        }
+        await self._kube.create(TASKS, body)
+
+    async def _create_agent(self, task: Task) -> None:
+        try:
+            await self._kube.create(PODS.within(self._agents.namespace), agent_pod(task, self._agents))
+        except ConflictError:
+            return  # created before, by a pass that did not live to see it; the next pass looks at what is there
+
+    async def _give_up(self, action: GiveUp) -> None:
+        task, now = action.task, self._kube.utcnow()
+        status = TaskStatus(
+            run_id=task.spec.run_id,
+            observed_generation=task.generation,
+            phase=TaskPhase.FAILED,
+            reason=action.reason,
+            message=action.message[:MESSAGE_LIMIT],
+            finished_at=now,
+        )
+        version = task.resource_version
+        await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
+
+
+def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
+    """Say which events a decision deserves: on the NodeUpgrade, and on the Node whose fate it is."""
+    rollout = _stub(UPGRADES, upgrade.name, upgrade.uid)
+
+    def event(regarding: Json, *, warning: bool = False) -> Event:
+        return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
+
+    match action:
+        case Report(warning=warning):
+            return (event(rollout, warning=warning),)
+        case Refuse() | Abort() | DropTask():
+            return (event(rollout, warning=True),)
+        case Skip() | Admit():
+            return (event(rollout),)
+        case Cordon(view=node) | RestoreCordon(view=node):
+            return (event(_stub(NODES, node.name, node.uid)),)
+        case Judge(task=task, verdict=verdict):
+            warning = verdict.outcome is not Verdict.SUCCEEDED
+            about_node = _stub(NODES, task.name, task.spec.node_uid)
+            return (event(rollout, warning=warning), event(about_node, warning=warning))
+        case CreateAgent(task=task):
+            return (event(_stub(TASKS, task.name, task.uid)),)
+        case _:
+            return ()
+
+
+def _stub(resource: Resource, name: str, uid: str) -> Json:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "uid": uid},
+    }
+
+
+def _reference(resource: Resource, name: str, uid: str) -> Json:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}

@@ -1,0 +1,110 @@
+"""One rollout's loop: gather what the API shows, plan, apply. Nothing is kept in memory between two passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nodeupgrade.domain.actions import NodeAction, Wait
+from nodeupgrade.domain.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout import plan, unread
+from nodeupgrade.domain.task import parse_task
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.views import AgentPodView, view_agent_pod, view_node, view_pod
+from nodeupgrade.domain.wire import Json, MalformedObjectError
+from nodeupgrade.engine.actuator import Actuator
+from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER, AgentSettings
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What one pass decided, and when it is worth looking again.
+
+    Attributes:
+        actions: the decisions, in the order in which they were applied.
+        conflicted: whether somebody else wrote in between, so that it must be looked at again at once.
+        in_flight: whether a node holds a slot, so that its task is worth watching.
+        over: whether nothing is left to do until the object itself changes.
+    """
+
+    actions: tuple[NodeAction, ...] = ()
+    conflicted: bool = False
+    in_flight: bool = False
+    over: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return any(not isinstance(action, Wait) for action in self.actions)
+
+
+class Rollouts:
+    """Drives NodeUpgrades, one pass at a time; safe to stop after any write and to start again anywhere."""
+
+    def __init__(self, kube: TypedKube, agents: AgentSettings, *, operator_node: str | None = None) -> None:
+        self._kube = kube
+        self._agents = agents
+        self._operator_node = None if operator_node is None else NodeName(operator_node)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        """Name all NodeUpgrades that may need work."""
+        upgrades = map(parse_upgrade, await self._kube.list(UPGRADES))
+        return tuple(u.name for u in upgrades if not u.finished or u.deleting or u.status.in_flight)
+
+    async def reconcile(self, name: str) -> Pass:
+        """Make one pass over one NodeUpgrade; one that is gone is over."""
+        try:
+            fleet = await self.gather(name)
+        except NotFoundError:
+            return Pass(over=True)
+        actions = plan(fleet, self._kube.utcnow())
+        upgrade = fleet.upgrade
+        try:
+            await Actuator(self._kube, self._agents, upgrade).apply(actions)
+        except (ConflictError, NotFoundError):
+            return Pass(actions=actions, conflicted=True, in_flight=bool(upgrade.status.in_flight))
+        over = not actions and (upgrade.finished or upgrade.deleting)
+        return Pass(actions=actions, in_flight=bool(upgrade.status.in_flight), over=over)
+
+    async def gather(self, name: str) -> FleetSnapshot:
+        """Read everything the plan depends upon.
+
+        The NodeUpgrade is read first: its resourceVersion guards the status write, so anything that was true when
+        the slots were counted is at least as new as that.
+
+        Raises:
+            NotFoundError: There is no such NodeUpgrade.
+        """
+        upgrade = parse_upgrade(await self._kube.get(UPGRADES, name))
+        fleet = FleetSnapshot(
+            upgrade=upgrade,
+            server=KubeletVersion.parse(await self._kube.server_version()),
+            nodes={node.name: node for node in map(view_node, await self._kube.list(NODES))},
+            tasks={task.name: task for task in map(parse_task, await self._kube.list(TASKS))},
+            agents={pod.node: pod for pod in await self._list_agents()},
+            active_upgrades=frozenset(await self._active_uids()),
+            operator_node=self._operator_node,
+        )
+        while missing := unread(fleet):
+            found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
+            fleet = replace(fleet, pods={**fleet.pods, **found})
+        return fleet
+
+    async def _list_agents(self) -> list[AgentPodView]:
+        pods = await self._kube.list(PODS.within(self._agents.namespace), labels=AGENT_LABELS)
+        return [view_agent_pod(pod, AGENT_CONTAINER, ARTIFACT_CONTAINER) for pod in pods]
+
+    async def _active_uids(self) -> list[str]:
+        return [body["metadata"]["uid"] for body in await self._kube.list(UPGRADES) if _is_active(body)]
+
+
+def _is_active(body: Json) -> bool:
+    """Whether a NodeUpgrade may still touch nodes; one that cannot be read counts, to be on the safe side."""
+    try:
+        upgrade = parse_upgrade(body)
+    except MalformedObjectError:
+        return True
+    return not upgrade.finished or bool(upgrade.status.in_flight)

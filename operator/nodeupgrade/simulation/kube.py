@@ -1,0 +1,171 @@
+"""An API server in memory: resource versions, conflicts, finalizers, the status subresource. No schema, no RBAC.
+
+It is trusted because the contract suite that it passes is passed by a real kube-apiserver too.
+"""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from nodeupgrade.domain.wire import Json, timestamp
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.kube import ConflictError, NotFoundError, Resource
+
+_STATUS_SUBRESOURCE = frozenset({"nodes", "pods", "nodeupgrades", "nodeupgradetasks"})
+
+Key: TypeAlias = tuple[str, str | None, str]
+"""Plural, namespace, name."""
+
+
+@dataclass(slots=True)
+class InMemoryKube(TypedKube):
+    """The KubeApi port over a dictionary.
+
+    Attributes:
+        version: what the API server says it is.
+        before_write: called with verb and object name before each write; may raise to simulate a crash or refusal.
+        after_write: called likewise after each write, when the write has happened and the answer is on its way.
+    """
+
+    version: str = "v1.33.13"
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    before_write: Callable[[str, str], None] = lambda _verb, _name: None
+    after_write: Callable[[str, str], None] = lambda _verb, _name: None
+    _objects: dict[Key, Json] = field(default_factory=dict)
+    _revision: int = 0
+
+    def utcnow(self) -> datetime:
+        """Wall-clock time, UTC."""
+        return self.clock()
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        """Read one object."""
+        return copy.deepcopy(self._stored(resource, name))
+
+    async def list(
+        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+    ) -> list[Json]:
+        """Read all objects that match, by name."""
+        found = [
+            body
+            for (plural, namespace, _), body in sorted(self._objects.items(), key=lambda item: item[0][2])
+            if plural == resource.plural and resource.namespace in {None, namespace}
+        ]
+        return [copy.deepcopy(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        """Create an object; its status is not taken over where status is a subresource."""
+        name = body["metadata"]["name"]
+        self.before_write("create", name)
+        key = _key(resource, name)
+        if key in self._objects:
+            raise ConflictError(f"cannot create {resource.plural} {name} because it exists already")
+        created = copy.deepcopy(body)
+        if resource.plural in _STATUS_SUBRESOURCE:
+            created.pop("status", None)
+        created["metadata"] |= {
+            "uid": str(uuid.uuid4()),
+            "generation": 1,
+            "creationTimestamp": timestamp(self.clock().replace(microsecond=0)),
+        }
+        return self._store(key, created, "create")
+
+    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
+        """Merge a patch; the generation grows when the spec changes."""
+        self.before_write("merge", name)
+        before = self._stored(resource, name, resource_version)
+        after: Json = merged(before, patch)
+        if resource.plural in _STATUS_SUBRESOURCE:
+            after["status"] = before.get("status", {})
+        if after == before:
+            return copy.deepcopy(before)
+        if after.get("spec") != before.get("spec"):
+            after["metadata"]["generation"] = before["metadata"]["generation"] + 1
+        key = _key(resource, name)
+        if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
+            del self._objects[key]
+            self.after_write("merge", name)
+            return copy.deepcopy(after)
+        return self._store(key, after, "merge")
+
+    async def replace_status(
+        self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
+    ) -> Json:
+        """Replace the status and nothing else."""
+        self.before_write("status", name)
+        before = self._stored(resource, name, resource_version)
+        if before.get("status") == status:
+            return copy.deepcopy(before)
+        return self._store(_key(resource, name), {**before, "status": copy.deepcopy(status)}, "status")
+
+    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+        """Delete an object, or mark it deleted while finalizers hold it."""
+        self.before_write("delete", name)
+        key = _key(resource, name)
+        if (body := self._objects.get(key)) is None:
+            return
+        if uid is not None and body["metadata"]["uid"] != uid:
+            raise ConflictError(f"cannot delete {resource.plural} {name} because its UID is not {uid}")
+        if body["metadata"].get("finalizers"):
+            metadata = {"deletionTimestamp": timestamp(self.clock().replace(microsecond=0)), **body["metadata"]}
+            self._store(key, {**body, "metadata": metadata}, "delete")
+            return
+        del self._objects[key]
+        self.after_write("delete", name)
+
+    async def server_version(self) -> str:
+        """The API server's version."""
+        return self.version
+
+    def _stored(self, resource: Resource, name: str, resource_version: str | None = None) -> Json:
+        body = self._objects.get(_key(resource, name))
+        if body is None:
+            raise NotFoundError(f"cannot find {resource.plural} {name}")
+        if resource_version not in {None, body["metadata"]["resourceVersion"]}:
+            raise ConflictError(f"cannot write {resource.plural} {name} because it has changed meanwhile")
+        return body
+
+    def _store(self, key: Key, body: Json, verb: str) -> Json:
+        self._revision += 1
+        stored = copy.deepcopy(body)
+        stored["metadata"]["resourceVersion"] = str(self._revision)
+        self._objects[key] = stored
+        self.after_write(verb, key[2])
+        return copy.deepcopy(stored)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """Apply an RFC 7386 merge patch to a copy."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = copy.deepcopy(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def _key(resource: Resource, name: str) -> Key:
+    return resource.plural, resource.namespace, name
+
+
+def _has_labels(body: Json, labels: Mapping[str, str] | None) -> bool:
+    present = body["metadata"].get("labels") or {}
+    return all(present.get(key) == value for key, value in (labels or {}).items())
+
+
+def _has_fields(body: Json, fields: Mapping[str, str] | None) -> bool:
+    for path, expected in (fields or {}).items():
+        value: Any = body
+        for part in path.split("."):
+            value = value.get(part, {}) if isinstance(value, dict) else {}
+        if value != expected:
+            return False
+    return True

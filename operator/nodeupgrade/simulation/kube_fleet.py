@@ -1,0 +1,217 @@
+"""A fleet for the in-memory API server: Nodes, Pods, and node sides that play a part when an agent pod appears.
+
+Node sides write what real ones would: the agent pod's phase, the task's status, the Node's version. What they do
+is scripted by node, so that every way a run can end can be told as a story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import (
+    ContainerCounts,
+    StepResult,
+    StepStatus,
+    Task,
+    TaskAction,
+    TaskPhase,
+    TaskStatus,
+    parse_task,
+)
+from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.domain.wire import Json, timestamp, to_json
+from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
+from nodeupgrade.simulation.kube import InMemoryKube, merged
+
+
+class Part(StrEnum):
+    """What the node side does once its agent runs."""
+
+    SUCCEED = "succeed"
+    REFUSE = "refuse"
+    ROLL_BACK = "roll-back"
+    FAIL_TO_ROLL_BACK = "fail-to-roll-back"
+    LIE = "lie"
+    """Report success although a container restarted."""
+    CANNOT_PULL = "cannot-pull"
+    """The agent pod never starts."""
+    HANG = "hang"
+    """Run until told to abort, then roll back."""
+
+
+@dataclass(slots=True)
+class FleetSimulator:
+    """Plays all nodes of a cluster.
+
+    Attributes:
+        parts: by node; nodes that are not listed succeed.
+        pods_lost: how many agent pods of a node fail before one lives.
+    """
+
+    kube: InMemoryKube
+    namespace: str
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    pods_lost: dict[str, int] = field(default_factory=dict)
+
+    async def add_node(self, name: str, *, version: str = "v1.30.14", overrides: Json | None = None) -> None:
+        """Add a Ready Linux node with containerd; ``overrides`` are merged into it."""
+        body = merged(_node(name, version), overrides or {})
+        await self.kube.create(NODES, body)
+        await self.kube.replace_status(NODES, name, body["status"])
+
+    async def add_pod(self, name: str, node: str, *, overrides: Json | None = None) -> None:
+        """Add a running pod with one container; ``overrides`` are merged into it."""
+        body = merged(_pod(name, node), overrides or {})
+        pods = PODS.within(body["metadata"]["namespace"])
+        await self.kube.create(pods, body)
+        await self.kube.replace_status(pods, name, body["status"])
+
+    async def tick(self) -> None:
+        """Let every node side take its next step."""
+        pods = PODS.within(self.namespace)
+        for pod in await self.kube.list(pods, labels=AGENT_LABELS):
+            await self._serve(pod)
+
+    async def _serve(self, pod: Json) -> None:
+        name, node, pods = pod["metadata"]["name"], pod["spec"]["nodeName"], PODS.within(self.namespace)
+        if pod.get("status", {}).get("phase") == "Failed":
+            return
+        if self.parts.get(node) is Part.CANNOT_PULL:
+            await self.kube.replace_status(pods, name, _waiting("ImagePullBackOff"))
+            return
+        if pod.get("status", {}).get("phase") != "Running":
+            await self.kube.replace_status(pods, name, _running())
+            return
+        if self.pods_lost.get(node, 0) > 0:
+            self.pods_lost[node] -= 1
+            await self.kube.replace_status(pods, name, {"phase": "Failed"})
+            return
+        try:
+            task = parse_task(await self.kube.get(TASKS, node))
+        except NotFoundError:
+            return
+        if task.spec.run_id == pod["metadata"]["labels"][RUN_LABEL]:
+            await self._work(task)
+
+    async def _work(self, task: Task) -> None:
+        """Go one phase further, as the part demands."""
+        part, reported = self.parts.get(task.name, Part.SUCCEED), task.reported
+        if reported.phase.terminal or task.spec.action is TaskAction.RELEASE:
+            return
+        if reported.phase is TaskPhase.PENDING:
+            await self._report(task, phase=TaskPhase.STAGING)
+        elif part is Part.REFUSE:
+            message = "container web of pod default/web-0 carries a hash that cannot be recomputed"
+            await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.STORED_HASH_NOT_REPRODUCED, message=message)
+        elif reported.phase is TaskPhase.STAGING:
+            await self._report(task, phase=TaskPhase.RUNNING)
+        elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
+            return
+        else:
+            await self._end(task, part)
+
+    async def _end(self, task: Task, part: Part) -> None:
+        if part is Part.FAIL_TO_ROLL_BACK:
+            await self._report(task, phase=TaskPhase.ROLLBACK_FAILED, reason=Reason.ROLLBACK_FAILED)
+            return
+        if part in {Part.ROLL_BACK, Part.HANG}:
+            reason = Reason.KUBELET_DID_NOT_START if part is Part.ROLL_BACK else Reason.ABORTED
+            await self._report(task, phase=TaskPhase.ROLLED_BACK, reason=reason, message="the old kubelet runs again")
+            return
+        if part is Part.LIE:
+            await self._restart_containers(task.name)
+        await self._set_kubelet_version(task)
+        await self._report(task, phase=TaskPhase.SUCCEEDED, reason=Reason.SUCCEEDED)
+
+    async def _report(self, task: Task, phase: TaskPhase, reason: Reason | None = None, message: str = "") -> None:
+        now = self.kube.utcnow()
+        before = task.reported
+        touched = phase in {
+            TaskPhase.SUCCEEDED,
+            TaskPhase.ROLLED_BACK,
+            TaskPhase.ROLLBACK_FAILED,
+        }
+        step = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=before.started_at)
+        status: TaskStatus = replace(
+            before,
+            observed_generation=task.generation,
+            phase=phase,
+            reason=reason or "",
+            message=message,
+            started_at=before.started_at or now,
+            finished_at=now if phase.terminal else None,
+            steps=(step,) if touched else (),
+            containers=ContainerCounts(baseline=1, rewritten=1, unchanged=1) if touched else ContainerCounts(),
+        )
+        await self.kube.replace_status(TASKS, task.name, to_json(status))
+
+    async def _set_kubelet_version(self, task: Task) -> None:
+        node = await self.kube.get(NODES, task.name)
+        node["status"]["nodeInfo"]["kubeletVersion"] = task.spec.to_version
+        await self.kube.replace_status(NODES, task.name, node["status"])
+
+    async def _restart_containers(self, node: str) -> None:
+        now = timestamp(self.kube.utcnow() + timedelta(seconds=1))
+        for pod in await self._workload(node):
+            status = pod["status"]["containerStatuses"][0]
+            status |= {"containerID": "containerd://fffffffffffff", "restartCount": 1}
+            status["lastState"] = {"terminated": {"finishedAt": now}}
+            where = PODS.within(pod["metadata"]["namespace"])
+            await self.kube.replace_status(where, pod["metadata"]["name"], pod["status"])
+
+    async def _workload(self, node: str) -> Iterable[Json]:
+        pods = await self.kube.list(PODS, fields={"spec.nodeName": node})
+        return [pod for pod in pods if pod["metadata"]["namespace"] != self.namespace]
+
+
+def _node(name: str, version: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": "web"}},
+        "spec": {},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {
+                "kubeletVersion": version,
+                "containerRuntimeVersion": "containerd://1.7.24",
+                "operatingSystem": "linux",
+                "architecture": "amd64",
+            },
+        },
+    }
+
+
+def _pod(name: str, node: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.9"}]},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "containerID": "containerd://0123456789abcdef",
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                }
+            ],
+        },
+    }
+
+
+def _running() -> Json:
+    agent = {"name": AGENT_CONTAINER, "containerID": "containerd://a", "state": {"running": {}}, "restartCount": 0}
+    return {"phase": "Running", "containerStatuses": [agent]}
+
+
+def _waiting(reason: str) -> Json:
+    agent = {"name": AGENT_CONTAINER, "state": {"waiting": {"reason": reason}}, "restartCount": 0}
+    return {"phase": "Pending", "containerStatuses": [agent]}
