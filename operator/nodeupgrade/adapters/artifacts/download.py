@@ -66,7 +66,7 @@ def download(
         if found != expected:
             raise Refused(
                 Reason.DIGEST_MISMATCH,
-                f"cannot use {url} because its SHA-256 is {found} instead of {expected}; correct the digest or the URL",
+                f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; correct the digest or the URL",
             )
         fresh.chmod(0o755)
         fresh.replace(target)
@@ -129,8 +129,14 @@ def _opener() -> urllib.request.OpenerDirector:
 def _unavailable(url: str, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"cannot fetch {url} because {why}; check the URL, the server, and the node's way to it",
+        f"cannot fetch {_shown(url)} because {why}; check the URL, the server, and the node's way to it",
     )
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be a secret: user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _digest(path: Path) -> Digest | None:

@@ -1,0 +1,75 @@
+"""The worlds a suite runs in: each double, and the real thing."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.lab import Lab, LabSpec
+from e2e.lab.node import Node
+from tests.contract.node.doubles import SimulatedFilesWorld, SimulatedRuntimeWorld, SimulatedServicesWorld
+from tests.contract.node.real import ContainerdWorld, RealFilesWorld, SystemdWorld
+from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld
+
+FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld]
+RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [SimulatedRuntimeWorld]
+SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
+
+UNIT_DIRECTORIES = ["/etc/systemd/system", "/usr/lib/systemd/system"]
+"""Where people and where packages put unit files."""
+
+REAL = pytest.param(None, marks=pytest.mark.e2e, id="real")
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    """A node whose kubelet is stopped: it would remove pods that no API server knows."""
+    lab = Lab.up(LabSpec(name=f"adapters-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
+    try:
+        node = lab.node("node1")
+        node.exec("systemctl", "disable", "--now", "kubelet")
+        yield node
+    finally:
+        lab.down()
+
+
+@pytest.fixture
+def containerd(node: Node) -> Iterator[ContainerdWorld]:
+    """The real containerd."""
+    world = ContainerdWorld(node)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=UNIT_DIRECTORIES)
+def systemd(node: Node, request: pytest.FixtureRequest) -> Iterator[SystemdWorld]:
+    """The real systemd."""
+    world = SystemdWorld(node, request.param)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=[*RUNTIME_DOUBLES, REAL])
+def runtime_world(request: pytest.FixtureRequest) -> RuntimeWorld:
+    """Every runtime there is."""
+    world: RuntimeWorld = request.param() if request.param else request.getfixturevalue("containerd")
+    return world
+
+
+@pytest.fixture(params=[*SERVICES_DOUBLES, *(pytest.param(d, marks=pytest.mark.e2e) for d in UNIT_DIRECTORIES)])
+def services_world(request: pytest.FixtureRequest) -> Iterator[ServicesWorld]:
+    """Every service manager there is."""
+    if not isinstance(request.param, str):
+        yield request.param()
+        return
+    world = SystemdWorld(request.getfixturevalue("node"), request.param)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=FILES)
+def files_world(request: pytest.FixtureRequest, tmp_path: Path) -> FilesWorld:
+    """All files there are."""
+    world: FilesWorld = request.param(tmp_path)
+    return world

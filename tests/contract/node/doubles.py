@@ -1,0 +1,66 @@
+"""The simulation's ports as worlds."""
+
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.files import Files
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.files import SimulatedFiles
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.services import KUBELET_UNIT
+from nodeupgrade.simulation.node.simulated import SimulatedNode
+from nodeupgrade.simulation.node.timeline import Timeline
+
+
+class SimulatedRuntimeWorld:
+    """A RuntimeWorld in memory."""
+
+    def __init__(self) -> None:
+        timeline = Timeline()
+        self.runtime = SimulatedRuntime(timeline, Calls(timeline))
+        self._pods = 0
+
+    def start_container(self, hashes: StoredHashes) -> ContainerId:
+        self._pods += 1
+        pod = PodRef(namespace="contract", name=f"pod{self._pods}", uid=PodUid(f"uid{self._pods}"))
+        sandbox = self.runtime.create_sandbox(pod, host_network=True, source="api")
+        made = self.runtime.create_container(sandbox, "main", hashes.container or HashValue("0"))
+        stored = self.runtime.containers[made.id]
+        stored.hashes, stored.instance = hashes, replace(stored.instance, hashes=hashes)
+        return made.id
+
+    def remove_container(self, container_id: ContainerId) -> None:
+        gone = self.runtime.containers.pop(container_id)
+        del self.runtime.sandboxes[gone.instance.sandbox_id]
+
+    def change_more_than_the_hash(self, container_id: ContainerId) -> None:
+        self.runtime.containers[container_id].other = "another log path"
+
+    def restart(self) -> None:
+        self.runtime.restart()
+
+
+class SimulatedServicesWorld:
+    """A ServicesWorld in memory: a kubelet."""
+
+    def __init__(self) -> None:
+        self._node = SimulatedNode(version="v1.30.14", pods=[])
+        self.services = self._node.services
+        self.unit = KUBELET_UNIT
+
+    def kill(self) -> None:
+        self._node.kubelet.process = None
+        self._node.kubelet.exited()
+        self._node.timeline.advance(60)
+
+
+class SimulatedFilesWorld:
+    """A FilesWorld in memory."""
+
+    def __init__(self, _root: Path) -> None:
+        timeline = Timeline()
+        self.files: Files = SimulatedFiles({}, Calls(timeline))
+        self.directory = PurePosixPath("/var/lib/thing")

@@ -1,0 +1,140 @@
+"""What only the real containerd can show: crashes, restarts in the middle, and documents it cannot read."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from nodeupgrade.adapters.containerd import metadata
+from nodeupgrade.adapters.containerd.metadata import OddMetadata
+from nodeupgrade.domain.errors import NodeUpgradeError, Transient
+from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.kubelethash import HashValue
+from tests.contract.node.real import CONTAINERD, ContainerdWorld
+
+pytestmark = pytest.mark.e2e
+
+OLD = StoredHashes(container=HashValue("aaaa0000"))
+NEW = StoredHashes(container=HashValue("b1"))
+LIMIT = 60.0
+
+
+def served(world: ContainerdWorld, ids: list[ContainerId]) -> set[HashValue | None]:
+    inventory = world.runtime.inventory(full=False)
+    return {c.hashes.container for c in inventory.containers if c.id in ids}
+
+
+def test_updates_outlive_the_kill_of_containerd_right_after_them(containerd: ContainerdWorld) -> None:
+    ids = [containerd.start_container(OLD) for _ in range(3)]
+    before = containerd.runtime.inventory(full=True)
+    for image in containerd.runtime.before_images(ids).values():
+        containerd.runtime.rewrite(image, NEW)
+
+    containerd.kill()
+    containerd.restart()
+    containerd.runtime.wait_until_answering(LIMIT)
+
+    assert served(containerd, ids) == {"b1"}
+    after = containerd.runtime.inventory(full=True)
+    assert [c.process for c in after.containers] == [c.process for c in before.containers]
+    assert after.sandboxes == before.sandboxes
+
+
+def test_a_pass_cut_off_by_a_kill_is_finished_by_repeating_it(containerd: ContainerdWorld) -> None:
+    ids = [containerd.start_container(OLD) for _ in range(3)]
+    images = list(containerd.runtime.before_images(ids).values())
+    containerd.runtime.rewrite(images[0], NEW)
+    containerd.kill()
+    # Depending on the moment the call is cut off, or finds nobody; both must be told from a verdict.
+    with pytest.raises(Transient):
+        containerd.client.update_extension(ids[1], metadata.EXTENSION, images[1].encoding, images[1].data)
+
+    containerd.restart()
+    containerd.runtime.wait_until_answering(LIMIT)
+    for image in images:
+        containerd.runtime.rewrite(image, NEW)
+
+    assert {image.hashes.container for image in containerd.runtime.before_images(ids).values()} == {"b1"}
+
+
+def test_readings_wait_out_a_restart(containerd: ContainerdWorld) -> None:
+    container_id = containerd.start_container(OLD)
+    before = containerd.runtime.inventory(full=False)
+
+    containerd.node.exec("systemctl", "restart", "--no-block", CONTAINERD)
+
+    assert containerd.runtime.before_images([container_id])[container_id].hashes == OLD
+    containerd.runtime.wait_until_answering(LIMIT)
+    assert containerd.runtime.inventory(full=False) == before
+
+
+def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: ContainerdWorld) -> None:
+    containerd.services.stop(CONTAINERD)
+    began = time.monotonic()
+    try:
+        with pytest.raises(Transient, match="did not answer within 1 s"):
+            containerd.runtime.wait_until_answering(1)
+    finally:
+        containerd.services.start(CONTAINERD)
+    assert 1 <= time.monotonic() - began < LIMIT
+
+
+@pytest.mark.parametrize(
+    ("type_url", "damage"),
+    [
+        (metadata.TYPE_URL, lambda data: data[:-5]),
+        (metadata.TYPE_URL, lambda _data: b""),
+        (f"type.googleapis.com/{metadata.TYPE_URL}", lambda data: data),
+        (metadata.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
+        (
+            metadata.TYPE_URL,
+            lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","x":'),
+        ),
+    ],
+    ids=["truncated", "empty", "another type", "another version", "the hash twice"],
+)
+def test_odd_metadata_is_refused_and_left_alone(
+    containerd: ContainerdWorld, type_url: str, damage: Callable[[bytes], bytes]
+) -> None:
+    container_id = containerd.start_container(OLD)
+    image = containerd.runtime.before_images([container_id])[container_id]
+    containerd.write(container_id, type_url, damage(image.data))
+    record = containerd.client.get(container_id)
+
+    with pytest.raises(OddMetadata, match=container_id):
+        containerd.runtime.before_images([container_id])
+    for change in (lambda: containerd.runtime.rewrite(image, NEW), lambda: containerd.runtime.restore(image)):
+        with pytest.raises(NodeUpgradeError):
+            change()
+
+    assert containerd.client.get(container_id) == record
+    containerd.write(container_id, image.encoding, image.data)
+
+
+def test_a_rewrite_changes_the_extension_of_the_record_and_nothing_else(containerd: ContainerdWorld) -> None:
+    container_id = containerd.start_container(OLD)
+    before = containerd.client.get(container_id)
+
+    containerd.runtime.rewrite(containerd.runtime.before_images([container_id])[container_id], NEW)
+
+    after = containerd.client.get(container_id)
+    stored = before.extensions[metadata.EXTENSION]
+    stored.value = stored.value.replace(b'"aaaa0000"', b'"b1"')
+    before.updated_at.CopyFrom(after.updated_at)
+    assert after == before
+
+
+def test_the_shim_is_the_monitor_and_its_loss_is_seen(containerd: ContainerdWorld) -> None:
+    container_id = containerd.start_container(OLD)
+    container = containerd.runtime.inventory(full=False).container(container_id)
+    assert container is not None
+    sandbox = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
+    assert sandbox is not None
+    assert sandbox.monitor is not None
+    assert "containerd-shim" in (containerd.processes.arguments(sandbox.monitor.pid) or ("",))[0]
+
+    containerd.node.exec("kill", "-KILL", str(sandbox.monitor.pid))
+
+    after = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
+    assert after is None or after.monitor is None

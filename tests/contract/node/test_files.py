@@ -1,0 +1,70 @@
+"""What every Files promises."""
+
+import hashlib
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from tests.contract.node.worlds import FilesWorld
+
+
+def test_what_was_written_is_read(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "deep" / "file"
+    assert (files.read(path), files.digest(path)) == (None, None)
+
+    files.write(path, b"one")
+    files.write(path, b"two")
+
+    assert files.read(path) == b"two"
+    assert files.digest(path) == hashlib.sha256(b"two").hexdigest()
+    assert files.list(path.parent) == (path,)
+
+
+def test_a_copy_is_independent(files_world: FilesWorld) -> None:
+    files, source, target = files_world.files, files_world.directory / "a", files_world.directory / "sub" / "b"
+    files.write(source, b"one")
+
+    files.copy(source, target)
+    files.write(source, b"two")
+
+    assert files.read(target) == b"one"
+
+
+def test_replacing_keeps_the_source_and_may_be_repeated(files_world: FilesWorld) -> None:
+    files, new, live = files_world.files, files_world.directory / "new", files_world.directory / "live"
+    files.write(new, b"new")
+    files.write(live, b"old")
+
+    for _ in range(2):
+        files.replace(new, live)
+
+    assert (files.read(new), files.read(live)) == (b"new", b"new")
+    assert files.list(files_world.directory) == (live, new)
+    files.write(live, b"newer")
+    assert files.read(new) == b"new", "writing one name never reaches through to the other"
+
+
+def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "file"
+    files.write(path, b"x")
+
+    for _ in range(2):
+        files.remove(path)
+
+    assert files.read(path) is None
+    assert files.list(files_world.directory / "nowhere") == ()
+
+
+@pytest.mark.parametrize("operation", ["copy", "replace"])
+def test_a_missing_source_fails_and_leaves_the_target(files_world: FilesWorld, operation: str) -> None:
+    files, target = files_world.files, files_world.directory / "target"
+    files.write(target, b"old")
+
+    with pytest.raises(StepFailed, match="missing"):
+        getattr(files, operation)(files_world.directory / "missing", target)
+
+    assert files.read(target) == b"old"
+
+
+def test_free_space_is_told_also_for_what_does_not_exist_yet(files_world: FilesWorld) -> None:
+    assert files_world.files.free_bytes(files_world.directory / "not" / "yet") > 0

@@ -1,0 +1,150 @@
+"""What every ContainerRuntime promises."""
+
+import pytest
+
+from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
+from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runtime import BeforeImage
+from tests.contract.node.worlds import RuntimeWorld
+
+OLD = StoredHashes(container=HashValue("aaaa0000"))
+NEW = StoredHashes(container=HashValue("b1"))
+BOTH = StoredHashes(container=HashValue("aaaa0000"), without_resources=HashValue("cccc0000"))
+LIMIT = 60.0
+
+
+def image_of(world: RuntimeWorld, container_id: ContainerId) -> BeforeImage:
+    return world.runtime.before_images([container_id])[container_id]
+
+
+def seen(world: RuntimeWorld, container_id: ContainerId, *, full: bool = False) -> ContainerInstance:
+    found = world.runtime.inventory(full=full).container(container_id)
+    assert found is not None
+    return found
+
+
+def served_after_restart(world: RuntimeWorld, container_id: ContainerId) -> StoredHashes:
+    world.restart()
+    world.runtime.wait_until_answering(LIMIT)
+    return seen(world, container_id).hashes
+
+
+def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(BOTH)
+
+    quick, full = seen(runtime_world, container_id), seen(runtime_world, container_id, full=True)
+
+    assert quick.state is ContainerState.RUNNING
+    assert quick.hashes == BOTH
+    assert quick.process == full.process is not None
+    assert (quick.attempt, quick.created_at, quick.exit_code) == (full.attempt, full.created_at, None)
+    assert full.started_at is not None
+    sandbox = runtime_world.runtime.inventory(full=True).sandbox(quick.sandbox_id)
+    assert sandbox is not None
+    assert (sandbox.pod, sandbox.ready, sandbox.host_network, sandbox.ip) == (quick.pod, True, True, "")
+    assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
+
+
+def test_a_rewritten_hash_is_served_after_a_restart_and_nothing_else_changed(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    before = runtime_world.runtime.inventory(full=True)
+
+    runtime_world.runtime.rewrite(image_of(runtime_world, container_id), NEW)
+
+    assert seen(runtime_world, container_id).hashes == OLD, "served from memory until the restart"
+    assert image_of(runtime_world, container_id).hashes == NEW
+    assert served_after_restart(runtime_world, container_id) == NEW
+    after = runtime_world.runtime.inventory(full=True)
+    assert [(c.id, c.process, c.started_at, c.attempt) for c in after.containers] == [
+        (c.id, c.process, c.started_at, c.attempt) for c in before.containers
+    ]
+    assert after.sandboxes == before.sandboxes
+
+
+def test_rewriting_and_restoring_may_be_repeated(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+
+    for _ in range(2):
+        runtime_world.runtime.rewrite(image, NEW)
+    assert image_of(runtime_world, container_id).hashes == NEW
+    for _ in range(2):
+        runtime_world.runtime.restore(image)
+    assert image_of(runtime_world, container_id) == image
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "expected"),
+    [
+        (BOTH, StoredHashes(container=HashValue("1"), without_resources=HashValue("2")), ("1", "2")),
+        (BOTH, NEW, ("b1", "cccc0000")),
+        (OLD, StoredHashes(container=HashValue("1"), without_resources=HashValue("2")), ("1", None)),
+        (BOTH, StoredHashes(container=None, without_resources=HashValue("2")), ("aaaa0000", "2")),
+    ],
+    ids=["both", "one left as it is", "absent never added", "only the second"],
+)
+def test_each_of_the_two_hashes_is_changed_only_where_both_sides_have_one(
+    runtime_world: RuntimeWorld, stored: StoredHashes, wanted: StoredHashes, expected: tuple[str, str | None]
+) -> None:
+    container_id = runtime_world.start_container(stored)
+    image = image_of(runtime_world, container_id)
+
+    runtime_world.runtime.rewrite(image, wanted)
+
+    now = image_of(runtime_world, container_id).hashes
+    assert (now.container, now.without_resources) == expected
+    runtime_world.runtime.restore(image)
+    assert image_of(runtime_world, container_id) == image
+
+
+@pytest.mark.parametrize("rewritten_before", [False, True])
+def test_what_somebody_else_wrote_is_left_alone(runtime_world: RuntimeWorld, rewritten_before: bool) -> None:
+    container_id = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+    if rewritten_before:
+        runtime_world.runtime.rewrite(image, NEW)
+    runtime_world.change_more_than_the_hash(container_id)
+    theirs = image_of(runtime_world, container_id)
+
+    with pytest.raises(MetadataConflict):
+        runtime_world.runtime.rewrite(image, NEW)
+    with pytest.raises(MetadataConflict):
+        runtime_world.runtime.restore(image)
+
+    assert image_of(runtime_world, container_id) == theirs
+
+
+def test_another_hash_than_the_one_read_is_a_conflict_but_can_be_restored(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+    runtime_world.runtime.rewrite(image, StoredHashes(container=HashValue("dddd")))
+
+    with pytest.raises(MetadataConflict):
+        runtime_world.runtime.rewrite(image, NEW)
+    runtime_world.runtime.restore(image)
+
+    assert image_of(runtime_world, container_id) == image
+
+
+def test_a_container_that_is_gone_is_said_to_be_gone(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    other = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+    runtime_world.remove_container(container_id)
+
+    assert set(runtime_world.runtime.before_images([container_id, other])) == {other}
+    with pytest.raises(ContainerGone):
+        runtime_world.runtime.rewrite(image, NEW)
+    with pytest.raises(ContainerGone):
+        runtime_world.runtime.restore(image)
+    assert runtime_world.runtime.inventory(full=True).container(container_id) is None
+
+
+def test_the_runtime_says_who_it_is(runtime_world: RuntimeWorld) -> None:
+    info = runtime_world.runtime.info()
+
+    assert info.name == "containerd"
+    assert info.version[0].isdigit()
+    assert "v1" in info.cri_versions

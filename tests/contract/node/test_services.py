@@ -1,0 +1,141 @@
+"""What every ServiceManager promises."""
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from tests.contract.node.real import SystemdWorld
+from tests.contract.node.worlds import ServicesWorld
+
+
+def test_stopping_and_starting_may_be_repeated(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    first = services.status(unit)
+    assert first.running
+
+    for _ in range(2):
+        services.stop(unit)
+    stopped = services.status(unit)
+    assert (stopped.active_state, stopped.main_pid, stopped.running) == ("inactive", 0, False)
+
+    for _ in range(2):
+        services.start(unit)
+    again = services.status(unit)
+    assert again.running
+    assert again.main_pid != first.main_pid
+    assert again.program == first.program != ""
+
+
+def test_a_fenced_unit_runs_on_but_cannot_be_started(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    before = services.status(unit)
+
+    for _ in range(2):
+        services.mask(unit)
+
+    fenced = services.status(unit)
+    assert (fenced.main_pid, fenced.running, fenced.fenced) == (before.main_pid, True, True)
+    services.stop(unit)
+    with pytest.raises(StepFailed):
+        services.start(unit)
+    down = services.status(unit)
+    assert (down.running, down.main_pid, down.fenced) == (False, 0, True)
+
+    for _ in range(2):
+        services.unmask(unit)
+    assert not services.status(unit).fenced
+    services.start(unit)
+    assert services.status(unit).running
+
+
+def test_a_fenced_unit_that_dies_stays_dead(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    services.mask(unit)
+
+    services_world.kill()
+
+    assert not services.status(unit).running
+    services.unmask(unit)
+
+
+def test_without_a_fence_it_is_restarted(services_world: ServicesWorld) -> None:
+    """The control: what the fence prevents does happen without it."""
+    services_world.kill()
+
+    status = services_world.services.status(services_world.unit)
+    assert (status.running, status.restarts) == (True, 1)
+
+
+@pytest.mark.e2e
+class TestSystemd:
+    """What only the real systemd can show."""
+
+    def test_an_unknown_unit_is_not_found(self, systemd: SystemdWorld) -> None:
+        assert systemd.services.status("no-such-thing.service").load_state == "not-found"
+        with pytest.raises(StepFailed, match=r"no-such-thing\.service"):
+            systemd.services.start("no-such-thing.service")
+        with pytest.raises(StepFailed, match="not the full name of a unit"):
+            systemd.services.start("--force")
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("start",),
+            ("restart",),
+            ("start", "--job-mode=ignore-dependencies"),
+            ("reload-or-restart",),
+        ],
+        ids=" ".join,
+    )
+    def test_nobody_starts_a_fenced_unit(self, systemd: SystemdWorld, command: tuple[str, ...]) -> None:
+        systemd.services.mask(systemd.unit)
+        systemd.services.stop(systemd.unit)
+        systemd.services.reload()
+
+        assert systemd.systemctl(*command, systemd.unit).returncode != 0
+        systemd.systemctl("start", "multi-user.target")
+        assert not systemd.services.status(systemd.unit).running
+
+    def test_a_runtime_mask_would_not_hold_everywhere(self, systemd: SystemdWorld) -> None:
+        """Why the fence is no mask: where a person put the unit file, a mask in /run has no effect."""
+        systemd.services.stop(systemd.unit)
+        systemd.systemctl("mask", "--runtime", systemd.unit)
+        started = systemd.systemctl("start", systemd.unit).returncode == 0
+        in_etc = systemd.services.status(systemd.unit).fragment_path.startswith("/etc/")
+        systemd.systemctl("unmask", "--runtime", systemd.unit)
+
+        assert started == in_etc
+
+    def test_lifting_the_fence_leaves_nothing(self, systemd: SystemdWorld) -> None:
+        shown = ("show", "--property=DropInPaths,NeedDaemonReload,FragmentPath", systemd.unit)
+        before = systemd.systemctl(*shown).stdout
+
+        systemd.services.mask(systemd.unit)
+        assert systemd.systemctl(*shown).stdout != before
+        systemd.services.unmask(systemd.unit)
+        systemd.services.reload()
+
+        assert systemd.systemctl(*shown).stdout == before
+        left = systemd.node.exec("find", "/run/systemd/system", "/run/nodeupgrade", check=False).stdout
+        assert "fence" not in left
+
+    def test_masks_of_an_administrator_stay(self, systemd: SystemdWorld) -> None:
+        systemd.services.stop(systemd.unit)
+        systemd.node.exec("mkdir", "-p", "/run/systemd/system.control")
+        systemd.node.exec("ln", "-s", "/dev/null", f"/run/systemd/system.control/{systemd.unit}")
+        systemd.services.reload()
+        try:
+            systemd.services.mask(systemd.unit)
+            assert systemd.services.status(systemd.unit).fenced
+            systemd.services.unmask(systemd.unit)
+            assert systemd.services.status(systemd.unit).load_state == "masked"
+        finally:
+            systemd.node.exec("rm", f"/run/systemd/system.control/{systemd.unit}")
+            systemd.services.reload()
+
+    def test_a_reached_start_limit_does_not_keep_it_down(self, systemd: SystemdWorld) -> None:
+        for _ in range(8):
+            systemd.systemctl("restart", systemd.unit)
+        assert systemd.systemctl("start", systemd.unit).returncode != 0, "the limit is real"
+
+        systemd.services.restart(systemd.unit)
+        assert systemd.services.status(systemd.unit).running

@@ -1,0 +1,70 @@
+"""What a contract test needs around a port: the port itself, and hands to change the world behind its back.
+
+A double joins a suite by one line in the list of that suite's factories, in conftest.py.
+"""
+
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import ContainerRuntime
+from nodeupgrade.ports.services import ServiceManager
+
+
+class RuntimeWorld(Protocol):
+    """A runtime, and what a kubelet, an administrator or a crash would do to it."""
+
+    @property
+    def runtime(self) -> ContainerRuntime:
+        """The port."""
+        ...
+
+    def start_container(self, hashes: StoredHashes) -> ContainerId:
+        """Start a pod with one container that stores these hashes."""
+        ...
+
+    def remove_container(self, container_id: ContainerId) -> None:
+        """Remove it with its pod."""
+        ...
+
+    def change_more_than_the_hash(self, container_id: ContainerId) -> None:
+        """Let somebody else write the stored metadata, hashes as they are."""
+        ...
+
+    def restart(self) -> None:
+        """Restart the runtime and return without waiting for it to answer."""
+        ...
+
+
+class ServicesWorld(Protocol):
+    """A service manager with a service that may be stopped at will."""
+
+    @property
+    def services(self) -> ServiceManager:
+        """The port."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """A unit that runs when the test begins."""
+        ...
+
+    def kill(self) -> None:
+        """Kill the main process of the unit, and wait for longer than an automatic restart takes."""
+        ...
+
+
+class FilesWorld(Protocol):
+    """Files below a directory that is the test's own."""
+
+    @property
+    def files(self) -> Files:
+        """The port."""
+        ...
+
+    @property
+    def directory(self) -> PurePosixPath:
+        """An empty directory, as the port names it."""
+        ...
