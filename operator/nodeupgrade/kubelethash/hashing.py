@@ -59,13 +59,12 @@ def hash_without_resources(container: Mapping[str, object], kubelet: KubeletVers
     return _hash({**container, "resources": {}}, minor, manifest=False)
 
 
-def _hash(container: Mapping[str, object], minor: int, *, manifest: bool) -> HashValue:
+def _hash(container: object, minor: int, *, manifest: bool) -> HashValue:
     try:
-        return stored_form(_checksum(container, minor, manifest=manifest))
+        return stored_form(_checksum(values.mapping(container), minor, manifest=manifest))
     except Misfit as error:
-        name = container.get("name")
-        named = name if isinstance(name, str) else ""
-        raise UnhashableContainer(named, error.path, error.reason) from None
+        name = container.get("name") if isinstance(container, Mapping) else None
+        raise UnhashableContainer(name if isinstance(name, str) else "", error.path, error.reason) from None
 
 
 def _checksum(container: Mapping[str, object], minor: int, *, manifest: bool) -> int:
@@ -77,5 +76,4 @@ def _checksum(container: Mapping[str, object], minor: int, *, manifest: bool) ->
         case Era.C:
             return fnv1a_of_printed_bytes(gojson.container_json(container, minor, manifest=manifest))
         case Era.D:
-            given = values.mapping(container)
-            return fnv1a_of_printed_bytes(gojson.name_and_image_json(given.get("name"), given.get("image")))
+            return fnv1a_of_printed_bytes(gojson.name_and_image_json(container.get("name"), container.get("image")))

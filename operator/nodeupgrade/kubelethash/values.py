@@ -20,7 +20,7 @@ def misfit(value: object, wanted: str) -> Misfit:
 
 def text(value: object) -> str:
     """A Go string."""
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise misfit(value, "text")
     return value
 

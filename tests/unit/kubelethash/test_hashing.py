@@ -110,6 +110,13 @@ def test_what_a_kubelet_does_not_hash_is_not_refused() -> None:
     assert hash_container({**MIN, "startupProbe": 5}, "1.15") == hash_container(MIN, "1.15")
 
 
+@pytest.mark.parametrize("kubelet", ["1.14", "1.30", "1.33"])
+def test_what_is_no_container_at_all_is_refused(kubelet: str) -> None:
+    no_container: Any = ["name", "image"]
+    with pytest.raises(UnhashableContainer, match="there is a list where a map belongs"):
+        hash_container(no_container, kubelet)
+
+
 def test_text_that_no_kubelet_could_hold_is_refused_in_the_spew_eras_too() -> None:
     with pytest.raises(UnhashableContainer, match="not valid UTF-8"):
         hash_container({**MIN, "args": ["\ud800"]}, "1.14")
