@@ -93,19 +93,21 @@ class _Go:
 
     def build(self, arguments: Sequence[str], title: str, total: int, progress: Progress) -> None:
         """Build, counting the packages that go names on standard error as it compiles them."""
-        compiled, tail = 0, list[str]()
+        compiled, complaints = 0, list[str]()
         command = ["nice", "-n", "5", "go", "build", *arguments]
         with subprocess.Popen(
             command, cwd=self.directory, env=self.environment, text=True, stderr=subprocess.PIPE
         ) as process:
             try:
                 for line in process.stderr or ():
-                    tail = [*tail[-30:], line.rstrip()]
-                    compiled += bool(_PACKAGE_LINE.match(line))
-                    progress.step(title, min(compiled, total - 1), total)
+                    if _PACKAGE_LINE.match(line):
+                        compiled += 1
+                        progress.step(title, min(compiled, total - 1), total)
+                    else:
+                        complaints = [*complaints[-30:], line.rstrip()]
             except BaseException:
                 process.terminate()
                 raise
         if process.returncode:
-            raise LabError(f"{title} failed:\n" + "\n".join(tail))
+            raise LabError(f"{title} failed:\n" + "\n".join(complaints))
         progress.step(title, total, total)

@@ -200,7 +200,9 @@ class Node:
     def _runtime_answers(self) -> bool:
         if not self.alive:
             raise LabError("its PID 1 ended")
-        return snapshot_reader.runtime_ready(self.containerd_socket)
+        # Before systemd takes over, the root is still the host's, which may run a containerd of its own.
+        booted = Path(f"/proc/{self.pid}/comm").read_text().strip() == "systemd"
+        return booted and snapshot_reader.runtime_ready(self.containerd_socket)
 
     def power_cut(self) -> None:
         """Kill PID 1 and with it every process of the node, at once; the disk stays."""

@@ -1,0 +1,173 @@
+"""A lab with the operator in it, as the end-to-end tests, the demonstration and the benchmark use it."""
+
+import contextlib
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.lab import Lab, components, deploy, images, naming, workload
+from e2e.lab.node import Node
+from e2e.lab.process import wait_until
+from e2e.lab.snapshot import Difference, NodeSnapshot, compare
+
+SETTLE = "15s"
+TERMINAL_SECONDS = 420.0
+HTTP_PORT = 8000
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A lab, and the one node of it that is upgraded."""
+
+    lab: Lab
+    node: Node
+
+    @classmethod
+    def with_operator(cls, lab: Lab, *, pods: int, static: bool = True) -> "Cluster":
+        """Deploy the operator and the mixed workload, and wait until nothing moves any more."""
+        node = next(iter(lab.nodes.values()))
+        deploy.deploy_operator(lab)
+        workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=lab.spec.kubelet))
+        if static:
+            node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
+        workload.wait_running(lab, count=pods + static, timeout=600)
+        return cls(lab, node)
+
+    # ── what people do ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, name: str, version: str, artifact: Object, **spec: object) -> None:
+        """`kubectl apply -f` a NodeUpgrade for this node."""
+        body = {
+            "version": f"v{version}",
+            "artifact": artifact,
+            "nodes": {"names": [self.node.name]},
+            "verify": {"settle": SETTLE},
+            **spec,
+        }
+        document = {
+            "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
+        }  # fmt: skip
+        self.lab.kubectl("apply", "-f", "-", input=json.dumps(document))
+
+    def get(self, name: str) -> Object:
+        """The NodeUpgrade."""
+        return self.lab.kubectl_json("get", "nodeupgrade", name)
+
+    def task(self) -> Object:
+        """The node's NodeUpgradeTask."""
+        return self.lab.kubectl_json("get", "nodeupgradetask", self.node.name)
+
+    def wait_for_end(self, name: str, timeout: float = TERMINAL_SECONDS) -> Object:
+        """Wait until the NodeUpgrade is over or needs a human, and return it."""
+
+        def ended() -> Object | None:
+            found = self.get(name)
+            states = conditions(found)
+            over = states.get("Succeeded", {}).get("status") in {"True", "False"}
+            stuck = states.get("Stalled", {}).get("status") == "True" and not found["status"].get("inFlight")
+            return found if over or stuck else None
+
+        return wait_until(f"the end of NodeUpgrade {name}", ended, timeout=timeout, interval=1)
+
+    def delete(self, name: str) -> None:
+        """Delete a NodeUpgrade and wait until it is gone."""
+        self.lab.kubectl("delete", "nodeupgrade", name, "--wait=true", timeout=180)
+
+    def events(self, name: str) -> list[Object]:
+        """Events about a NodeUpgrade."""
+        found = self.lab.kubectl_json("get", "events", "--all-namespaces")["items"]
+        return [
+            e for e in found if e["involvedObject"]["kind"] == "NodeUpgrade" and e["involvedObject"]["name"] == name
+        ]
+
+    # ── artifacts ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pre_staged(self, version: str) -> Object:
+        """A kubelet that lies on the node already."""
+        return self.pre_staged_file(components.resolve("kubelet", version), version)
+
+    def pre_staged_file(self, program: Path, version: str) -> Object:
+        """Any program as the kubelet of a version, on the node already."""
+        path = f"/opt/kubelet/v{version}/{program.name}"
+        self.node.put(program, path)
+        return {"preStaged": {"linux-amd64": {"path": path, "sha256": _sha256(program)}}}
+
+    def image(self, version: str) -> Object:
+        """A kubelet in an image, pinned by digest."""
+        image = images.artifact(components.resolve("kubelet", version), version)
+        deploy.import_pinned(self.lab, image, [self.node.name])
+        return {"image": {"ref": image.pinned, "path": "/kubelet"}}
+
+    @contextlib.contextmanager
+    def url(self, version: str) -> Iterator[Object]:
+        """A kubelet behind a URL, served inside the lab's network for as long as the context lasts."""
+        program = components.resolve("kubelet", version)
+        with serving(self.lab, self.node, program.parent) as address:
+            yield {"platforms": {"linux-amd64": {"url": f"{address}/{program.name}", "sha256": _sha256(program)}}}
+
+    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def node_object(self) -> Object:
+        """The Node as the API server has it."""
+        return self.lab.kubectl_json("get", "node", self.node.name)
+
+    def kubelet_version(self) -> str:
+        """The kubelet version that the node reports, without ``v``."""
+        return str(self.node_object()["status"]["nodeInfo"]["kubeletVersion"]).removeprefix("v")
+
+    def schedulable(self) -> bool:
+        """Whether the node is not cordoned."""
+        return not self.node_object()["spec"].get("unschedulable", False)
+
+    def wait_settled(self) -> NodeSnapshot:
+        """Wait until nothing on the node changes any more."""
+        return self.node.settled(quiet=8)
+
+
+def conditions(upgrade: Object) -> dict[str, Object]:
+    """Conditions of a NodeUpgrade by type."""
+    return {c["type"]: c for c in upgrade.get("status", {}).get("conditions", [])}
+
+
+def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:
+    """Everything that ran before and is not the same instance after; what came or had ended does not count."""
+    ran = {entry.id for entry in (*before.containers, *before.sandboxes) if entry.running}
+    return [difference for difference in compare(before, after) if difference.id in ran]
+
+
+def attach(directory: Path, name: str, script: str) -> Path:
+    """Write an executable script."""
+    path = directory / name
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
+@contextlib.contextmanager
+def serving(lab: Lab, node: Node, directory: Path) -> Iterator[str]:
+    """Serve a directory over HTTP to the nodes, inside the lab's network only."""
+    address = f"http://{naming.CONTROL_PLANE}:{HTTP_PORT}"
+    argv = lab.command(
+        sys.executable, "-m", "http.server", "--bind", str(naming.CONTROL_PLANE), "--directory", str(directory),
+        str(HTTP_PORT),
+    )  # fmt: skip
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            asked = ("curl", "--silent", "--fail", "--output", "/dev/null", f"{address}/")
+            wait_until("the HTTP server", lambda: node.exec(*asked, check=False).returncode == 0 or None, timeout=30)
+            yield address
+        finally:
+            server.terminate()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,215 @@
+"""The whole path on one real node with 60 pods: refused, rolled back, upgraded, taken back, and the control.
+
+The tests share a node and leave it at the version at which they found it, all instances alive; the control, which
+restarts everything, comes last.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e import tamper
+from e2e.cluster import Cluster, conditions, disturbed
+from e2e.lab import components
+
+OLD, NEW = "1.30.14", "1.33.13"
+PODS = 60
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-upgrade", OLD, pods=PODS)
+
+
+@pytest.fixture
+def untouched(cluster: Cluster) -> Iterator[None]:
+    """Whatever the test does: no instance changes, the same kubelet process runs, nothing is left on the node."""
+    before, pid = cluster.wait_settled(), kubelet_pid(cluster)
+    yield
+    assert disturbed(before, cluster.node.snapshot()) == []
+    assert kubelet_pid(cluster) == pid
+    assert cluster.schedulable()
+    assert list((cluster.node.disk / "usr/bin").glob(".kubelet*staged*")) == []
+    assert not (cluster.node.disk / "etc/systemd/system/nodeupgrade-executor.service").exists()
+
+
+def kubelet_pid(cluster: Cluster) -> str:
+    return cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout.strip()
+
+
+def refused(cluster: Cluster, name: str, reason: str) -> str:
+    """Assert that a NodeUpgrade was refused for this reason, in its conditions and in an event; return the message."""
+    upgrade = cluster.wait_for_end(name)
+    states = conditions(upgrade)
+    told = [c["message"] for c in states.values() if c["reason"] == reason]
+    failures = [f["message"] for f in upgrade["status"].get("failures", []) if f["reason"] == reason]
+    assert told or failures, upgrade["status"]
+    assert reason in {event["reason"] for event in cluster.events(name)}
+    assert states.get("Ready", {}).get("status") != "True"
+    cluster.delete(name)
+    return (told + failures)[0]
+
+
+# ── refused: the node is not touched ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_stored_hash_that_cannot_be_reproduced_is_refused(cluster: Cluster) -> None:
+    victim = next(c for c in cluster.node.snapshot().running() if c.name == "web")
+    original = tamper.store_hash(cluster, victim.id, tamper.WRONG)
+    try:
+        cluster.apply("altered", NEW, cluster.pre_staged(NEW))
+        message = refused(cluster, "altered", "StoredHashNotReproduced")
+    finally:
+        tamper.store_hash(cluster, victim.id, original)
+
+    assert victim.pod in message
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_pod_that_the_next_kubelet_start_would_kill_is_refused(cluster: Cluster) -> None:
+    cluster.lab.kubectl("label", "node", cluster.node.name, "disk=ssd")
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "picky", "namespace": "workload"},
+        "spec": {
+            "nodeSelector": {"disk": "ssd"}, "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "stay", "image": "nodeupgrade.test/busybox:1", "imagePullPolicy": "Never",
+                            "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"]}],
+        },
+    }  # fmt: skip
+    cluster.lab.apply(pod)
+    cluster.lab.kubectl("wait", "-n", "workload", "pod/picky", "--for=condition=Ready", "--timeout=60s", timeout=90)
+    cluster.lab.kubectl("label", "node", cluster.node.name, "disk-")
+    try:
+        cluster.apply("affinity", NEW, cluster.pre_staged(NEW))
+        assert "workload/picky" in refused(cluster, "affinity", "NodeAffinityNotMet")
+    finally:
+        cluster.lab.kubectl("delete", "-n", "workload", "pod/picky", "--wait=true", timeout=120)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("name", "version", "change", "reason"),
+    [
+        ("digest", NEW, {"artifact": {"preStaged": {"linux-amd64": {"path": "/usr/bin/kubelet", "sha256": "0" * 64}}}},
+         "DigestMismatch"),
+        ("older", "1.29.15", {}, "DowngradeNotAllowed"),
+        ("newer-than-api", "1.34.4", {}, "VersionSkew"),
+        ("unknown", "1.99.0", {"skewPolicy": "Warn"}, "UnsupportedVersion"),
+        ("no-node", NEW, {"nodes": {"names": ["node77"]}}, "NodeNotFound"),
+        ("no-match", NEW, {"nodes": {"selector": {"matchLabels": {"pool": "nowhere"}}}}, "NoMatchingNodes"),
+        ("no-file", NEW, {"artifact": {"preStaged": {"linux-amd64": {"path": "/nowhere", "sha256": "0" * 64}}}},
+         "ArtifactUnavailable"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(
+    cluster: Cluster, name: str, version: str, change: dict[str, object], reason: str
+) -> None:
+    cluster.apply(name, version, cluster.pre_staged(OLD), **change)
+
+    refused(cluster, name, reason)
+
+
+# ── rolled back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_kubelet_that_exits_at_once_is_rolled_back_without_a_restart(cluster: Cluster, tmp_path: Path) -> None:
+    before = cluster.wait_settled()
+    program = tmp_path / "kubelet-exits"
+    program.write_text(tamper.exiting_kubelet(NEW))
+
+    cluster.apply("exits", NEW, cluster.pre_staged_file(program, NEW))
+    upgrade = cluster.wait_for_end("exits")
+    task = cluster.task()
+
+    assert task["status"]["phase"] == "RolledBack"
+    assert task["status"]["reason"] == "KubeletDidNotStart"
+    assert task["status"]["containers"]["restarted"] == 0
+    assert upgrade["status"]["containers"]["restarted"] == 0
+    assert disturbed(before, cluster.wait_settled()) == []
+    assert cluster.kubelet_version() == OLD
+    assert cluster.schedulable()
+    cluster.delete("exits")
+
+
+def test_one_wrong_hash_is_noticed_and_rolled_back(cluster: Cluster, tmp_path: Path) -> None:
+    before = cluster.wait_settled()
+    victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
+    cluster.node.put(components.resolve("kubelet", NEW), "/opt/kubelet/real")
+    program = tmp_path / "kubelet-waits"
+    program.write_text(tamper.waiting_kubelet("/opt/kubelet/real"))
+
+    cluster.apply("wrong", NEW, cluster.pre_staged_file(program, NEW))
+    tamper.wait_for_waiting_kubelet(cluster)
+    tamper.store_hash(cluster, victim.id, tamper.WRONG)
+    cluster.node.exec("systemctl", "restart", "containerd")
+    tamper.let_kubelet_go(cluster)
+    upgrade = cluster.wait_for_end("wrong")
+    containers = cluster.task()["status"]["containers"]
+
+    assert cluster.task()["status"]["phase"] == "RolledBack"
+    assert cluster.task()["status"]["reason"] == "ContainerRestarted"
+    assert (containers["restarted"], containers["restartedList"]) == (1, [f"{victim.pod}/{victim.name}"])
+    assert upgrade["status"]["containers"]["restarted"] == 1
+    found = disturbed(before, cluster.wait_settled())
+    assert {(d.kind, d.id) for d in found} == {("container", victim.id)}
+    assert cluster.kubelet_version() == OLD
+    assert cluster.schedulable()
+    cluster.delete("wrong")
+
+
+# ── upgraded ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, object], **spec: object) -> None:
+    """Upgrade, and assert that nobody noticed."""
+    before = cluster.wait_settled()
+    running = before.running()
+    cluster.apply(name, version, artifact, **spec)
+    upgrade = cluster.wait_for_end(name)
+    task = cluster.task()["status"]
+
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
+    assert task["phase"] == "Succeeded"
+    assert disturbed(before, cluster.wait_settled()) == []
+    assert cluster.kubelet_version() == version
+    assert cluster.schedulable()
+    assert task["containers"]["restarted"] == 0
+    # The agent's own container was there too, and lived through it.
+    assert task["containers"]["baseline"] == len(running) + 1
+    row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
+    assert row[:6] == [name, f"v{version}", "Succeeded", "1/1", "0", "0"]
+    nodes = cluster.lab.kubectl_json("get", "nodes")["items"]
+    assert all(c["status"] == "True" for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready")
+
+
+def test_60_pods_do_not_notice_an_upgrade_across_eras(cluster: Cluster) -> None:
+    upgraded(cluster, "up", NEW, cluster.image(NEW))
+
+
+def test_nor_the_way_back(cluster: Cluster) -> None:
+    upgraded(cluster, "back", OLD, cluster.pre_staged(OLD), allowDowngrade=True)
+
+
+def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None:
+    """Without this, none of the above would prove anything."""
+    before = cluster.wait_settled()
+    compared = {c.id for c in before.running()} - sidecars(cluster, before.running())
+
+    cluster.node.swap_naively(NEW)
+    after = cluster.wait_settled()
+
+    survivors = {c.id for c in after.running()} & compared
+    assert survivors == set()
+
+
+def sidecars(cluster: Cluster, running: object) -> set[str]:
+    """Ids of restartable init containers."""
+    pods = cluster.lab.kubectl_json("get", "pods", "--all-namespaces")["items"]
+    return {
+        status["containerID"].removeprefix("containerd://")
+        for pod in pods
+        for status in pod["status"].get("initContainerStatuses", [])
+        if "running" in status.get("state", {})
+    }
