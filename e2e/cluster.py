@@ -36,8 +36,13 @@ class Cluster:
         workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=lab.spec.kubelet))
         if static:
             node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
-        workload.wait_running(lab, count=pods + static, timeout=600)
-        return cls(lab, node)
+        cluster = cls(lab, node)
+        # A kubelet 1.15 cannot make mirror pods on a current API server: only the runtime knows its static pod.
+        mirrored = static and not lab.spec.kubelet.startswith("1.15.")
+        workload.wait_running(lab, count=pods + mirrored, timeout=600)
+        if static:
+            wait_until("the static pod", lambda: cluster.runs("static-web") or None, timeout=120)
+        return cluster
 
     # ── what people do ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -125,6 +130,10 @@ class Cluster:
         """Whether the node is not cordoned."""
         return not self.node_object()["spec"].get("unschedulable", False)
 
+    def runs(self, pod: str) -> bool:
+        """Whether the runtime runs a container of a pod whose name begins so."""
+        return any(c.pod.partition("/")[2].startswith(pod) for c in self.node.snapshot().running())
+
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""
         return self.node.settled(quiet=8)
@@ -137,7 +146,7 @@ def conditions(upgrade: Object) -> dict[str, Object]:
 
 def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:
     """Everything that ran before and is not the same instance after; what came or had ended does not count."""
-    ran = {entry.id for entry in (*before.containers, *before.sandboxes) if entry.running}
+    ran = {c.id for c in before.containers if c.running} | {s.id for s in before.sandboxes if s.running}
     return [difference for difference in compare(before, after) if difference.id in ran]
 
 
@@ -152,9 +161,9 @@ def attach(directory: Path, name: str, script: str) -> Path:
 @contextlib.contextmanager
 def serving(lab: Lab, node: Node, directory: Path) -> Iterator[str]:
     """Serve a directory over HTTP to the nodes, inside the lab's network only."""
-    address = f"http://{naming.CONTROL_PLANE}:{HTTP_PORT}"
+    address = f"http://{naming.CONTROL_PLANE_ADDRESS}:{HTTP_PORT}"
     argv = lab.command(
-        sys.executable, "-m", "http.server", "--bind", str(naming.CONTROL_PLANE), "--directory", str(directory),
+        sys.executable, "-m", "http.server", "--bind", naming.CONTROL_PLANE_ADDRESS, "--directory", str(directory),
         str(HTTP_PORT),
     )  # fmt: skip
     with subprocess.Popen(

@@ -48,7 +48,7 @@ def refused(cluster: Cluster, name: str, reason: str) -> str:
     assert reason in {event["reason"] for event in cluster.events(name)}
     assert states.get("Ready", {}).get("status") != "True"
     cluster.delete(name)
-    return (told + failures)[0]
+    return str((told + failures)[0])
 
 
 # ── refused: the node is not touched ────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +195,7 @@ def test_nor_the_way_back(cluster: Cluster) -> None:
 def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None:
     """Without this, none of the above would prove anything."""
     before = cluster.wait_settled()
-    compared = {c.id for c in before.running()} - sidecars(cluster, before.running())
+    compared = {c.id for c in before.running()} - sidecars(cluster)
 
     cluster.node.swap_naively(NEW)
     after = cluster.wait_settled()
@@ -204,7 +204,7 @@ def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None
     assert survivors == set()
 
 
-def sidecars(cluster: Cluster, running: object) -> set[str]:
+def sidecars(cluster: Cluster) -> set[str]:
     """Ids of restartable init containers."""
     pods = cluster.lab.kubectl_json("get", "pods", "--all-namespaces")["items"]
     return {

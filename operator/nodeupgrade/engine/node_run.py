@@ -16,8 +16,9 @@ from nodeupgrade.domain.journal import Journal, Mark, Record, Step
 from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, Wait, decide
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.report import RunReport
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
-from nodeupgrade.engine.report import RunReport, report
+from nodeupgrade.engine.report import report
 from nodeupgrade.engine.steps import STEPS
 from nodeupgrade.ports.journal import JournalStore
 
@@ -127,6 +128,8 @@ class NodeRun:
         """After the end: what may be repeated for ever and may fail without harm."""
         with suppress(StepFailed, Transient):
             self.node.services.stop(DEAD_MAN_TIMER)
+        with suppress(StepFailed, Transient):
+            self.node.services.reload()  # lets systemd forget the fence; too slow while the kubelet was down
         with suppress(StepFailed):
             self.node.files.remove(PurePosixPath(self.plan.swap.staged))
 

@@ -1,41 +1,15 @@
-"""What a finished run says about itself: the payload of its last record."""
-
-from dataclasses import dataclass
+"""Sums a finished run up."""
 
 from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node_machine import Finish
 from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.verification import Difference, Kind
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps import verify
 
 ROLLBACK_SETTLE_SECONDS = 15.0
 LISTED = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
-    """How a run ended.
-
-    Attributes:
-        down_seconds: from the order to stop the kubelet to its (or its successor's) healthy answer; ``None`` when
-            it was never stopped, or a reboot makes the figure meaningless.
-        baseline: containers that ran before.
-        rewritten: containers whose stored hash is another one now.
-        restarted: containers that are not the same instance any more.
-        listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
-    """
-
-    outcome: Outcome
-    reason: Reason
-    message: str
-    down_seconds: float | None
-    baseline: int
-    rewritten: int
-    restarted: int
-    listed: tuple[str, ...]
-    rebooted: bool
 
 
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:

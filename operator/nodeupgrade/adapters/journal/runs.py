@@ -1,0 +1,113 @@
+"""All runs of a node: one directory each, holding the plan, the journal and, perhaps, a wish to abort.
+
+The directory of a finished run is evidence and stays for a while; the oldest go first.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+from nodeupgrade.adapters.files.atomic import fresh_beside, sync_directory
+from nodeupgrade.adapters.journal.file import FileJournal, read_journal
+from nodeupgrade.domain.codec import CodecError, decode, encode
+from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.journal import Journal
+from nodeupgrade.domain.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.domain.values import RunId
+
+PLAN = "plan.json"
+JOURNAL = "journal"
+ABORT = "abort"
+KEPT = 5
+
+
+class RunStore:
+    """The runs below one directory.
+
+    Args:
+        root: the directory, as this process sees it; made when needed, readable by root only.
+        kept: how many finished runs are kept.
+    """
+
+    def __init__(self, root: Path, *, kept: int = KEPT) -> None:
+        self._root = root
+        self._kept = kept
+
+    def write_plan(self, plan: RunPlan) -> None:
+        """Write a plan durably; an executor started from now on carries it out.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+        directory = self._root / plan.run_id
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_directory(self._root)
+            with fresh_beside(directory / PLAN, mode=0o600) as file:
+                file.write(json.dumps(encode(plan), indent=1).encode())
+        except OSError as error:
+            raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
+
+    def read_plan(self, run: RunId) -> RunPlan | None:
+        """Read the plan of a run; ``None`` when there is none.
+
+        Raises:
+            Inconsistent: it was written by another version of this program, or is damaged.
+        """
+        try:
+            document = json.loads((self._root / run / PLAN).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise Inconsistent(f"the plan of run {run} is damaged: {error}") from error
+        if not isinstance(document, dict) or document.get("schema") != PLAN_SCHEMA:
+            raise Inconsistent(
+                f"the plan of run {run} has another schema than {PLAN_SCHEMA}: finish it with the version that made it"
+            )
+        try:
+            return decode(RunPlan, document)
+        except CodecError as error:
+            raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
+
+    def require_plan(self, run: RunId) -> RunPlan:
+        """Read the plan of a run that must have one."""
+        plan = self.read_plan(run)
+        if plan is None:
+            raise Inconsistent(f"run {run} has no plan")
+        return plan
+
+    def read_journal(self, run: RunId) -> Journal:
+        """Read the journal of a run, also while its executor writes it."""
+        return read_journal(self._root / run / JOURNAL)
+
+    def open_journal(self, run: RunId) -> FileJournal:
+        """Open the journal of a run for writing.
+
+        Raises:
+            BusyError: its executor is at work.
+        """
+        return FileJournal(self._root / run / JOURNAL)
+
+    def unfinished(self) -> RunId | None:
+        """The newest run that has a plan and is not over."""
+        runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
+        return next(runs, None)
+
+    def request_abort(self, run: RunId) -> None:
+        """Ask the executor of a run to go back."""
+        (self._root / run / ABORT).touch()
+
+    def abort_requested(self, run: RunId) -> bool:
+        """Whether somebody asked to go back."""
+        return (self._root / run / ABORT).exists()
+
+    def retire(self) -> None:
+        """Remove the oldest finished runs beyond those that are kept."""
+        finished = [run for run in self._runs() if self.read_journal(run).finished is not None]
+        for run in finished[: max(0, len(finished) - self._kept)]:
+            shutil.rmtree(self._root / run, ignore_errors=True)
+
+    def _runs(self) -> list[RunId]:
+        """Runs that have a plan, oldest first."""
+        plans = sorted(self._root.glob(f"*/{PLAN}"), key=lambda path: path.stat().st_mtime_ns)
+        return [RunId(path.parent.name) for path in plans]

@@ -1,0 +1,24 @@
+"""The agent pod's entry point: ``python -m nodeupgrade.agent``."""
+
+import asyncio
+import os
+import sys
+
+from nodeupgrade.agent.serve import Agent
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.wiring.cluster import kube as connect
+from nodeupgrade.wiring.node import log_to_stderr
+
+
+async def _main() -> None:
+    settings = AgentSettings.from_environment(os.environ)
+    async with connect() as kube:
+        await Agent(settings, kube).serve()
+
+
+if __name__ == "__main__":
+    log_to_stderr()
+    try:
+        asyncio.run(_main())
+    except KeyError as error:
+        sys.exit(f"error: environment variable {error} is not set; the agent is started by the operator, in a pod")

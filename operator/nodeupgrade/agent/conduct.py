@@ -1,0 +1,176 @@
+"""What the agent does for one task: stage, look, plan, hand over, tell.
+
+Everything it knows is on the node's disk or in the task, so a second agent continues where the first was lost.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent import bundle, units
+from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.staging import backup_path, stage, staged_path
+from nodeupgrade.domain.errors import NodeUpgradeError, Refused, StepFailed, Transient
+from nodeupgrade.domain.plan import Limits, RunPlan
+from nodeupgrade.domain.planning import RunRequest, plan_run
+from nodeupgrade.domain.pods import Json
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import FlagPolicy, Task, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_report import refusal_status, shorten
+from nodeupgrade.domain.values import Digest, RunId
+from nodeupgrade.domain.violations import PASSING, Violation
+from nodeupgrade.engine import gather
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.wiring import node as wiring
+
+LOOKS = 12
+LOOK_AGAIN_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+Tell = Callable[[TaskStatus], Awaitable[None]]
+
+
+class Conductor:
+    """Prepares one attempt at upgrading this node."""
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, runs: RunStore, tell: Tell) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._runs = runs
+        self._tell = tell
+        self._host = wiring.host_from_pod(settings.host)
+
+    async def prepare(self, task: Task, attempt: RunId) -> RunPlan | None:
+        """Stage and plan; the plan is on the node's disk when this returns.
+
+        Returns:
+            The plan, or ``None`` when the node was refused; the task's status says why.
+        """
+        try:
+            plan = await self._prepare(task, attempt)
+        except Refused as refusal:
+            violations: tuple[Violation, ...] = (Violation(reason=refusal.reason, detail=refusal.message),)
+        except (StepFailed, Transient) as error:
+            await self._give_up(task, Reason.STEP_FAILED, f"cannot look at the node: {error}")
+            return None
+        except Exception as error:
+            log.exception("unexpected")
+            await self._give_up(task, Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}")
+            return None
+        else:
+            if isinstance(plan, RunPlan):
+                await asyncio.to_thread(self._runs.write_plan, plan)
+                return plan
+            violations = plan
+        log.info("refused", violations=[str(violation) for violation in violations])
+        await asyncio.to_thread(self._forget_staged, task)
+        await self._tell(refusal_status(self._settings.run_id, violations))
+        return None
+
+    async def _give_up(self, task: Task, reason: Reason, message: str) -> None:
+        await asyncio.to_thread(self._forget_staged, task)
+        await self._tell(self._failed(reason, f"{message}; the node is untouched"))
+
+    async def _prepare(self, task: Task, attempt: RunId) -> RunPlan | tuple[Violation, ...]:
+        spec = task.spec
+        running = await asyncio.to_thread(self._running, task)
+        if running.program is None:
+            raise Refused(
+                Reason.UNSUPPORTED_SERVICE_MANAGER,
+                "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first",
+            )
+        await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
+        staged = await asyncio.to_thread(stage, self._settings, self._host.files, spec.artifact, running.program)
+        await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
+        found: RunPlan | tuple[Violation, ...] = ()
+        for look in range(LOOKS):
+            if look:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            found = await self._plan(task, attempt, staged)
+            if isinstance(found, RunPlan) or not {violation.reason for violation in found} <= PASSING:
+                break
+            log.info("not yet", violations=[str(violation) for violation in found])
+        return found
+
+    async def _plan(self, task: Task, attempt: RunId, staged: PurePosixPath) -> RunPlan | tuple[Violation, ...]:
+        """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
+        node_object = await self._kube.get_node(self._settings.node)
+        pods = await self._kube.list_pods_on_node(self._settings.node)
+        return await asyncio.to_thread(self._plan_here, task, attempt, staged, node_object, tuple(pods))
+
+    def _plan_here(
+        self,
+        task: Task,
+        attempt: RunId,
+        staged: PurePosixPath,
+        node_object: Json,
+        pods: tuple[Json, ...],
+    ) -> RunPlan | tuple[Violation, ...]:
+        spec = task.spec
+        running = self._running(task)
+        layout = gather.kubelet_layout(self._host.files, running)
+        node = wiring.node_from_pod(self._host, layout.endpoint)
+        wanted = gather.Wanted(
+            target=KubeletVersion.parse(spec.to_version),
+            allow_downgrade=spec.allow_downgrade,
+            promised=Digest(spec.artifact.sha256) if spec.artifact.sha256 else None,
+            unit=spec.kubelet.unit,
+            staged=staged,
+            remove_flags=spec.kubelet.remove_flags,
+            strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
+        )
+        facts = gather.gather(node, running, wanted, node_object=node_object, pods=pods)
+        request = RunRequest(
+            run_id=attempt,
+            node=self._settings.node,
+            upgrade=spec.upgrade_ref.name,
+            staged=str(staged),
+            backup=str(backup_path(running.program or staged)),
+            limits=Limits(
+                kubelet_down=float(spec.verify.kubelet_down_budget_seconds), settle=float(spec.verify.settle_seconds)
+            ),
+        )
+        return plan_run(request, facts, layout, gather.manifests(self._host.files, layout))
+
+    async def hand_over(self, plan: RunPlan) -> None:
+        """Bring the bundle onto the node and start the executor. Repeating it is harmless."""
+        await asyncio.to_thread(self._hand_over, plan)
+
+    def _hand_over(self, plan: RunPlan) -> None:
+        parent = self._settings.on_host(STATE / "bundles")
+        staged = bundle.stage(self._settings.bundle, parent)
+        units.install(self._host.files, self._host.services, STATE / "bundles" / staged.name, plan.swap.unit)
+
+    def executor_runs(self) -> bool:
+        """Whether the executor is there."""
+        return self._host.services.status(units.EXECUTOR).active_state in {"active", "activating", "reloading"}
+
+    async def clean_up(self, plan: RunPlan) -> None:
+        """Take away what only the run needed; journal, plan, backup and the bundle stay."""
+        try:
+            await asyncio.to_thread(units.remove, self._host.files, self._host.services, plan.swap.unit)
+        except NodeUpgradeError as error:
+            log.warning("units remain", error=str(error))
+
+    def _running(self, task: Task) -> gather.RunningKubelet:
+        return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
+
+    def _forget_staged(self, task: Task) -> None:
+        try:
+            program = self._running(task).program
+            if program is not None:
+                self._host.files.remove(staged_path(program))
+        except NodeUpgradeError as error:
+            log.warning("staged kubelet remains", error=str(error))
+
+    def _working(self, phase: TaskPhase, message: str) -> TaskStatus:
+        return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
+
+    def _failed(self, reason: Reason, message: str) -> TaskStatus:
+        return replace(self._working(TaskPhase.FAILED, shorten(message)), reason=reason)

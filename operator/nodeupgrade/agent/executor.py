@@ -1,0 +1,60 @@
+"""The executor's entry point on the host: ``python -m nodeupgrade.agent.executor``, started by systemd.
+
+It has no API credentials and no network. It reads a plan and keeps a journal, and nothing else tells it what to
+do. Killed at any moment, it continues when it is started again.
+"""
+
+import sys
+from pathlib import Path
+
+import structlog
+
+from nodeupgrade.adapters.journal import BusyError, RunStore
+from nodeupgrade.adapters.systemd.notify import notify_ready
+from nodeupgrade.agent.settings import STATE
+from nodeupgrade.domain.errors import Inconsistent
+from nodeupgrade.domain.values import RunId
+from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
+from nodeupgrade.wiring import node as wiring
+
+log = structlog.get_logger()
+
+EXIT_BUSY = 0
+EXIT_NEEDS_A_HUMAN = 3
+
+
+def main() -> int:
+    """Carry the unfinished run to its end, if there is one."""
+    runs = RunStore(Path(STATE) / "runs")
+    unfinished = runs.unfinished()
+    if unfinished is None:
+        notify_ready()
+        log.info("no unfinished run")
+        return 0
+    try:
+        return _carry_out(runs, unfinished)
+    except BusyError as error:
+        log.info("another executor is at work", error=str(error))
+        return EXIT_BUSY
+    except Inconsistent as error:
+        log.critical("stopped: a human is needed", run=unfinished, error=str(error))
+        return EXIT_NEEDS_A_HUMAN
+    finally:
+        notify_ready()
+
+
+def _carry_out(runs: RunStore, run: RunId) -> int:
+    plan = runs.require_plan(run)
+    node = wiring.node_on_host(plan)
+    with runs.open_journal(run) as store:
+        fence_after_reboot(node, plan, store.load())
+        notify_ready()
+        log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
+        report = NodeRun(node=node, plan=plan, store=store, abort=lambda: runs.abort_requested(run)).carry_out()
+    log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
+    return 0
+
+
+if __name__ == "__main__":
+    wiring.log_to_stderr()
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The agent pod's life: find out where this run stands, move it on, and tell the task until it is over."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import structlog
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent.conduct import Conductor
+from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.domain.codec import decode
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.journal import Journal, Outcome
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.task import Task, TaskAction, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_report import run_status, shorten
+from nodeupgrade.domain.values import RunId
+from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
+
+ATTEMPTS = 3
+POLL_SECONDS = 0.5
+LOOK_AT_TASK_EVERY = 10
+EXECUTOR_ABSENT_LOOKS = 60
+TELL_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+
+class Agent:
+    """Serves one task, for one run."""
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._runs = RunStore(settings.on_host(STATE / "runs"))
+        self._conductor = Conductor(settings, kube, self._runs, self.tell)
+        self._told: TaskStatus | None = None
+
+    async def serve(self) -> None:
+        """Do what the task asks; return when its status is terminal and told."""
+        task = await self._kube.get_task(self._settings.task)
+        if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
+            log.info("this run is not asked for any more", run=self._settings.run_id, wanted=task.spec.run_id)
+            return
+        for number in range(1, ATTEMPTS + 1):
+            attempt = RunId(f"{self._settings.run_id}.{number}")
+            status = await self._attempt(task, attempt, last=number == ATTEMPTS)
+            if status is not None:
+                await self._tell_for_sure(status)
+                return
+
+    async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
+        """Carry one attempt to its end.
+
+        Returns:
+            The terminal status, or ``None`` when containers came or went at the wrong moment and the next
+            attempt may find them settled.
+        """
+        plan = await asyncio.to_thread(self._runs.read_plan, attempt)
+        if plan is None:
+            if task.spec.action is not TaskAction.UPGRADE:
+                return self._never_started()
+            plan = await self._conductor.prepare(task, attempt)
+        if plan is None:
+            return self._told
+        journal = await asyncio.to_thread(self._runs.read_journal, attempt)
+        if journal.finished is None:
+            await self._conductor.hand_over(plan)
+            journal = await self._watch(plan, attempt)
+        if not last and _worth_another_attempt(journal):
+            log.info("containers changed while planning; trying again")
+            return None
+        await self._conductor.clean_up(plan)
+        self._runs.retire()
+        return run_status(self._settings.run_id, plan, journal)
+
+    async def _watch(self, plan: RunPlan, attempt: RunId) -> Journal:
+        """Tell the task what the journal says until it says that the run is over."""
+        absent = 0
+        looks = 0
+        while True:
+            journal = await asyncio.to_thread(self._runs.read_journal, attempt)
+            if journal.finished is not None:
+                return journal
+            await self.tell(run_status(self._settings.run_id, plan, journal))
+            looks += 1
+            if looks % LOOK_AT_TASK_EVERY == 0:
+                await self._pass_on_abort(attempt)
+                absent = 0 if await asyncio.to_thread(self._conductor.executor_runs) else absent + 1
+            if absent * LOOK_AT_TASK_EVERY >= EXECUTOR_ABSENT_LOOKS:
+                log.warning("the executor is gone; starting it again")
+                await self._conductor.hand_over(plan)
+                absent = 0
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _pass_on_abort(self, attempt: RunId) -> None:
+        try:
+            task = await self._kube.get_task(self._settings.task)
+        except NotFoundError:
+            return
+        except NodeUpgradeError as error:
+            log.info("cannot reach the API server; the run goes on", error=str(error))
+            return
+        if task.spec.action is TaskAction.ABORT:
+            await asyncio.to_thread(self._runs.request_abort, attempt)
+
+    async def tell(self, status: TaskStatus) -> None:
+        """Write the task's status if it says something new; the run does not depend on it."""
+        status = self._timed(status)
+        if status == self._told:
+            return
+        try:
+            await asyncio.wait_for(self._kube.patch_task_status(self._settings.task, status), TELL_SECONDS)
+        except (NodeUpgradeError, TimeoutError) as error:
+            log.info("cannot tell the task yet", error=str(error))
+            if status.phase.terminal:
+                self._told = status
+            return
+        self._told = status
+
+    async def _tell_for_sure(self, status: TaskStatus) -> None:
+        """Write the terminal status, however long the API server is away."""
+        while True:
+            self._told = None
+            try:
+                await self._kube.patch_task_status(self._settings.task, self._timed(status))
+            except NotFoundError:
+                return
+            except NodeUpgradeError as error:
+                log.warning("cannot tell the outcome yet", error=str(error))
+                await asyncio.sleep(TELL_SECONDS)
+            else:
+                return
+
+    def _timed(self, status: TaskStatus) -> TaskStatus:
+        if status.phase.terminal and status.finished_at is None:
+            finished = self._told.finished_at if self._told else None
+            return replace(status, finished_at=finished or datetime.now(UTC))
+        return status
+
+    def _never_started(self) -> TaskStatus:
+        return TaskStatus(
+            run_id=self._settings.run_id,
+            phase=TaskPhase.FAILED,
+            reason=Reason.ABORTED,
+            message=shorten("aborted before anything was touched"),
+        )
+
+
+def _worth_another_attempt(journal: Journal) -> bool:
+    if journal.finished is None:
+        return False
+    report = decode(RunReport, journal.finished.payload)
+    return report.outcome is Outcome.ROLLED_BACK and report.reason is Reason.INVENTORY_CHANGED and not report.restarted

@@ -1,0 +1,149 @@
+"""From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from nodeupgrade.domain.codec import decode
+from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.task import (
+    ContainerCounts,
+    Hazard,
+    KubeletBinary,
+    KubeletStatus,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
+from nodeupgrade.domain.violations import Violation
+
+MESSAGE_LENGTH = 512
+DETAIL_LENGTH = 128
+LISTED = 20
+TOLD = 3
+
+_RESULTS = {
+    Mark.DOING: StepResult.DOING,
+    Mark.DONE: StepResult.DONE,
+    Mark.FAILED: StepResult.FAILED,
+    Mark.UNDOING: StepResult.UNDOING,
+    Mark.UNDONE: StepResult.UNDONE,
+    Mark.UNDO_FAILED: StepResult.FAILED,
+}
+_BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
+
+
+def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Cut a text that is too long for the API, visibly."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def refusal_status(run_id: str, violations: tuple[Violation, ...]) -> TaskStatus:
+    """The node was not touched, and why."""
+    first = violations[0]
+    told = "; ".join(str(violation) for violation in violations[:TOLD])
+    more = f"; and {len(violations) - TOLD} more" if len(violations) > TOLD else ""
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.REFUSED,
+        reason=first.reason,
+        message=shorten(f"node untouched: {told}{more}"),
+        hazards=hazards(violations),
+    )
+
+
+def hazards(violations: Iterable[Violation]) -> tuple[Hazard, ...]:
+    """Violations as the API lists them."""
+    listed = tuple(violations)[:LISTED]
+    return tuple(Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail, MESSAGE_LENGTH)) for v in listed)
+
+
+def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
+    """What the journal says about a run, finished or not."""
+    finished = journal.finished
+    summary = None if finished is None else decode(RunReport, finished.payload)
+    phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
+    return TaskStatus(
+        run_id=run_id,
+        phase=phase,
+        reason=reason,
+        message=shorten(message),
+        steps=tuple(status for step in Step if (status := _step(journal, step)) is not None),
+        kubelet=_kubelet(plan, summary),
+        containers=_containers(plan, summary),
+        started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
+        finished_at=None if finished is None else datetime.fromisoformat(finished.at),
+    )
+
+
+def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
+    steps = [record for record in journal.records if record.step is not None]
+    failure = next((record for record in steps if record.mark in _BACKWARD), None)
+    if failure is not None:
+        return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
+    current = steps[-1].step if steps else Step.CONFIRM_BINARIES
+    phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
+    return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
+
+
+def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
+    restarts = f"{summary.restarted} of {summary.baseline} containers restarted" if summary.restarted else ""
+    match summary.outcome:
+        case Outcome.UPGRADED if not summary.restarted:
+            message = (
+                f"kubelet {plan.from_version} became {plan.to_version}; "
+                f"all {summary.baseline} containers are the same instances, {summary.rewritten} hashes rewritten"
+            )
+            return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
+        case Outcome.UPGRADED:
+            message = f"kubelet {plan.to_version} runs, but {restarts}: {', '.join(summary.listed)}"
+            return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
+        case Outcome.ROLLED_BACK:
+            found = f"; {restarts}: {', '.join(summary.listed)}" if restarts else "; nothing restarted"
+            message = f"rolled back to {plan.from_version}{found}. Cause: {summary.message}"
+            return TaskPhase.ROLLED_BACK, summary.reason, message
+        case Outcome.DEGRADED:
+            remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+            return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _step(journal: Journal, step: Step) -> StepStatus | None:
+    records = [record for record in journal.records if record.step is step]
+    if not records:
+        return None
+    first, last = records[0], records[-1]
+    error = next((record.error for record in reversed(records) if record.error), None)
+    return StepStatus(
+        name=step,
+        result=_RESULTS[last.mark],
+        started_at=_moment(first),
+        finished_at=_moment(last) if last.mark in {Mark.DONE, Mark.UNDONE, Mark.FAILED} else None,
+        detail=None if error is None else shorten(error, DETAIL_LENGTH),
+    )
+
+
+def _moment(record: Record) -> datetime:
+    return datetime.fromisoformat(record.at)
+
+
+def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
+    before = KubeletBinary(version=plan.from_version, sha256=plan.swap.before, path=plan.swap.path)
+    upgraded = summary is not None and summary.outcome is Outcome.UPGRADED
+    after = KubeletBinary(version=plan.to_version, sha256=plan.swap.after, path=plan.swap.path) if upgraded else None
+    return KubeletStatus(before=before, after=after, down_seconds=None if summary is None else summary.down_seconds)
+
+
+def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
+    baseline = sum(1 for _ in plan.baseline.running())
+    if summary is None:
+        return ContainerCounts(baseline=baseline)
+    return ContainerCounts(
+        baseline=summary.baseline,
+        rewritten=summary.rewritten,
+        unchanged=summary.baseline - summary.restarted,
+        restarted=summary.restarted,
+        restarted_list=summary.listed,
+    )

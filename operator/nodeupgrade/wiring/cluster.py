@@ -1,0 +1,11 @@
+"""The API server."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from nodeupgrade.adapters.kube import KubeClient
+
+
+def kube(kubeconfig: Path | None = None) -> AbstractAsyncContextManager[KubeClient]:
+    """Connect to the API server: with a kubeconfig, or as the service account of this pod."""
+    return KubeClient.open(kubeconfig)

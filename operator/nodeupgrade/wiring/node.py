@@ -1,0 +1,75 @@
+"""One node, reached from the agent's pod or from the host itself."""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.observability import log_to_stderr
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.engine.gather import RUNTIME_UNIT
+from nodeupgrade.engine.node import Node
+
+__all__ = ["Host", "host_from_pod", "log_to_stderr", "node_from_pod", "node_on_host"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What can be used of a node before it is known where its runtime listens."""
+
+    root: Path
+    processes: ProcessTable
+    files: HostFiles
+    services: SystemdManager
+    kubelet: HostKubelet
+
+
+def host_from_pod(root: Path) -> Host:
+    """The node whose root directory is mounted at ``root``; its programs run in a chroot there."""
+    processes = ProcessTable(root / "proc")
+    prefix = ("chroot", str(root))
+    return Host(
+        root=root,
+        processes=processes,
+        files=HostFiles(root),
+        services=SystemdManager(prefix=prefix, root=root),
+        kubelet=HostKubelet(processes, prefix=prefix),
+    )
+
+
+def node_from_pod(host: Host, endpoint: str) -> Node:
+    """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+    socket = host.root / PurePosixPath(endpoint).relative_to("/")
+    return Node(
+        runtime=ContainerdRuntime(socket, processes=host.processes, program_version=lambda: _runtime_on_disk(host)),
+        services=host.services,
+        files=host.files,
+        kubelet=host.kubelet,
+        clock=NodeClock(host.processes),
+    )
+
+
+def node_on_host(plan: RunPlan) -> Node:
+    """The node this process runs on, as the plan describes it."""
+    processes = ProcessTable(Path("/proc"))
+    return Node(
+        runtime=ContainerdRuntime(Path(plan.runtime_endpoint), processes=processes),
+        services=SystemdManager(),
+        files=HostFiles(),
+        kubelet=HostKubelet(processes, healthz=plan.healthz_url),
+        clock=NodeClock(processes),
+    )
+
+
+def _runtime_on_disk(host: Host) -> str | None:
+    """Version of the runtime's program that a restart would start: third word of ``containerd --version``."""
+    program = host.services.status(RUNTIME_UNIT).program
+    if not program:
+        return None
+    status, output = host.kubelet.version_output(PurePosixPath(program))
+    words = output.split()
+    return words[2].removeprefix("v") if status == 0 and len(words) > 2 else None
