@@ -31,6 +31,10 @@ class Files(Protocol):
         """Copy content, mode, owner and extended attributes; the target appears whole."""
         ...
 
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
+        """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
+        ...
+
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem."""
         ...

@@ -61,6 +61,16 @@ class HostFiles:
                 shutil.copyfileobj(reader, writer, 1024 * 1024)
                 carry_attributes(origin, writer.fileno())
 
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
+        """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
+        with _failing(f"cannot give {target} the attributes of {pattern}"):
+            descriptor = os.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                carry_attributes(self._required(pattern), descriptor)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem.
 
