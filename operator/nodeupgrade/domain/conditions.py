@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.standing import Place, Standing
 from nodeupgrade.domain.task import Verdict
 from nodeupgrade.domain.upgrade import (
@@ -135,17 +135,16 @@ def summarise(
 
 def _state(upgrade: Upgrade, spec: UpgradeSpec, standings: Mapping[NodeName, Standing], counts: Counts) -> _State:
     failed = counts.failed + counts.rolled_back + counts.rollback_failed
-    done = f"{counts.succeeded + counts.skipped} of {counts.total} node(s) run {spec.version}"
+    done = f"{counts.succeeded + counts.skipped} of {counted(counts.total, 'node')} run {spec.version}"
+    if upgrade.deleting:
+        return _State(phase="Running", reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight")
     if counts.in_progress:
-        reason = Reason.DELETING if upgrade.deleting else Reason.PROGRESSING
-        return _State(phase="Running", reason=reason, message=f"{done}, {counts.in_progress} in flight")
+        return _State(phase="Running", reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight")
     if counts.rollback_failed:
-        because = (
-            f"{counts.rollback_failed} node(s) could not be rolled back ({_first(standings, Reason.ROLLBACK_FAILED)})"
-        )
+        because = f"{counted(counts.rollback_failed, 'node')} could not be rolled back ({_first(standings, Reason.ROLLBACK_FAILED)})"
         return _ended(Reason.ROLLBACK_FAILED, sentence(Reason.ROLLBACK_FAILED, because))
     if failed >= spec.strategy.failure_threshold and counts.pending:
-        because = f"{failed} node(s) failed"
+        because = f"{counted(failed, 'node')} failed"
         return _ended(Reason.FAILURE_THRESHOLD_REACHED, sentence(Reason.FAILURE_THRESHOLD_REACHED, because))
     if counts.pending:
         if spec.action is RolloutAction.PAUSE or upgrade.braked:
@@ -168,7 +167,7 @@ def _blocked(blocking: list[Standing]) -> _State:
     reasons = {standing.reason for standing in blocking}
     first = next((s for s in blocking if s.reason not in WAITED_FOR), blocking[0])
     reason = first.reason if len(reasons - WAITED_FOR or reasons) == 1 else Reason.NODES_REFUSED
-    more = f" ({len(blocking) - 1} more node(s) refused)" if len(blocking) > 1 else ""
+    more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
     stalled = not reasons <= WAITED_FOR
     return _State(
         phase="Stalled" if stalled else "Pending", reason=reason, message=first.message + more, stalled=stalled
@@ -181,7 +180,7 @@ def _concluded(standings: Mapping[NodeName, Standing], counts: Counts, failed: i
     if unsuccessful:
         reasons = {standing.reason for standing in unsuccessful}
         only = next(iter(reasons)) if len(reasons) == 1 else Reason.NODES_FAILED if failed else Reason.NODES_REFUSED
-        more = f" ({len(unsuccessful) - 1} more node(s) did not succeed)" if len(unsuccessful) > 1 else ""
+        more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
         return _ended(only, unsuccessful[0].message + more)
     if counts.skipped == counts.total:
         reasons = {standing.reason for standing in standings.values()}
@@ -197,15 +196,20 @@ _Told = tuple[str, str, Reason, str]
 def _told(
     state: _State, standings: Mapping[NodeName, Standing], counts: Counts, failed: int, totals: ContainerTotals
 ) -> tuple[_Told, ...]:
-    planned = (PLANNED, "True", Reason.PLAN_READY, f"{counts.total} node(s) are selected")
+    planned = (PLANNED, "True", Reason.PLAN_READY, f"{counted(counts.total, 'node')} are selected")
     if not counts.total:
         planned = (PLANNED, "False", Reason.NO_MATCHING_NODES, state.message)
     degraded = (DEGRADED, "False", Reason.PROGRESSING, "no node failed")
     if failed:
-        degraded = (DEGRADED, "True", Reason.NODES_FAILED, f"{failed} node(s) failed or were rolled back")
+        degraded = (DEGRADED, "True", Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or were rolled back")
     verified = any(_verdict(standing) is not None for standing in standings.values())
     if totals.restarted:
-        zero = (ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, f"{totals.restarted} container(s) were restarted")
+        zero = (
+            ZERO_RESTART,
+            "False",
+            Reason.RESTARTS_DETECTED,
+            f"{counted(totals.restarted, 'container')} were restarted",
+        )
     elif verified:
         zero = (ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted")
     else:

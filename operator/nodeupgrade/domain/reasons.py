@@ -56,6 +56,8 @@ class Reason(StrEnum):
     SUCCEEDED = "Succeeded"
     ROLLED_BACK = "RolledBack"
     CONTAINER_RESTARTED = "ContainerRestarted"
+    INVENTORY_CHANGED = "InventoryChanged"
+    STEP_FAILED = "StepFailed"
     KUBELET_DID_NOT_START = "KubeletDidNotStart"
     VERIFICATION_FAILED = "VerificationFailed"
     RUNTIME_DID_NOT_ANSWER = "RuntimeDidNotAnswer"
@@ -206,6 +208,14 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.CONTAINER_RESTARTED: Explanation(
         "at least one container was restarted", "look at the list of containers in the task's status"
     ),
+    Reason.INVENTORY_CHANGED: Explanation(
+        "containers came or went between planning and stopping the kubelet, so the plan no longer fits",
+        "retry when the node is calmer; nothing was rewritten",
+    ),
+    Reason.STEP_FAILED: Explanation(
+        "a step did not take and what had been done was undone",
+        "read the message and the journal on the node, mend the cause, and retry",
+    ),
     Reason.KUBELET_DID_NOT_START: Explanation(
         "the new kubelet exited or never became healthy", "look at the kubelet's log on the node"
     ),
@@ -236,9 +246,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "look at status.failures, remove the cause, then create a new NodeUpgrade",
     ),
     Reason.ALL_NODES_UPGRADED: Explanation("every selected node runs the target version", _NOTHING),
-    Reason.COMPLETED_WITH_SKIPS: Explanation(
-        "every selected node is upgraded or skipped", "see status.skips"
-    ),
+    Reason.COMPLETED_WITH_SKIPS: Explanation("every selected node is upgraded or skipped", "see status.skips"),
     Reason.NODES_REFUSED: Explanation(
         "at least one node was refused and left untouched",
         "remove the cause; refused nodes are checked again",
@@ -273,3 +281,8 @@ def sentence(reason: Reason, because: str) -> str:
     """
     remedy = explain(reason).remedy
     return f"{because}." if remedy == _NOTHING else f"{because}; {remedy}."
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,7 +22,7 @@ from nodeupgrade.domain.actions import (
 from nodeupgrade.domain.admission import unsupported_version, warnings
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.flight import advance
-from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.standing import Place, Standing, candidate, in_flight, stand
 from nodeupgrade.domain.task import Verdict
 from nodeupgrade.domain.upgrade import RolloutAction, UpgradeSpec, UpgradeStatus
@@ -57,7 +57,8 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
     slots = tuple(sorted((set(flying) - freed) | admitted))
     settled = _settle(standings, freed, slots)
     status = conditions.summarise(fleet, spec, settled, slots, now)
-    return (*advances, *entries, *_news(upgrade.status, settled, status), *_reported(fleet, status))
+    news = _news(upgrade.status, settled, status)
+    return (*advances, *entries, *news, *_reported(fleet, status, {action.reason for action in news}))
 
 
 def unread(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
@@ -106,15 +107,15 @@ def _hold(fleet: FleetSnapshot, spec: UpgradeSpec, standings: Mapping[NodeName, 
     if upgrade.deleting:
         return Hold(reason=Reason.DELETING, message="the NodeUpgrade is being deleted")
     if lost := conditions.count(standings, Verdict.ROLLBACK_FAILED):
-        return Hold(reason=Reason.ROLLBACK_FAILED, message=f"{lost} node(s) could not be rolled back")
+        return Hold(reason=Reason.ROLLBACK_FAILED, message=f"{counted(lost, 'node')} could not be rolled back")
     failures = conditions.failures(standings)
     if failures >= spec.strategy.failure_threshold:
-        message = f"{failures} of at most {spec.strategy.failure_threshold} node(s) failed"
+        message = f"{counted(failures, 'node')} failed and {spec.strategy.failure_threshold} may"
         return Hold(reason=Reason.FAILURE_THRESHOLD_REACHED, message=message)
     if spec.action is RolloutAction.PAUSE or upgrade.braked:
         return Hold(reason=Reason.PAUSED, message="the rollout is paused")
     if flying >= spec.strategy.max_concurrent:
-        message = f"{flying} of {spec.strategy.max_concurrent} slot(s) are taken"
+        message = f"{flying} of {counted(spec.strategy.max_concurrent, 'slot')} taken"
         return Hold(reason=Reason.PROGRESSING, message=message)
     return None
 
@@ -136,7 +137,7 @@ def _settle(
 
 def _news(
     before: UpgradeStatus, standings: Mapping[NodeName, Standing], after: UpgradeStatus
-) -> tuple[NodeAction, ...]:
+) -> tuple[Refuse | Skip, ...]:
     """Tell of refusals and skips once: when the status does not mention them yet."""
     known = {(failure.node, failure.reason) for failure in before.failures}
     listed = {(failure.node, failure.reason) for failure in after.failures} - known
@@ -152,13 +153,14 @@ def _news(
     return (*refusals, Skip(reason=skipped[0].reason, message=skipped[0].message + more))
 
 
-def _reported(fleet: FleetSnapshot, status: UpgradeStatus) -> tuple[NodeAction, ...]:
+def _reported(fleet: FleetSnapshot, status: UpgradeStatus, told: Collection[Reason] = ()) -> tuple[NodeAction, ...]:
+    """Write the status if it changed, and tell of a new reason unless a node's news tells of it already."""
     before = fleet.upgrade.status
     if status == before:
         return ()
     ready, known = conditions.find(status, conditions.READY), conditions.find(before, conditions.READY)
     write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
-    if known.reason == ready.reason:
+    if ready.reason in {known.reason, *told}:
         return (write,)
     warning = conditions.holds(status, conditions.STALLED) or conditions.fails(status, conditions.SUCCEEDED)
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))

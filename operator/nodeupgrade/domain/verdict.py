@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from nodeupgrade.domain import baseline
-from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.task import RunVerdict, Task, TaskPhase, TaskStatus, Verdict
 from nodeupgrade.domain.views import NodeView, PodView
 
@@ -64,8 +64,8 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
         return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
     if unready := _unready(node, task):
         return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
-    same = status.containers.unchanged
-    done = f"node {node.name} runs {task.spec.to_version}; {same} containers are the instances they were"
+    same = counted(status.containers.unchanged, "container")
+    done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 

@@ -1,0 +1,158 @@
+"""Runs a rollout against the simulated fleet and writes down, line by line, what was decided and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nodeupgrade.domain.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.views import CORDON_ANNOTATION
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout_run import Rollouts
+from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.simulation.kube import InMemoryKube, merged
+from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+
+NAMESPACE = "nodeupgrade-system"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Crash(Exception):
+    """The operator died."""
+
+
+@dataclass
+class Scene:
+    """A cluster, its node sides, and an operator that can die."""
+
+    parts: dict[str, Part] = field(default_factory=dict)
+    pods_lost: dict[str, int] = field(default_factory=dict)
+    version: str = "v1.33.13"
+    story: list[str] = field(default_factory=list)
+    highest_in_flight: int = 0
+    crash_at: int | None = None
+    writes: int = 0
+
+    def __post_init__(self) -> None:
+        self.now = START
+        self.kube = InMemoryKube(version=self.version, clock=lambda: self.now)
+        self.fleet = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.pods_lost)
+        self.operator = self.new_operator()
+        self._said: set[str] = set()
+
+    def new_operator(self) -> Rollouts:
+        return Rollouts(self.kube, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+
+    async def apply(self, name: str = "to-1-33", **spec: Any) -> None:
+        await self.kube.create(UPGRADES, upgrade_object(name, **spec))
+
+    async def upgrade(self, name: str = "to-1-33") -> Upgrade:
+        return parse_upgrade(await self.kube.get(UPGRADES, name))
+
+    async def step(self, name: str = "to-1-33") -> bool:
+        """One pass of the operator, one second, one tick of the node sides; whether the rollout is over."""
+        self.kube.after_write = self._count_write
+        try:
+            done = await self.operator.reconcile(name)
+            self._tell(done.actions)
+        except Crash:
+            self.story.append("-- the operator dies and is started again")
+            self.operator, done = self.new_operator(), None
+        finally:
+            self.kube.after_write = lambda _verb, _name: None
+        await self._observe()
+        await self.fleet.tick()
+        self.now += timedelta(seconds=1)
+        return done is not None and done.over
+
+    async def run(self, name: str = "to-1-33", *, passes: int = 120) -> list[str]:
+        """Step until the rollout is over, or nothing but waiting was decided for a while."""
+        for _ in range(passes):
+            if await self.step(name):
+                break
+        return self.story
+
+    async def node(self, name: str) -> Json:
+        return await self.kube.get(NODES, name)
+
+    async def end_state(self) -> Json:
+        """Everything that matters in the end, without what depends on when it was written."""
+        nodes = {
+            node["metadata"]["name"]: {
+                "version": node["status"]["nodeInfo"]["kubeletVersion"],
+                "unschedulable": node["spec"].get("unschedulable", False),
+                "ours": CORDON_ANNOTATION in node["metadata"].get("annotations", {}),
+            }
+            for node in await self.kube.list(NODES)
+        }
+        tasks = {
+            task["metadata"]["name"]: (task["spec"]["action"], task["spec"].get("verdict", {}).get("outcome"))
+            for task in await self.kube.list(TASKS)
+        }
+        try:
+            status = (await self.upgrade()).status
+        except NotFoundError:
+            return {"nodes": nodes, "tasks": tasks}
+        conditions = {c.type: (c.status, c.reason) for c in status.conditions}
+        return {"nodes": nodes, "tasks": tasks, "counts": status.counts, "conditions": conditions}
+
+    async def events(self) -> list[tuple[str, str, int]]:
+        found = await self.kube.list(EVENTS.within("default"))
+        return sorted((e["involvedObject"]["kind"], e["reason"], e["count"]) for e in found)
+
+    def _count_write(self, verb: str, name: str) -> None:
+        if "." in name:
+            return  # events are for people; nothing depends on them
+        self.writes += 1
+        if self.writes == self.crash_at:
+            raise Crash
+
+    async def _observe(self) -> None:
+        """P3 at every moment: no more nodes are touched than there are slots, and none without one."""
+        try:
+            upgrade = await self.upgrade()
+        except NotFoundError:
+            return
+        flying = set(upgrade.status.in_flight)
+        lost = {task["metadata"]["name"] for task in await self.kube.list(TASKS) if _is_lost(task)}
+        touched = {
+            node["metadata"]["name"]
+            for node in await self.kube.list(NODES)
+            if node["metadata"].get("annotations", {}).get(CORDON_ANNOTATION) == upgrade.uid
+        }
+        assert touched <= flying | lost, f"{touched - flying} cordoned without a slot"
+        self.highest_in_flight = max(self.highest_in_flight, len(flying))
+
+    def _tell(self, actions: tuple[NodeAction, ...]) -> None:
+        for action in actions:
+            node = getattr(action, "node", "")
+            words = f"{type(action).__name__} {node}".strip()
+            line = f"{words}: {action.reason} – {action.message}"
+            if not isinstance(action, Wait | Hold) or line not in self._said:
+                self.story.append(line)
+        self._said = {line for line in self.story if line.startswith(("Wait", "Hold"))}
+
+
+def _is_lost(task: Json) -> bool:
+    return bool(task["spec"].get("verdict", {}).get("outcome") == "RollbackFailed")
+
+
+def upgrade_object(name: str = "to-1-33", **overrides: Any) -> Json:
+    spec: Json = {
+        "version": "v1.33.13",
+        "artifact": {"preStaged": {"linux-amd64": {"path": "/opt/kubelet", "sha256": "a" * 64}}},
+        "nodes": {"selector": {"matchLabels": {"pool": "web"}}},
+        "verify": {"settle": "10s"},
+    }
+    artifact = overrides.pop("artifact", spec["artifact"])
+    nodes = overrides.pop("nodes", spec["nodes"])
+    return {
+        "apiVersion": UPGRADES.api_version,
+        "kind": UPGRADES.kind,
+        "metadata": {"name": name},
+        "spec": {**merged(spec, overrides), "artifact": artifact, "nodes": nodes},
+    }

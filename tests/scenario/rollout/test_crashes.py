@@ -1,0 +1,50 @@
+"""The operator is killed after every single write, once each; a new one finishes what the old one began."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import Scene
+
+PARTS: dict[str, dict[str, Part]] = {
+    "both succeed": {},
+    "the second is rolled back": {"node-1": Part.ROLL_BACK},
+    "the first is refused": {"node-0": Part.REFUSE},
+    "the agent cannot start": {"node-0": Part.CANNOT_PULL},
+}
+
+
+async def play(parts: dict[str, Part], crash_at: int | None, delete_after: int | None = None) -> Scene:
+    scene = Scene(parts=parts, crash_at=crash_at)
+    for number in range(2):
+        await scene.fleet.add_node(f"node-{number}")
+        await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
+    await scene.apply()
+    for number in range(400):
+        if number == delete_after:
+            await scene.kube.delete(UPGRADES, "to-1-33")
+        if await scene.step():
+            break
+    return scene
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
+async def test_crash_after_every_write(parts: dict[str, Part]) -> None:
+    expected = await play(parts, None)
+    assert expected.writes > 10
+    for crash_at in range(1, expected.writes + 1):
+        scene = await play(parts, crash_at)
+        assert "-- the operator dies and is started again" in scene.story, crash_at
+        assert await scene.end_state() == await expected.end_state(), crash_at
+        assert scene.highest_in_flight == 1, crash_at
+
+
+@pytest.mark.parametrize("delete_after", range(2, 14))
+async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_after: int) -> None:
+    scene = await play({}, None, delete_after)
+    assert await scene.kube.list(UPGRADES) == []
+    state = await scene.end_state()
+    assert not any(node["unschedulable"] or node["ours"] for node in state["nodes"].values())
+    assert {action for action, _ in state["tasks"].values()} <= {"Release"}

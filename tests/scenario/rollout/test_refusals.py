@@ -1,0 +1,194 @@
+"""Bad input: a condition and an event with a fixed reason and a sentence that says what to do; node untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import EVENTS, NODES, TASKS
+from tests.scenario.rollout.harness import Scene
+
+ARM = {"status": {"nodeInfo": {"architecture": "arm64"}}}
+CRIO = {"status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.30.0"}}}
+SICK = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+CORDONED = {"spec": {"unschedulable": True}}
+TAINTED = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
+
+
+def affinity(*expressions: Json, field: str = "matchExpressions") -> Json:
+    term = {"nodeSelectorTerms": [{field: list(expressions)}]}
+    return {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}}}
+
+
+# Name of the case: reason, then what differs in spec, API server version, Node and Pod.
+CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
+    "unparsable version": (Reason.INVALID_SPEC, {"version": "latest"}, "v1.33.13", {}, {}),
+    "unknown version": (Reason.UNSUPPORTED_VERSION, {"version": "v1.99.0"}, "v1.33.13", {}, {}),
+    "two artifacts": (
+        Reason.INVALID_SPEC,
+        {
+            "artifact": {
+                "preStaged": {"linux-amd64": {"path": "/a", "sha256": "a" * 64}},
+                "image": {"ref": "x", "path": "/a"},
+            }
+        },
+        "v1.33.13",
+        {},
+        {},
+    ),
+    "selector that selects nothing by itself": (Reason.INVALID_SPEC, {"nodes": {"selector": {}}}, "v1.33.13", {}, {}),
+    "selector that matches nothing": (
+        Reason.NO_MATCHING_NODES,
+        {"nodes": {"selector": {"matchLabels": {"pool": "none"}}}},
+        "v1.33.13",
+        {},
+        {},
+    ),
+    "no such node": (Reason.NODE_NOT_FOUND, {"nodes": {"names": ["node-9"]}}, "v1.33.13", {}, {}),
+    "version equal": (Reason.ALREADY_AT_TARGET, {"version": "v1.30.14"}, "v1.33.13", {}, {}),
+    "downgrade": (Reason.DOWNGRADE_NOT_ALLOWED, {"version": "v1.29.0"}, "v1.33.13", {}, {}),
+    "newer than the API server": (Reason.VERSION_SKEW, {}, "v1.32.0", {}, {}),
+    "downgrade out of the supported skew": (
+        Reason.VERSION_SKEW,
+        {"version": "v1.29.0", "allowDowngrade": True},
+        "v1.33.13",
+        {},
+        {},
+    ),
+    "runtime that is not supported": (Reason.UNSUPPORTED_RUNTIME, {}, "v1.33.13", CRIO, {}),
+    "platform without artifact": (Reason.ARTIFACT_UNAVAILABLE, {}, "v1.33.13", ARM, {}),
+    "node that is not Ready": (Reason.NODE_NOT_READY, {}, "v1.33.13", SICK, {}),
+    "foreign cordon": (Reason.CORDONED_BY_OTHERS, {}, "v1.33.13", CORDONED, {}),
+    "unknown version on the node": (
+        Reason.UNSUPPORTED_VERSION,
+        {},
+        "v1.33.13",
+        {"status": {"nodeInfo": {"kubeletVersion": "v1.4.0"}}},
+        {},
+    ),
+    "node selector no longer met": (
+        Reason.NODE_AFFINITY_NOT_MET,
+        {},
+        "v1.33.13",
+        {},
+        {"spec": {"nodeSelector": {"disk": "ssd"}}},
+    ),
+    "node affinity no longer met": (
+        Reason.NODE_AFFINITY_NOT_MET,
+        {},
+        "v1.33.13",
+        {},
+        affinity({"key": "pool", "operator": "NotIn", "values": ["web"]}),
+    ),
+    "pod of another node by field": (
+        Reason.NODE_AFFINITY_NOT_MET,
+        {},
+        "v1.33.13",
+        {},
+        affinity({"key": "metadata.name", "operator": "In", "values": ["node-1"]}, field="matchFields"),
+    ),
+    "taint not tolerated": (Reason.TAINT_NOT_TOLERATED, {}, "v1.33.13", TAINTED, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_refused_with_a_reason_and_untouched(case: tuple[Reason, Json, str, Json, Json]) -> None:
+    reason, spec, server, node, pod = case
+    scene = Scene(version=server)
+    await scene.fleet.add_node("node-0", overrides=node)
+    await scene.fleet.add_pod("web-0", "node-0", overrides=pod)
+    before = await scene.node("node-0")
+    await scene.apply(**spec)
+    await scene.run(passes=10)
+
+    assert await scene.node("node-0") == before
+    assert await scene.kube.list(TASKS) == []
+    status = (await scene.upgrade()).status
+    assert status.observed_generation == 1
+    told = {condition.reason: condition.message for condition in status.conditions}
+    assert reason in told
+    remedy = EXPLANATIONS[reason].remedy
+    assert remedy == "nothing to do" or remedy in told[reason]
+    warned = [event for event in await scene.kube.list(EVENTS.within("default")) if event["reason"] == reason]
+    assert len(warned) == 1
+    assert warned[0]["count"] == 1
+
+
+PLACED: dict[str, tuple[Json, Json]] = {
+    "node selector": ({}, {"spec": {"nodeSelector": {"pool": "web"}}}),
+    "In": ({}, affinity({"key": "pool", "operator": "In", "values": ["db", "web"]})),
+    "NotIn a label that is absent": ({}, affinity({"key": "zone", "operator": "NotIn", "values": ["a"]})),
+    "Exists": ({}, affinity({"key": "pool", "operator": "Exists"})),
+    "DoesNotExist": ({}, affinity({"key": "zone", "operator": "DoesNotExist"})),
+    "Gt": ({"metadata": {"labels": {"cpus": "9"}}}, affinity({"key": "cpus", "operator": "Gt", "values": ["8"]})),
+    "Lt": ({"metadata": {"labels": {"cpus": "7"}}}, affinity({"key": "cpus", "operator": "Lt", "values": ["8"]})),
+    "own node by field": (
+        {},
+        affinity({"key": "metadata.name", "operator": "In", "values": ["node-0"]}, field="matchFields"),
+    ),
+    "tolerated by effect": (TAINTED, {"spec": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}}),
+    "tolerated by value": (TAINTED, {"spec": {"tolerations": [{"key": "gpu", "operator": "Equal", "value": ""}]}}),
+    "static pod and taint": (TAINTED, {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}),
+    "finished pod": ({}, {"spec": {"nodeSelector": {"disk": "ssd"}}, "status": {"phase": "Succeeded"}}),
+}
+
+
+@pytest.mark.parametrize("case", PLACED.values(), ids=PLACED.keys())
+async def test_pods_that_still_fit_hinder_nobody(case: tuple[Json, Json]) -> None:
+    node, pod = case
+    scene = Scene()
+    await scene.fleet.add_node("node-0", overrides=node)
+    await scene.fleet.add_pod("web-0", "node-0", overrides=pod)
+    await scene.apply()
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("server", "node", "spec", "phase"),
+    [
+        pytest.param("v1.33.13", "v1.15.0", {"version": "v1.17.17"}, "Succeeded", id="nearer but still too old"),
+        pytest.param("v1.32.0", "v1.30.14", {"skewPolicy": "Warn"}, "Succeeded", id="newer, only a warning asked for"),
+        pytest.param("v1.33.13", "v1.30.14", {"version": "v1.30.15"}, "Succeeded", id="a patch release"),
+        pytest.param("v1.33.0", "v1.30.14", {}, "Succeeded", id="a newer patch than the API server's"),
+        pytest.param(
+            "v1.27.0", "v1.26.0", {"version": "v1.24.17", "allowDowngrade": True}, "Stalled", id="1.24 under 1.27"
+        ),
+        pytest.param(
+            "v1.28.0", "v1.26.0", {"version": "v1.25.16", "allowDowngrade": True}, "Succeeded", id="1.25 under 1.28"
+        ),
+    ],
+)
+async def test_skew(server: str, node: str, spec: dict[str, Any], phase: str) -> None:
+    scene = Scene(version=server)
+    await scene.fleet.add_node("node-0", version=node)
+    await scene.apply(**spec)
+    await scene.run(passes=40)
+    assert (await scene.upgrade()).status.phase == phase
+
+
+async def test_refused_node_is_taken_up_as_soon_as_the_cause_is_gone() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0", overrides=CORDONED)
+    await scene.apply()
+    await scene.run(passes=5)
+    assert (await scene.upgrade()).status.phase == "Stalled"
+    await scene.kube.merge(NODES, "node-0", {"spec": {"unschedulable": None}})
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_two_rollouts_never_hold_one_node() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.apply("first")
+    await scene.apply("second", version="v1.32.0")
+    for _ in range(40):
+        await scene.step("first")
+        await scene.step("second")
+    first, second = await scene.upgrade("first"), await scene.upgrade("second")
+    assert first.status.phase == "Succeeded"
+    assert {c.reason for c in second.status.conditions if c.type == "Ready"} == {Reason.DOWNGRADE_NOT_ALLOWED}
