@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd.metadata import OddMetadata
-from nodeupgrade.domain.errors import NodeUpgradeError, Transient
+from nodeupgrade.domain.errors import MetadataConflict, Transient
 from nodeupgrade.domain.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
@@ -89,7 +89,7 @@ def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: Con
         (metadata.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
         (
             metadata.TYPE_URL,
-            lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","x":'),
+            lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","":'),
         ),
     ],
     ids=["truncated", "empty", "another type", "another version", "the hash twice"],
@@ -104,9 +104,10 @@ def test_odd_metadata_is_refused_and_left_alone(
 
     with pytest.raises(OddMetadata, match=container_id):
         containerd.runtime.before_images([container_id])
-    for change in (lambda: containerd.runtime.rewrite(image, NEW), lambda: containerd.runtime.restore(image)):
-        with pytest.raises(NodeUpgradeError):
-            change()
+    with pytest.raises(MetadataConflict):
+        containerd.runtime.rewrite(image, NEW)
+    with pytest.raises(MetadataConflict):
+        containerd.runtime.restore(image)
 
     assert containerd.client.get(container_id) == record
     containerd.write(container_id, image.encoding, image.data)

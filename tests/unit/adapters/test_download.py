@@ -1,0 +1,134 @@
+"""Fetching an artifact from servers that are slow of wit, on loopback."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from nodeupgrade.adapters.artifacts import download
+from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.domain.errors import Refused
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import Digest
+
+CONTENT = b"kubelet" * 1000
+DIGEST = Digest(hashlib.sha256(CONTENT).hexdigest())
+
+Answer = Callable[[BaseHTTPRequestHandler, int], None]
+
+
+def sends(content: bytes, *, status: int = 200, length: int | None = None, location: str = "") -> Answer:
+    def answer(request: BaseHTTPRequestHandler, _number: int) -> None:
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(content) if length is None else length))
+        if location:
+            request.send_header("Location", location)
+        request.end_headers()
+        request.wfile.write(content)
+
+    return answer
+
+
+class Server:
+    """A web server that answers as told."""
+
+    def __init__(self) -> None:
+        self.answer: Answer = sends(CONTENT)
+        self.requests = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.requests += 1
+                outer.answer(self, outer.requests)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/kubelet"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = Server()
+    thread = Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "kubelet"
+    assert {p.name for p in tmp_path.iterdir()} <= {"kubelet"}, "nothing half-fetched is left"
+
+
+def test_the_file_appears_checked_and_executable(server: Server, target: Path) -> None:
+    seen: list[int] = []
+
+    download(server.url, target, DIGEST, progress=seen.append)
+    download(server.url, target, DIGEST)
+
+    assert target.read_bytes() == CONTENT
+    assert target.stat().st_mode & 0o777 == 0o755
+    assert seen[-1] == len(CONTENT)
+    assert server.requests == 1, "a right file is not fetched again"
+
+
+def test_another_content_is_refused(server: Server, target: Path) -> None:
+    server.answer = sends(b"something else")
+    with pytest.raises(Refused, match=DIGEST) as caught:
+        download(server.url, target, DIGEST)
+    assert caught.value.reason is Reason.DIGEST_MISMATCH
+    assert (target.exists(), server.requests) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests", "why"),
+    [
+        (sends(b"", status=404), 1, "404"),
+        (sends(b"", status=503), 3, "503"),
+        (sends(CONTENT[:100], length=len(CONTENT)), 3, "ended after|IncompleteRead"),
+        (sends(CONTENT * 100), 1, "larger than"),
+        (sends(b"", status=302, location="file:///etc/passwd"), 1, "302|not allowed"),
+    ],
+    ids=["missing", "busy for ever", "cut off", "too large", "redirect to a file"],
+)
+def test_what_cannot_be_fetched_is_refused(
+    server: Server, target: Path, answer: Answer, requests: int, why: str
+) -> None:
+    server.answer = answer
+    with pytest.raises(Refused, match=why) as caught:
+        download(f"{server.url}?token=secret", target, DIGEST, limit=100_000, attempts=3, pause=0)
+    assert caught.value.reason is Reason.ARTIFACT_UNAVAILABLE
+    assert "secret" not in str(caught.value)
+    assert (target.exists(), server.requests) == (False, requests)
+
+
+def test_a_server_that_recovers_is_asked_again(server: Server, target: Path) -> None:
+    server.answer = lambda request, number: (sends(b"", status=503) if number < 3 else sends(CONTENT))(request, number)
+    download(server.url, target, DIGEST, pause=0)
+    assert target.read_bytes() == CONTENT
+
+
+def test_only_the_web_is_fetched_from(target: Path) -> None:
+    with pytest.raises(Refused, match="neither an http nor an https"):
+        download("file:///etc/passwd", target, DIGEST)
+    with pytest.raises(Refused, match=r"127\.0\.0\.1:1/"):
+        download("http://127.0.0.1:1/", target, DIGEST, attempts=2, pause=0)
+
+
+def test_healthz_is_ok_or_not(server: Server) -> None:
+    kubelet = HostKubelet(ProcessTable(), healthz=server.url)
+    for answer, expected in ((sends(b"ok"), True), (sends(b"no"), False), (sends(b"ok", status=500), False)):
+        server.answer = answer
+        assert kubelet.healthy() is expected
+    assert not HostKubelet(ProcessTable(), healthz="http://127.0.0.1:1/healthz").healthy()

@@ -1,0 +1,170 @@
+"""What only a real filesystem can show: attributes, symbolic links, leftovers of a crash."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.adapters.files import HostFiles, atomic
+from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.domain.errors import StepFailed
+
+FILE = PurePosixPath("/etc/file")
+ATTRIBUTE = "user.label"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory that plays the node's root; beside it lies a file that must not be reached."""
+    root = tmp_path / "host"
+    (root / "etc").mkdir(parents=True)
+    (tmp_path / "secret").write_text("outside")
+    return root
+
+
+@pytest.fixture
+def files(root: Path) -> HostFiles:
+    return HostFiles(root)
+
+
+def mark(path: Path) -> None:
+    path.chmod(0o751)
+    try:
+        os.setxattr(path, ATTRIBUTE, b"kubelet_exec_t")
+    except OSError:
+        pytest.skip("the filesystem of the temporary directory keeps no extended attributes")
+
+
+def marked(path: Path) -> bool:
+    return path.stat().st_mode & 0o7777 == 0o751 and os.getxattr(path, ATTRIBUTE) == b"kubelet_exec_t"
+
+
+def test_writing_keeps_mode_and_attributes_of_what_was_there(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"one", mode=0o640)
+    assert (root / "etc/file").stat().st_mode & 0o7777 == 0o640
+    mark(root / "etc/file")
+
+    files.write(FILE, b"two", mode=0o600)
+
+    assert (root / "etc/file").read_bytes() == b"two"
+    assert marked(root / "etc/file")
+
+
+def test_copies_and_adopters_have_the_attributes_of_their_pattern(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"pattern")
+    mark(root / "etc/file")
+
+    files.copy(FILE, PurePosixPath("/etc/copy"))
+    files.write(PurePosixPath("/etc/adopter"), b"another")
+    files.adopt(FILE, PurePosixPath("/etc/adopter"))
+
+    assert marked(root / "etc/copy")
+    assert marked(root / "etc/adopter")
+    assert (root / "etc/adopter").read_bytes() == b"another"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_is_kept(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"one")
+    os.chown(root / "etc/file", 1234, 5678)
+
+    files.write(FILE, b"two")
+
+    status = (root / "etc/file").stat()
+    assert (status.st_uid, status.st_gid) == (1234, 5678)
+
+
+def test_replacing_gives_the_program_a_second_name(files: HostFiles, root: Path) -> None:
+    files.write(PurePosixPath("/etc/new"), b"new")
+    files.write(FILE, b"old")
+    with (root / "etc/file").open("rb") as running:
+        files.replace(PurePosixPath("/etc/new"), FILE)
+        assert running.read() == b"old", "who has it open keeps the old one"
+    assert (root / "etc/new").samefile(root / "etc/file")
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "reached"),
+    [
+        ("/link", "/etc/file", "/etc/file"),
+        ("/link", "etc/file", "/etc/file"),
+        ("/link", "../../../../etc/file", "/etc/file"),
+        ("/link", "/../secret", "/secret"),
+        ("/link", "/nowhere", "/nowhere"),
+    ],
+)
+def test_links_are_followed_as_the_node_would(root: Path, link: str, target: str, reached: str) -> None:
+    (root / link[1:]).symlink_to(target)
+    assert resolve(root, PurePosixPath(link), follow_last=True) == root / reached[1:]
+    assert resolve(root, PurePosixPath(link), follow_last=False) == root / link[1:]
+
+
+def test_links_in_the_middle_are_followed_always(root: Path, files: HostFiles) -> None:
+    (root / "run").mkdir()
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+
+    files.write(PurePosixPath("/var/run/x/y"), b"1")
+
+    assert (root / "run/x/y").read_bytes() == b"1"
+
+
+def test_nothing_outside_the_root_is_reached(root: Path, files: HostFiles) -> None:
+    (root / "out").symlink_to("../secret")
+    (root / "dir").symlink_to("..")
+
+    assert files.read(PurePosixPath("/out")) is None
+    assert files.read(PurePosixPath("/dir/secret")) is None
+    assert files.read(PurePosixPath("/../secret")) is None
+
+
+def test_odd_paths_are_refused(root: Path, files: HostFiles) -> None:
+    files.write(FILE, b"1")
+    (root / "link").symlink_to("/etc/file")
+    (root / "loop").symlink_to("/loop")
+    os.mkfifo(root / "fifo")
+
+    with pytest.raises(StepFailed, match="symbolic link; name the file it points to"):
+        files.write(PurePosixPath("/link"), b"2")
+    with pytest.raises(StepFailed, match="symbolic link"):
+        files.remove(PurePosixPath("/link"))
+    with pytest.raises(StepFailed, match="Too many levels"):
+        files.read(PurePosixPath("/loop"))
+    for odd in ("/fifo", "/etc"):
+        with pytest.raises(StepFailed, match="not a regular file"):
+            files.read(PurePosixPath(odd))
+    with pytest.raises(StepFailed, match="not an absolute path"):
+        files.read(PurePosixPath("etc/file"))
+    assert (root / "etc/file").read_bytes() == b"1"
+    assert files.list(PurePosixPath("/")) == ()
+
+
+@pytest.fixture
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        yield
+
+
+@pytest.mark.usefixtures("_full_disk")
+def test_a_full_disk_leaves_the_old_content_and_no_rubbish(files: HostFiles, root: Path) -> None:
+    (root / "etc/file").write_text("old")
+
+    with pytest.raises(StepFailed, match="cannot write /etc/file because No space left"):
+        files.write(FILE, b"new")
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["file"]
+    assert (root / "etc/file").read_text() == "old"
+
+
+def test_what_a_crash_left_is_not_listed_and_is_overwritten(files: HostFiles, root: Path) -> None:
+    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+
+    assert files.list(PurePosixPath("/etc")) == ()
+    files.write(FILE, b"whole")
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["file"]

@@ -1,0 +1,107 @@
+"""The byte-surgical change of containerd's container metadata."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.adapters.containerd.metadata import (
+    HASH_KEY,
+    HASH_WITHOUT_RESOURCES_KEY,
+    TYPE_URL,
+    OddMetadata,
+    read_hashes,
+    rewritten,
+)
+from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.kubelethash import HashValue
+
+ID = ContainerId("cd293f00")
+HASHES = st.from_regex(r"[1-9a-f][0-9a-f]{0,15}", fullmatch=True).map(HashValue)
+
+
+def document(annotations: dict[str, str], **config: object) -> bytes:
+    """A document as Go writes it: no blanks, and <, > and & escaped."""
+    whole = {
+        "Version": "v1",
+        "Metadata": {"ID": ID, "Name": "c", "Config": {"annotations": annotations, **config}, "LogPath": "/x"},
+    }
+    text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text.encode("utf-8", "surrogatepass")
+
+
+@given(
+    old=HASHES,
+    new=HASHES,
+    others=st.dictionaries(st.text(max_size=20), st.text(max_size=40), max_size=4),
+    command=st.lists(st.text(max_size=30), max_size=4),
+)
+def test_only_the_bytes_of_the_hash_change(
+    old: HashValue, new: HashValue, others: dict[str, str], command: list[str]
+) -> None:
+    annotations = {"a": '"io.kubernetes.container.hash":"' + old + '"'} | others | {HASH_KEY: old}
+    data = document(annotations, command=command, log_path="main/0.log")
+
+    result = rewritten(ID, TYPE_URL, data, StoredHashes(container=new))
+
+    assert json.loads(result)["Metadata"]["Config"]["annotations"] == annotations | {HASH_KEY: new}
+    assert rewritten(ID, TYPE_URL, result, StoredHashes(container=old)) == data
+    head, tail = data.split(f'"{HASH_KEY}":"{old}"'.encode())
+    assert (result.startswith(head), result.endswith(tail)) == (True, True)
+    assert len(result) - len(data) == len(new) - len(old)
+
+
+@given(old=HASHES, second=HASHES, new=HASHES, second_new=HASHES)
+def test_both_annotations_are_changed_independently(
+    old: HashValue, second: HashValue, new: HashValue, second_new: HashValue
+) -> None:
+    data = document({HASH_KEY: old, HASH_WITHOUT_RESOURCES_KEY: second})
+
+    result = rewritten(ID, TYPE_URL, data, StoredHashes(container=new, without_resources=second_new))
+
+    assert read_hashes(ID, TYPE_URL, data) == StoredHashes(container=old, without_resources=second)
+    assert read_hashes(ID, TYPE_URL, result) == StoredHashes(container=new, without_resources=second_new)
+
+
+GOOD = document({HASH_KEY: "aaaa0000"})
+
+
+@pytest.mark.parametrize(
+    ("type_url", "data", "why"),
+    [
+        (f"type.googleapis.com/{TYPE_URL}", GOOD, "its type is"),
+        (TYPE_URL, b"", "not JSON"),
+        (TYPE_URL, GOOD[:-3], "not JSON"),
+        (TYPE_URL, b"[]", "no Version"),
+        (TYPE_URL, b'{"Version":"v1"}', "no Version, Metadata and ID"),
+        (TYPE_URL, b'{"Version":"v1","Metadata":{"ID":"cd293f00"}}', "no container configuration"),
+        (TYPE_URL, GOOD.replace(b"v1", b"v2"), "version is 'v2'"),
+        (TYPE_URL, GOOD.replace(b"cd293f00", b"other"), "belongs to container other"),
+        (TYPE_URL, document({HASH_KEY: "XYZ"}), "no hash"),
+        (TYPE_URL, document({HASH_KEY: "0" * 17}), "no hash"),
+        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"7"), "no hash"),
+        (TYPE_URL, document({HASH_KEY: "aaaa0000"}, labels={HASH_KEY: "aaaa0000"}), "2 times"),
+        (TYPE_URL, GOOD.replace(b'":"aaaa', b'": "aaaa'), "0 times"),
+        (TYPE_URL, GOOD.replace(b"aaaa", rb"\u0061aaa"), "0 times"),
+    ],
+)
+def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
+    with pytest.raises(OddMetadata, match=why):
+        read_hashes(ID, type_url, data)
+    with pytest.raises(OddMetadata, match=why):
+        rewritten(ID, type_url, data, StoredHashes(container=HashValue("b1")))
+
+
+def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
+    with pytest.raises(OddMetadata, match="is no hash"):
+        rewritten(ID, TYPE_URL, GOOD, StoredHashes(container=HashValue('b","x":"')))
+
+
+def test_a_container_without_hashes_is_left_as_it_is() -> None:
+    data = document({"io.kubernetes.container.restartCount": "0"})
+    assert read_hashes(ID, TYPE_URL, data) == StoredHashes(container=None)
+    assert rewritten(ID, TYPE_URL, data, StoredHashes(container=HashValue("b1"))) == data

@@ -1,0 +1,77 @@
+"""Reading a node's processes."""
+
+import os
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.table import parse_stat
+from nodeupgrade.domain.errors import Inconsistent, Transient
+from nodeupgrade.domain.inventory import Process
+
+TAIL = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 176946 1000 10"
+
+
+@pytest.mark.parametrize("name", ["pause", "a b", "a) S 99 (b", "((", "))"])
+def test_a_name_may_hold_anything(name: str) -> None:
+    stat = parse_stat(f"42 ({name}) {TAIL}")
+    assert (stat.pid, stat.command, stat.state, stat.parent, stat.started) == (42, name, "S", 7, 176946)
+
+
+@pytest.mark.parametrize("text", ["", "42 pause S 7", "42 (pause) S 7"])
+def test_anything_else_is_no_status(text: str) -> None:
+    with pytest.raises(ValueError, match="not a process status"):
+        parse_stat(text)
+
+
+def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
+    table, me = ProcessTable(), os.getpid()
+
+    found = table.process(me)
+    assert found is not None
+    assert found == Process(pid=me, started=found.started)
+    stat = table.stat(me)
+    assert stat is not None
+    assert stat.parent == os.getppid()
+    for missing in (0, -1, 2**22 + 1):
+        assert (table.process(missing), table.executable(missing), table.network(missing)) == (None, None, None)
+    assert table.arguments(2**22 + 1) is None
+
+
+def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.chmod(0o755)
+    kubelet = HostKubelet(ProcessTable())
+    with subprocess.Popen([program, "60", "0"]) as process:
+        try:
+            assert kubelet.executable(process.pid) == PurePosixPath(program)
+            assert kubelet.arguments(process.pid) == (str(program), "60", "0")
+            other = tmp_path / "other"
+            other.write_bytes(b"")
+            other.replace(program)
+            assert kubelet.executable(process.pid) is None
+        finally:
+            process.kill()
+    with pytest.raises(Transient, match="is gone"):
+        kubelet.arguments(process.pid)
+
+
+def test_a_boot_is_told_by_the_kernel_and_by_init(tmp_path: Path) -> None:
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("c0ffee\n")
+    clock = NodeClock(ProcessTable(tmp_path))
+    with pytest.raises(Inconsistent, match="no process 1"):
+        clock.boot()
+
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/stat").write_text(f"1 (systemd) {TAIL}")
+    first = clock.boot()
+    (tmp_path / "1/stat").write_text(f"1 (systemd) {TAIL.replace('176946', '999999')}")
+
+    assert first == "c0ffee:176946"
+    assert clock.boot() != first

@@ -1,0 +1,69 @@
+"""systemctl that misbehaves, and what it shows."""
+
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.systemd.fence import Fence
+from nodeupgrade.adapters.systemd.manager import program_of
+from nodeupgrade.domain.errors import StepFailed
+
+
+@pytest.mark.parametrize(
+    ("shown", "program"),
+    [
+        ("{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no ; pid=0 }", "/usr/bin/kubelet"),
+        ("{ path=/opt/with space/k ; argv[]=/opt/with space/k ; ignore_errors=no }", "/opt/with space/k"),
+        ("{ path=/bin/a ; argv[]=/bin/a ; }\n{ path=/bin/b ; argv[]=/bin/b ; }", ""),
+        ("", ""),
+    ],
+)
+def test_the_program_is_told_only_where_there_is_one(shown: str, program: str) -> None:
+    assert program_of(shown) == program
+
+
+def fake(tmp_path: Path, script: str) -> tuple[str, ...]:
+    """A prefix that runs a script instead of systemctl, with its arguments."""
+    program = tmp_path / "fake"
+    program.write_text(f"#!/bin/sh\nshift\n{script}\n")
+    program.chmod(0o755)
+    return (str(program),)
+
+
+def test_failures_carry_what_systemctl_said(tmp_path: Path) -> None:
+    services = SystemdManager(prefix=fake(tmp_path, 'echo "Unit $2 is masked." >&2; exit 1'))
+    with pytest.raises(StepFailed, match=r"systemctl stop x\.service ended with status 1: Unit x\.service is masked\."):
+        services.stop("x.service")
+
+
+def test_a_hanging_systemctl_is_given_up(tmp_path: Path) -> None:
+    services = SystemdManager(prefix=fake(tmp_path, "exec sleep 60"), timeout=0.2)
+    with pytest.raises(StepFailed, match=r"did not end within 0\.2 s"):
+        services.stop("x.service")
+
+
+def test_a_missing_systemctl_is_said_to_be_missing() -> None:
+    with pytest.raises(StepFailed, match="cannot run systemctl"):
+        SystemdManager(prefix=("/nowhere/chroot",)).reload()
+
+
+def test_a_unit_that_comes_back_was_not_stopped(tmp_path: Path) -> None:
+    services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = stop || printf "ActiveState=active\\nMainPID=7\\n"'))
+    with pytest.raises(StepFailed, match="active again right after the stop"):
+        services.stop("x.service")
+
+
+def test_a_fence_that_systemd_ignores_is_no_fence(tmp_path: Path) -> None:
+    services = SystemdManager(
+        prefix=fake(tmp_path, 'test "$1" = daemon-reload || echo LoadState=loaded'), root=tmp_path
+    )
+    with pytest.raises(StepFailed, match="ignores the drop-in"):
+        services.mask("x.service")
+    assert not Fence("x.service", tmp_path).up()
+
+
+@pytest.mark.parametrize("unit", ["kubelet", "../x.service", "-x.service", "a b.service", ""])
+def test_only_full_names_of_units_are_taken(unit: str) -> None:
+    with pytest.raises(StepFailed, match="not the full name of a unit"):
+        SystemdManager().status(unit)
