@@ -5,7 +5,7 @@ A runtime mask would be the obvious means, but a unit file in ``/etc/systemd/sys
 instead. Drop-ins apply wherever the unit file lives; assertions hold against ``Restart=``, dependencies and
 people alike, and fail loudly. The drop-in is put in place while the unit still runs; raising and lifting the
 fence is then one file each, without making systemd read its units again. Everything is in ``/run``, so that a
-reboot clears it. See docs/decisions/0003-systemd-through-systemctl-and-the-fence.md.
+reboot clears it. See docs/decisions/systemctl-and-the-fence.md.
 """
 
 import contextlib
