@@ -66,7 +66,7 @@ def download(
         if found != expected:
             raise Refused(
                 Reason.DIGEST_MISMATCH,
-                f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; correct the digest or the URL",
+                f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; correct one of them",
             )
         fresh.chmod(0o755)
         fresh.replace(target)
