@@ -111,6 +111,7 @@ class RunPlan:
     """Everything the executor needs, and nothing it would have to ask for.
 
     Attributes:
+        runtime: name and version of the runtime, for people.
         runtime_endpoint: path of the runtime's socket.
         healthz_url: where the kubelet answers about its health.
         state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
@@ -123,6 +124,7 @@ class RunPlan:
     upgrade: str
     from_version: str
     to_version: str
+    runtime: str
     runtime_unit: str
     runtime_endpoint: str
     healthz_url: str

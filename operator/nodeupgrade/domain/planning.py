@@ -66,6 +66,7 @@ def plan_run(
         upgrade=request.upgrade,
         from_version=str(current),
         to_version=str(facts.target),
+        runtime=f"{facts.runtime.name} {facts.runtime.version}",
         runtime_unit=facts.runtime_unit.name,
         runtime_endpoint=layout.endpoint,
         healthz_url=layout.healthz_url or "",

@@ -3,16 +3,16 @@
 Each check yields what speaks against it. Nothing is changed before all of them are silent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nodeupgrade.domain.arguments import Arguments
 from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.inventory import Inventory
+from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.pods import Json, NodePod
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
+from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of, qos_class
 
@@ -56,7 +56,12 @@ class KubeletFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """Everything the checks look at, gathered in one go."""
+    """Everything the checks look at, gathered in one go.
+
+    Attributes:
+        promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
+        stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
+    """
 
     node: Json
     pods: tuple[NodePod, ...]
@@ -67,6 +72,7 @@ class NodeFacts:
     runtime: RuntimeInfo
     runtime_unit: UnitStatus
     inventory: Inventory
+    stored: Mapping[ContainerId, StoredHashes]
     state_free_bytes: int
 
 
@@ -168,6 +174,19 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Violation]:
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
+def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
+    """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
+    for container in facts.inventory.running():
+        stored = facts.stored.get(container.id)
+        if stored != container.hashes:
+            found = "nothing" if stored is None else stored.container or "no hash"
+            detail = (
+                f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
+                "the next restart of the runtime would bring it to light; delete the pod first"
+            )
+            yield Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
+
+
 def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
     """Every pod with a running container has one ready sandbox with an address.
 
@@ -257,6 +276,7 @@ CHECKS: tuple[Check, ...] = (
     program_is_as_promised,
     arguments_can_be_changed,
     runtime_is_restartable,
+    stored_is_served,
     sandboxes_are_sound,
     pods_keep_their_cgroup,
     nothing_is_resized,

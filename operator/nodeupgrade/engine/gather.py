@@ -91,6 +91,8 @@ def gather(
     node: Node, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
+    inventory = node.runtime.inventory(full=True)
+    stored = node.runtime.before_images(container.id for container in inventory.running())
     return NodeFacts(
         node=node_object,
         pods=tuple(view(pod) for pod in pods),
@@ -100,7 +102,8 @@ def gather(
         kubelet=_kubelet_facts(node, running, wanted),
         runtime=node.runtime.info(),
         runtime_unit=node.services.status(RUNTIME_UNIT),
-        inventory=node.runtime.inventory(full=True),
+        inventory=inventory,
+        stored={container_id: image.hashes for container_id, image in stored.items()},
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
     )
 

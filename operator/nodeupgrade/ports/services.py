@@ -26,12 +26,16 @@ class ServiceManager(Protocol):
         """Restart a unit, after forgetting earlier failures, and wait for the job to end."""
         ...
 
+    def prepare_mask(self, unit: str) -> None:
+        """Do the slow part of mask() ahead of time; nothing is forbidden yet."""
+        ...
+
     def mask(self, unit: str) -> None:
-        """Forbid starting until unmask or reboot (a runtime mask)."""
+        """Forbid starting until unmask or reboot."""
         ...
 
     def unmask(self, unit: str) -> None:
-        """Lift a runtime mask; an administrator's persistent mask is not touched."""
+        """Lift our mask, and what prepare_mask() left; an administrator's mask is not touched."""
         ...
 
     def reload(self) -> None:

@@ -78,15 +78,21 @@ class SystemdManager:
         self._forget_failures(unit)
         self._systemctl.run("restart", unit)
 
+    def prepare_mask(self, unit: str) -> None:
+        """Have systemd read the fence, which is not up yet: 0.1 s that mask() then does not need."""
+        try:
+            prepared = self._fence(unit).prepare()
+        except OSError as error:
+            raise StepFailed(f"cannot prepare the fence of {unit} because {error}") from error
+        if prepared or not self._holds_fence(unit, self._show(unit)):
+            self.reload()
+            self._require_fence(unit)
+
     def mask(self, unit: str) -> None:
         """Put up the fence. A running unit runs on, but is not restarted when it ends."""
-        fence = self._fence(unit)
+        self.prepare_mask(unit)
         try:
-            prepared = fence.prepare()
-            if prepared or not self._holds_fence(unit, self._show(unit)):
-                self.reload()
-                self._require_fence(unit)
-            fence.put_up()
+            self._fence(unit).put_up()
         except OSError as error:
             raise StepFailed(f"cannot fence {unit} because {error}") from error
 

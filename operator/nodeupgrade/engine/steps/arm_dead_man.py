@@ -1,4 +1,4 @@
-"""Start the timer that brings the executor back should it ever be gone in the middle of a run."""
+"""Last preparations: the timer that brings a lost executor back runs, and the kubelet's fence lies ready."""
 
 from collections.abc import Mapping
 
@@ -12,16 +12,18 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
     return {}
 
 
-def do(node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start the timer."""
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Start the timer, and have systemd read the fence while that costs no kubelet time."""
     node.services.start(DEAD_MAN_TIMER)
+    node.services.prepare_mask(plan.swap.unit)
 
 
-def undo(node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Stop the timer: nothing is left that it would have to bring to an end."""
+    node.services.unmask(plan.swap.unit)
     node.services.stop(DEAD_MAN_TIMER)
 
 
-def is_done(node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
-    """Whether the timer is running."""
-    return node.services.status(DEAD_MAN_TIMER).active_state == "active"
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Do it again after an interruption."""
+    return False

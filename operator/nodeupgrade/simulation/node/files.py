@@ -38,6 +38,12 @@ class SimulatedFiles:
         with self._calls.effect(f"files.copy {target}"):
             self._disk[str(target)] = self._required(source)
 
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
+        """Both files must be there; there are no attributes here."""
+        with self._calls.effect(f"files.adopt {target}"):
+            self._required(pattern)
+            self._required(target)
+
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Put the content of ``source`` at ``target``."""
         with self._calls.effect(f"files.replace {target}"):

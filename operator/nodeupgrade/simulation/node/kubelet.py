@@ -26,6 +26,7 @@ EXIT_SECONDS = 0.05
 SYNC_SECONDS = 0.1
 HEALTHY_SECONDS = 0.2
 SYNC_PERIOD_SECONDS = 1.0
+SICKENS_SECONDS = 1.5
 
 
 def program(version: str) -> bytes:
@@ -44,7 +45,8 @@ class Behaviour(StrEnum):
     WELL = "well"
     EXITS = "exits"
     NEVER_HEALTHY = "never healthy"
-    DIES_LATER = "dies later"
+    SICKENS = "sickens"
+    """Healthy at first, then not any more, but alive all the while."""
 
 
 @dataclass(slots=True)
@@ -127,8 +129,8 @@ class SimulatedKubelet:
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
-        if behaviour is Behaviour.DIES_LATER:
-            self._later(process, 1.5, self._exit)
+        if behaviour is Behaviour.SICKENS:
+            self._later(process, SICKENS_SECONDS, self._sicken)
 
     def stop(self) -> None:
         """End the process; containers do not notice."""
@@ -177,6 +179,9 @@ class SimulatedKubelet:
 
     def _become_healthy(self, process: KubeletProcess) -> None:
         process.healthy = True
+
+    def _sicken(self, process: KubeletProcess) -> None:
+        process.healthy = False
 
     def _exit(self, _process: KubeletProcess) -> None:
         self.process = None

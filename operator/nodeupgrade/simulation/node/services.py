@@ -101,6 +101,11 @@ class SimulatedServices:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
             self._runtime.restart()
 
+    def prepare_mask(self, unit: str) -> None:
+        """Nothing is slow here."""
+        with self._calls.effect(f"services.prepare_mask {unit}"):
+            return
+
     def mask(self, unit: str) -> None:
         """Put up the fence; a running unit runs on."""
         with self._calls.effect(f"services.mask {unit}"):

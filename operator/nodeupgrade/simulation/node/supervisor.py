@@ -21,6 +21,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     """
     for _ in range(ATTEMPTS):
         try:
+            fence_after_reboot(node.ports, plan, node.journal.load())
             return NodeRun(node=node.ports, plan=plan, store=node.journal, abort=abort).carry_out()
         except Crash as crash:
             if crash.reboot:
@@ -32,23 +33,23 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
 
 
 def reboot(node: SimulatedNode, plan: RunPlan) -> None:
-    """Lose power and boot; the executor decides about the fence first, however often that is interrupted."""
-    again = True
-    while again:
-        again = False
-        node.power_off()
-        try:
-            node.power_on(lambda: _fence(node, plan))
-        except Crash:
-            again = True
+    """Lose power and boot.
 
+    The kubelet's unit waits until the executor has looked at the node, or has failed to: then it starts all the same.
+    """
 
-def _fence(node: SimulatedNode, plan: RunPlan) -> None:
-    while True:
+    def executor() -> None:
         try:
-            return fence_after_reboot(node.ports, plan, node.journal.load())
+            fence_after_reboot(node.ports, plan, node.journal.load())
+        except StepFailed:
+            return
         except Crash as crash:
             if crash.reboot:
                 raise
-        except StepFailed:
+
+    while True:
+        node.power_off()
+        try:
+            return node.power_on(before_kubelet=executor)
+        except Crash:
             continue
