@@ -56,12 +56,15 @@ def _make(target: Path, progress: Progress) -> None:
     progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and containerd")
     began = time.monotonic()
     target.parent.mkdir(parents=True, exist_ok=True)
+    for stale in target.parent.glob(".new-*"):  # of a process that was killed; we hold the lock
+        shutil.rmtree(stale, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         mirror = os.environ.get("NODEUPGRADE_LAB_MIRROR", "")
         root = work / "root"
         include = f"--include={','.join(_PACKAGES)}"
-        run("debootstrap", "--variant=minbase", include, _SUITE, root, mirror, timeout=900)
+        # In a mount namespace of its own, what it mounts ends with it, however it ends.
+        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, mirror, timeout=900)
         _tidy(root)
         nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))
         root.rename(target)

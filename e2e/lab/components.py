@@ -124,6 +124,8 @@ def _into_cache(version: Version) -> Iterator[Path]:
     """Offer a directory whose files appear in the cache all whole, or not at all."""
     target = _cache(version)
     target.mkdir(parents=True, exist_ok=True)
+    for stale in target.glob(".new-*"):
+        shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=target) as directory:
         fresh = Path(directory)
         yield fresh

@@ -39,6 +39,8 @@ def build(version: Version, components: Sequence[str], destination: Path, scratc
         LabError: if Go fails; the message ends with the last lines it printed.
     """
     scratch.mkdir(parents=True, exist_ok=True)
+    for stale in scratch.glob(f"go-{version}-*"):  # of a build that was killed; the caller holds the version's lock
+        shutil.rmtree(stale, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f"go-{version}-", dir=scratch))
     try:
         _build_in(work, version, components, destination, progress)

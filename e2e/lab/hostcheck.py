@@ -37,7 +37,6 @@ def for_lab() -> list[Requirement]:
         _program("ip", "iproute2"),
         _program("nsenter", "util-linux"),
         _program("openssl", "openssl"),
-        _program("systemctl", "systemd"),
         _program("debootstrap", "debootstrap"),
         Requirement(what="etcd", found=controlplane.etcd_binary() is not None, package="etcd-server"),
     ]  # fmt: skip

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,23 @@ from e2e.lab.snapshot import NodeSnapshot, compare
 from e2e.lab.versions import Version
 
 _HERE = Path(__file__).parent
+
+
+def _entering(doors: Sequence[Path]) -> list[str]:
+    """The beginning of a command line that joins cgroups before it becomes its rest."""
+    return ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
+
+
+def _check_cgroups(kubelet: Version) -> None:
+    if kubelet.release < (1, 19) and not any(hierarchy.options for hierarchy in cgroups.hierarchies()):
+        reason = "it knows only version 1 cgroups and this machine has only version 2"
+        remedy = "boot the machine with systemd.unified_cgroup_hierarchy=0 where its systemd still allows that"
+        raise LabError(f"cannot run kubelet {kubelet} here because {reason}; take 1.20.15 or newer, or {remedy}")
+
+
+def _ended(pid: int) -> bool:
+    reap(pid)
+    return start_time(pid) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +165,7 @@ class Node:
     def create(self, number: int, kubelet: str, authority: Authority, progress: Progress) -> None:
         """Lay out the node's file system, identity and network; it is off afterwards."""
         version = Version.parse(kubelet)
+        _check_cgroups(version)
         self.directory.mkdir(parents=True)
         self._write(NodeRecord(number=number, kubelet=str(version)))
         baseroot.copy(self.disk, progress)
@@ -158,8 +177,9 @@ class Node:
         self.put(authority.certificate, nodefiles.AUTHORITY, 0o644)
         (self.disk / nodefiles.STATIC_PODS.lstrip("/")).mkdir(parents=True)
         self.put(components.resolve("kubelet", str(version), progress), nodefiles.KUBELET_BINARY)
-        for unit in ("lab-network.service", "containerd.service", "kubelet.service"):
-            run("systemctl", f"--root={self.disk}", "enable", unit)
+        wanted = self.disk / "etc/systemd/system/multi-user.target.wants"
+        for unit in ("lab-network.service", "kubelet.service"):  # containerd's is enabled by its package
+            (wanted / unit).symlink_to(f"/etc/systemd/system/{unit}")
         network.create_node(self.lab, self.name, self.addresses)
 
     def boot(self, *, timeout: float = 90) -> None:
@@ -182,14 +202,19 @@ class Node:
             raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}") from error
 
     def _boot_command(self) -> list[str]:
-        doors = cgroups.create(self.cgroup)
+        # What waits outside for PID 1 must not be in the node's own cgroup: on version 2 a group with processes
+        # of its own cannot hand controllers down, and the node's systemd cannot see, hence move, that process.
+        outside = cgroups.create(f"{naming.lab_cgroup(self.lab)}/launchers")
+        inside = cgroups.create(self.cgroup)
         shown = cgroups.hierarchies()
         arguments = [f"{entry.mount.name}={entry.options}" for entry in shown] if any(e.options for e in shown) else []
-        fresh = ["--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL"]
         return [
-            "sh", str(_HERE / "enter.sh"), *map(str, doors), "--",
+            *_entering(outside),
             "nsenter", f"--net={network.namespace_file(naming.node_namespace(self.lab, self.name))}",
-            "unshare", *fresh, "sh", str(_HERE / "boot-node.sh"), str(self.disk), self.name, *arguments,
+            "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=SIGKILL",
+            *_entering(inside),
+            "unshare", "--cgroup",
+            "sh", str(_HERE / "boot-node.sh"), str(self.disk), self.name, *arguments,
         ]  # fmt: skip
 
     @property
@@ -209,7 +234,7 @@ class Node:
         record = self.record
         cgroups.destroy(self.cgroup)
         if record.launcher:
-            reap(record.launcher)
+            wait_until("the end of the node's launcher", lambda: _ended(record.launcher), timeout=10, interval=0.02)
         self._write(replace(record, pid=0, started=0, launcher=0))
 
     def load_images(self) -> None:

@@ -138,7 +138,7 @@ def kubelet_config(version: Version) -> dict[str, object]:
     }
     if version.release < (1, 20):  # their Lease API is gone from newer API servers: status updates are the heartbeat
         config |= {"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency": "10s"}
-    if version.release >= (1, 20):  # older kubelets read it leniently; 1.35 refuses version 1 cgroups without it
+    if version.release >= (1, 30):  # known from 1.31 on, and without it 1.35 refuses version 1 cgroups
         config["failCgroupV1"] = False
     return config
 

@@ -1,8 +1,10 @@
 """Take a snapshot of a node: from the CRI, from containerd's own store, and from the kernel."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -63,23 +65,27 @@ def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
         with _open(socket) as channel:
             runtime = _Runtime(channel)
             stored = _stored_hashes(runtime)
-            sandboxes = {
-                entry.text(1): _sandbox(runtime, entry.text(1), root) for entry in _list(runtime, "ListPodSandbox")
-            }
+            sandboxes = [_sandbox(answer, root) for answer in _each(runtime, "ListPodSandbox", "PodSandboxStatus")]
             containers = [
-                _container(runtime, entry, sandboxes, stored, root) for entry in _list(runtime, "ListContainers")
+                _container(answer, stored, root) for answer in _each(runtime, "ListContainers", "ContainerStatus")
             ]
     except grpc.RpcError as error:
         raise LabError(f"cannot read the containers of node {node} because containerd says: {error}") from error
     return NodeSnapshot(
         node=node,
         containers=tuple(sorted(containers, key=lambda entry: entry.id)),
-        sandboxes=tuple(sandboxes[key] for key in sorted(sandboxes)),
+        sandboxes=tuple(sorted(sandboxes, key=lambda entry: entry.id)),
     )
 
 
-def _list(runtime: _Runtime, method: str) -> list[Message]:
-    return runtime.cri(method).messages(1)
+def _each(runtime: _Runtime, listing: str, status: str) -> Iterator[Message]:
+    """Ask for the verbose status of everything listed, leaving out what is removed meanwhile."""
+    for listed in runtime.cri(listing).messages(1):
+        try:
+            yield runtime.cri(status, string_field(1, listed.text(1)) + bool_field(2))
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
 
 
 def _stored_hashes(runtime: _Runtime) -> dict[str, str]:
@@ -94,19 +100,15 @@ def _stored_hashes(runtime: _Runtime) -> dict[str, str]:
     return found
 
 
-def _container(
-    runtime: _Runtime, listed: Message, sandboxes: dict[str, SandboxInstance], stored: dict[str, str], root: Path
-) -> ContainerInstance:
-    identity, sandbox_id = listed.text(1), listed.text(2)
-    answer = runtime.cri("ContainerStatus", string_field(1, identity) + bool_field(2))
+def _container(answer: Message, stored: dict[str, str], root: Path) -> ContainerInstance:
     status, labels = answer.message(1), answer.message(1).texts(12)
-    pid = _pid(answer)
+    identity, pid = status.text(1), _pid(answer)
     return ContainerInstance(
         id=identity,
         name=status.message(2).text(1),
         pod=f"{labels.get('io.kubernetes.pod.namespace', '')}/{labels.get('io.kubernetes.pod.name', '')}",
         pod_uid=labels.get("io.kubernetes.pod.uid", ""),
-        sandbox_id=sandbox_id if sandbox_id in sandboxes else "",
+        sandbox_id=_info(answer).get("sandboxID", ""),
         state=_CONTAINER_STATES[status.number(3)],
         attempt=status.message(2).number(2),
         created_at=status.number(4),
@@ -121,12 +123,11 @@ def _container(
     )
 
 
-def _sandbox(runtime: _Runtime, identity: str, root: Path) -> SandboxInstance:
-    answer = runtime.cri("PodSandboxStatus", string_field(1, identity) + bool_field(2))
+def _sandbox(answer: Message, root: Path) -> SandboxInstance:
     status = answer.message(1)
     metadata, pid = status.message(2), _pid(answer)
     return SandboxInstance(
-        id=identity,
+        id=status.text(1),
         name=metadata.text(1),
         pod=f"{metadata.text(3)}/{metadata.text(1)}",
         pod_uid=metadata.text(2),
@@ -140,7 +141,11 @@ def _sandbox(runtime: _Runtime, identity: str, root: Path) -> SandboxInstance:
     )
 
 
+def _info(answer: Message) -> dict[str, Any]:
+    """Return the runtime's verbose information, a JSON document; empty if it gives none."""
+    found: dict[str, Any] = json.loads(answer.texts(2).get("info", "{}"))
+    return found
+
+
 def _pid(answer: Message) -> int:
-    """Return the PID from the runtime's verbose information, 0 if nothing runs."""
-    info = answer.texts(2).get("info", "")
-    return int(json.loads(info).get("pid", 0)) if info else 0
+    return int(_info(answer).get("pid", 0))

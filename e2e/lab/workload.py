@@ -15,7 +15,8 @@ from e2e.lab.versions import Version
 NAMESPACE = "workload"
 Object = dict[str, Any]
 
-_SERVE = "trap 'exit 0' TERM; httpd -p 8080 -h /www; while :; do sleep 3600 & wait $!; done"
+# On the host's network the port may still be held by a predecessor that is about to end.
+_SERVE = "trap 'exit 0' TERM; until httpd -p 8080 -h /www; do sleep 1; done; while :; do sleep 3600 & wait $!; done"
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _HTTP = {"httpGet": {"path": "/", "port": 8080}}
 
