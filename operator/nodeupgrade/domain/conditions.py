@@ -141,7 +141,8 @@ def _state(upgrade: Upgrade, spec: UpgradeSpec, standings: Mapping[NodeName, Sta
     if counts.in_progress:
         return _State(phase="Running", reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight")
     if counts.rollback_failed:
-        because = f"{counted(counts.rollback_failed, 'node')} could not be rolled back ({_first(standings, Reason.ROLLBACK_FAILED)})"
+        lost = counted(counts.rollback_failed, "node")
+        because = f"{lost} could not be rolled back ({_first(standings, Reason.ROLLBACK_FAILED)})"
         return _ended(Reason.ROLLBACK_FAILED, sentence(Reason.ROLLBACK_FAILED, because))
     if failed >= spec.strategy.failure_threshold and counts.pending:
         because = f"{counted(failed, 'node')} failed"

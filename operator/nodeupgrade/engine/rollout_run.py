@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nodeupgrade.domain.actions import NodeAction, Wait
+from nodeupgrade.domain.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout import plan, unread
 from nodeupgrade.domain.task import parse_task
@@ -38,7 +38,7 @@ class Pass:
     @property
     def changed(self) -> bool:
         """Whether anything was written."""
-        return any(not isinstance(action, Wait) for action in self.actions)
+        return any(not isinstance(action, Wait | Hold) for action in self.actions)
 
 
 class Rollouts:

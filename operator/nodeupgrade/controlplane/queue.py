@@ -1,0 +1,47 @@
+"""A work queue of names: a name waits at most once, is worked on by one worker at a time, and may be due later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class WorkQueue:
+    """What controllers elsewhere call a rate-limiting queue, for one event loop.
+
+    Adding a name that waits already keeps the earlier of both times; adding one that is being worked on makes it
+    due again afterwards. So nothing is lost and nothing is done twice at once.
+    """
+
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self._now = now or (lambda: asyncio.get_running_loop().time())
+        self._due: dict[str, float] = {}
+        self._taken: set[str] = set()
+        self._changed = asyncio.Event()
+
+    def add(self, name: str, after: float = 0.0) -> None:
+        """Let a name be due in so many seconds."""
+        due = self._now() + after
+        self._due[name] = min(due, self._due.get(name, due))
+        self._changed.set()
+
+    async def take(self) -> str:
+        """Wait for the next name that is due; whoever takes it calls done in the end."""
+        while True:
+            self._changed.clear()
+            waiting = [(due, name) for name, due in self._due.items() if name not in self._taken]
+            due, name = min(waiting, default=(None, ""))
+            if due is not None and due <= self._now():
+                del self._due[name]
+                self._taken.add(name)
+                return name
+            try:
+                async with asyncio.timeout(None if due is None else due - self._now()):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def done(self, name: str) -> None:
+        """Let a name be taken again."""
+        self._taken.discard(name)
+        self._changed.set()

@@ -1,0 +1,51 @@
+"""Settings of the operator, read from the environment of its pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodeupgrade.engine.agent_pod import AgentSettings
+
+DEFAULT_NAMESPACE = "nodeupgrade-system"
+DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
+
+
+class SettingsError(Exception):
+    """A setting is missing; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What the deployment decides.
+
+    Attributes:
+        agents: image and namespace of agent pods.
+        node: the node the operator runs on, which is upgraded last.
+        kubeconfig: for running outside a cluster; None inside.
+        liveness: where the liveness probe is answered.
+    """
+
+    agents: AgentSettings
+    node: str | None = None
+    kubeconfig: Path | None = None
+    liveness: str = DEFAULT_LIVENESS
+
+
+def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
+    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG and LIVENESS_ENDPOINT.
+
+    Raises:
+        SettingsError: AGENT_IMAGE is missing.
+    """
+    image = environment.get("AGENT_IMAGE")
+    if not image:
+        raise SettingsError("cannot start because AGENT_IMAGE is not set; set it to the image of the agent")
+    kubeconfig = environment.get("KUBECONFIG")
+    return OperatorSettings(
+        agents=AgentSettings(namespace=environment.get("POD_NAMESPACE", DEFAULT_NAMESPACE), image=image),
+        node=environment.get("NODE_NAME"),
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
+    )
