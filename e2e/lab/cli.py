@@ -127,7 +127,9 @@ def status(name: str) -> None:
     lab = Lab.load(name)
     table = Table("what", "state", "detail", title=f"lab {lab.name} in {lab.directory}")
     for process, alive in lab.control_plane.alive().items():
-        table.add_row(process, "runs" if alive else "[red]ended[/]", lab.spec.control_plane)
+        table.add_row(
+            process, "runs" if alive else "[red]ended[/]", lab.spec.control_plane if process != "etcd" else ""
+        )
     readiness = lab.node_readiness() if lab.control_plane.alive()["kube-apiserver"] else {}
     for node in lab.nodes.values():
         state = "Ready" if readiness.get(node.name) else "[red]not Ready[/]"
@@ -140,7 +142,10 @@ def status(name: str) -> None:
 @_name
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(name: str, arguments: tuple[str, ...]) -> None:
-    """Run kubectl as the lab's administrator: `kubectl -- get pods -A`."""
+    """Run kubectl as the lab's administrator.
+
+    For example: kubectl -- get pods --all-namespaces
+    """
     lab = Lab.load(name)
     _become(lab.command(str(lab.kubectl_binary), *arguments))
 
@@ -150,7 +155,10 @@ def kubectl(name: str, arguments: tuple[str, ...]) -> None:
 @click.argument("node")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def node(name: str, node: str, command: tuple[str, ...]) -> None:
-    """Run a command in NODE as root: `node node1 -- systemctl status kubelet`."""
+    """Run a command in NODE as root.
+
+    For example: node node1 -- systemctl status kubelet
+    """
     _become(Lab.load(name).node(node).command(*(command[1:] if command[0] == "--" else command)))
 
 
@@ -163,7 +171,10 @@ def _become(argv: Sequence[str]) -> None:
 @_name
 @click.argument("node")
 def snapshot(name: str, node: str) -> None:
-    """Print every CRI container and sandbox of NODE as JSON: identity, times, PIDs and stored hash."""
+    """Print what runs on NODE as JSON.
+
+    Every CRI container and sandbox with its identity, state, times, PIDs and stored hash.
+    """
     click.echo(json.dumps(dataclasses.asdict(Lab.load(name).node(node).snapshot()), indent=2))
 
 
@@ -172,9 +183,9 @@ def snapshot(name: str, node: str) -> None:
 @click.argument("node")
 @click.argument("version")
 def swap_naively(name: str, node: str, version: str) -> None:
-    """Swap NODE's kubelet to VERSION the usual way (stop, replace, start) and show what restarted.
+    """Swap NODE's kubelet the usual way.
 
-    This is the control experiment: across hash eras it restarts every container.
+    Stop, replace by VERSION, start, and show what restarted. This is the control experiment: across hash eras it restarts every container.
     """
     chosen = Lab.load(name).node(node)
     before = chosen.snapshot()
@@ -191,7 +202,7 @@ def swap_naively(name: str, node: str, version: str) -> None:
 @main.command()
 @_name
 def deploy_operator(name: str) -> None:
-    """Build the operator's images, give them to the nodes and apply its manifests."""
+    """Build, import and apply the operator."""
     with _progress() as progress:
         importlib.import_module("e2e.lab.deploy").deploy_operator(Lab.load(name), progress)
 
@@ -199,6 +210,9 @@ def deploy_operator(name: str) -> None:
 @main.command()
 @_name
 def down(name: str) -> None:
-    """Remove a lab: processes, mounts, namespaces, cgroups, files. Harmless if there is none."""
+    """Remove a lab and everything of it.
+
+    Processes, mounts, namespaces, cgroups and files go; the cache stays. Harmless if there is no such lab.
+    """
     Lab(LabSpec(name=name)).down()
     click.echo(f"nothing is left of lab {name}")

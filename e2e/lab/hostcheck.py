@@ -5,10 +5,13 @@ import platform
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from e2e.lab import components, controlplane
 from e2e.lab.errors import LabError
 from e2e.lab.process import run
+
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ def for_lab() -> list[Requirement]:
         _program("nsenter", "util-linux"),
         _program("openssl", "openssl"),
         _program("debootstrap", "debootstrap"),
+        Requirement(what="Debian's archive keys", found=Path(_KEYS).is_file(), package="debian-archive-keyring"),
         Requirement(what="etcd", found=controlplane.etcd_binary() is not None, package="etcd-server"),
     ]  # fmt: skip
 

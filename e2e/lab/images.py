@@ -1,7 +1,7 @@
 """The images that a lab's nodes run: the operator's own, and kubelets as artifacts. No registry is asked.
 
-Built by buildah (no daemon, no privileges beyond root) in a storage of its own that is gone afterwards. Results
-are kept in the lab's cache under a hash of everything they are made of, so unchanged code is not built again.
+Built by buildah (no daemon) in a storage of its own in the lab's cache, which holds the layers of the last build.
+Results are kept there under a hash of everything they are made of, so unchanged code is not built again.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from tools import wheels
 OPERATOR = "nodeupgrade.test/nodeupgrade"
 ARTIFACT = "nodeupgrade.test/kubelet"
 
-_BASE_RECIPE = "1"
-_BASE_PACKAGES = ("ca-certificates", "python3", "python3-venv")
+_BASE_RECIPE = "2"
+_BASE_PACKAGES = ("ca-certificates", "python3", "python3-pip")
 _BASE_SUITE, _BASE_PYTHON = "bookworm", "3.11"
 _DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt", "dev")
 _SOURCES = ("Containerfile", "requirements.lock", "pyproject.toml", "operator")
@@ -71,32 +71,55 @@ def artifact(kubelet: Path, version: str, progress: Progress | None = None) -> I
 
 
 class Buildah:
-    """buildah with a storage of its own."""
+    """buildah with a storage of its own.
 
-    def __init__(self, scratch: Path) -> None:
+    Attributes:
+        scratch: directory for the caller's files, removed with this object.
+    """
+
+    def __init__(self, storage: Path, scratch: Path) -> None:
         self.scratch = scratch
+        self._storage = ("--storage-driver=vfs", f"--root={storage}", f"--runroot={scratch}/run")
 
     def __call__(self, *arguments: str | Path) -> str:
         """Run one buildah command and return its output."""
-        storage = ("--storage-driver=vfs", f"--root={self.scratch}/storage", f"--runroot={self.scratch}/run")
-        return run("buildah", *storage, *arguments, timeout=_BUILD_SECONDS).stdout.strip()
+        return run("buildah", *self._storage, *arguments, timeout=_BUILD_SECONDS).stdout.strip()
 
     def build(self, context: Path, name: str, *options: str) -> None:
         """Build the Containerfile of `context`; the same content gives the same digest."""
-        fixed = ("--isolation=chroot", "--timestamp=0", "--pull-never", "--quiet")
+        fixed = ("--isolation=chroot", "--timestamp=0", "--layers", "--pull-never", "--quiet")
         self("build", *fixed, *options, f"--tag={name}", f"--file={context}/Containerfile", context)
+
+    def has(self, name: str) -> bool:
+        """Say whether the storage holds an image of that name."""
+        return bool(self("images", "--quiet", f"--filter=reference={name}"))
+
+    def write_layout(self, name: str, layout: Path) -> str:
+        """Write an image as an uncompressed OCI layout without an index and return its manifest's digest."""
+        pushed = self.scratch / "pushed"
+        self("push", "--quiet", "--format=oci", name, f"dir:{pushed}")
+        manifest = (pushed / "manifest.json").read_bytes()
+        digest = hashlib.sha256(manifest).hexdigest()
+        blobs = layout / "blobs/sha256"
+        blobs.mkdir(parents=True)
+        (blobs / digest).write_bytes(manifest)
+        for blob in json.loads(manifest)["layers"] + [json.loads(manifest)["config"]]:
+            hexadecimal = blob["digest"].removeprefix("sha256:")
+            (pushed / hexadecimal).rename(blobs / hexadecimal)
+        return f"sha256:{digest}"
 
 
 def _build_operator(buildah: Buildah, name: str) -> None:
     context = buildah.scratch / "context"
-    shutil.copytree(_dependencies(), context / "wheels")
+    shutil.copytree(_dependencies(), context / "wheels" / wheels.DEPENDENCIES)
     wheels.our_own(context / "wheels")
     for file in ("Containerfile", "requirements.lock"):
         shutil.copyfile(wheels.CHECKOUT / file, context / file)
     base = f"{OPERATOR}-base:{_BASE_RECIPE}"
-    container = buildah("from", "scratch")
-    buildah("add", "--quiet", container, _base_root(), "/")
-    buildah("commit", "--quiet", "--rm", "--timestamp=0", container, base)
+    if not buildah.has(base):
+        container = buildah("from", "scratch")
+        buildah("add", "--quiet", container, _base_root(), "/")
+        buildah("commit", "--quiet", "--rm", "--timestamp=0", container, base)
     buildah.build(context, name, f"--build-arg=BASE={base}")
 
 
@@ -141,53 +164,57 @@ def _source_files() -> Iterator[Path]:
 
 def _cached(name: str, key: str, build: Callable[[Buildah, str], None], progress: Progress) -> Image:
     """Return the image from the cache, building it first if it is not there."""
-    directory = paths.cache_root() / "images" / name.rpartition("/")[2]
-    target = directory / key
-    with locked(f"image-{directory.name}", progress):
+    cache = paths.cache_root() / "images"
+    target = cache / name.rpartition("/")[2] / key
+    tagged = f"{name}:{key}"
+    with locked("images", progress):
         if not target.is_dir():
-            progress.say(f"building the image {name}:{key}")
+            progress.say(f"building the image {tagged}")
             began = time.monotonic()
-            with _appearing(target) as fresh, _scratch(directory) as scratch:
-                buildah = Buildah(scratch)
-                build(buildah, f"{name}:{key}")
-                layout = scratch / "layout"
-                buildah("push", "--quiet", "--disable-compression", f"{name}:{key}", f"oci:{layout}:{key}")
-                pinned = _name_in_index(layout, name, key)
-                run("tar", "--create", f"--file={fresh / 'image.tar'}", f"--directory={layout}", ".", timeout=300)
-                (fresh / "pinned").write_text(pinned)
-            _forget_old(directory)
-            progress.say(f"built the image {name}:{key} in {time.monotonic() - began:.0f} s")
+            with _appearing(target) as fresh, tempfile.TemporaryDirectory(prefix="nodeupgrade-") as scratch:
+                buildah = Buildah(cache / "storage", Path(scratch))
+                build(buildah, tagged)
+                (fresh / "pinned").write_text(_write_archive(buildah, name, key, fresh / "image.tar"))
+                _forget_old_builds(buildah, keep=tagged)
+            _forget_old_archives(target.parent)
+            progress.say(f"built the image {tagged} in {time.monotonic() - began:.0f} s")
         os.utime(target)
-    return Image(archive=target / "image.tar", tagged=f"{name}:{key}", pinned=(target / "pinned").read_text())
+    return Image(archive=target / "image.tar", tagged=tagged, pinned=(target / "pinned").read_text())
 
 
-def _name_in_index(layout: Path, name: str, tag: str) -> str:
-    """Give the only image of an OCI layout its two names, as containerd reads them; return the pinned one.
+def _write_archive(buildah: Buildah, name: str, tag: str, archive: Path) -> str:
+    """Write an OCI archive of an image under its two names, as containerd reads them; return the pinned one.
 
     A reference by digest resolves in a node without a registry only if an image of exactly that name was imported.
     """
-    index = json.loads((layout / "index.json").read_text())
-    (descriptor,) = index["manifests"]
-    pinned = f"{name}@{descriptor['digest']}"
-    index["manifests"] = [
-        {**descriptor, "annotations": {"io.containerd.image.name": full}} for full in (f"{name}:{tag}", pinned)
-    ]
-    (layout / "index.json").write_text(json.dumps(index))
+    layout = buildah.scratch / "layout"
+    digest = buildah.write_layout(f"{name}:{tag}", layout)
+    pinned = f"{name}@{digest}"
+    manifest = {
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "digest": digest,
+        "size": (layout / "blobs/sha256" / digest.removeprefix("sha256:")).stat().st_size,
+    }
+    names = [{**manifest, "annotations": {"io.containerd.image.name": full}} for full in (f"{name}:{tag}", pinned)]
+    (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": names}))
+    (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
+    run("tar", "--create", f"--file={archive}", f"--directory={layout}", ".", timeout=300)
     return pinned
 
 
-def _forget_old(directory: Path) -> None:
+def _forget_old_builds(buildah: Buildah, *, keep: str) -> None:
+    """Remove earlier builds from the storage; layers that the newest one shares with them stay."""
+    names = buildah("images", "--format={{.Name}}:{{.Tag}}", f"--filter=reference={keep.rpartition(':')[0]}").split()
+    for name in names:
+        if name != keep and not name.startswith("<none>"):
+            buildah("rmi", "--force", name)
+
+
+def _forget_old_archives(directory: Path) -> None:
     """Keep the few images used last: each is some hundred megabytes."""
-    images = sorted((path for path in directory.iterdir()), key=lambda path: path.stat().st_mtime, reverse=True)
+    images = sorted(directory.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in images[_KEPT:]:
         shutil.rmtree(old)
-
-
-@contextmanager
-def _scratch(parent: Path) -> Iterator[Path]:
-    """Offer a directory for buildah and remove it with everything that buildah made."""
-    with tempfile.TemporaryDirectory(prefix=".buildah-", dir=parent, ignore_cleanup_errors=True) as directory:
-        yield Path(directory)
 
 
 @contextmanager
