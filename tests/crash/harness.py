@@ -1,0 +1,210 @@
+"""A node in the middle of its run, interruptions, and the question whether it ended as exactly OLD or exactly NEW."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.journal import Outcome
+from nodeupgrade.domain.plan import Limits, RunPlan
+from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.verification import differences
+from nodeupgrade.engine.node import DEAD_MAN_TIMER
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.simulation.node import (
+    Behaviour,
+    Crash,
+    Moment,
+    SimulatedNode,
+    manifest,
+    plan_for,
+    pod_json,
+    supervise,
+)
+from nodeupgrade.simulation.node.calls import Interrupt, never
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program
+from nodeupgrade.simulation.node.planning import STAGED
+from nodeupgrade.simulation.node.pods import computed_hash
+from nodeupgrade.simulation.node.services import DROP_IN
+
+OLD, NEW = "v1.26.15", "v1.33.13"
+LIMITS = Limits(settle=2.0)
+
+
+@dataclass
+class World:
+    """A node that is about to be upgraded, and what was on its disk before."""
+
+    node: SimulatedNode
+    plan: RunPlan
+    disk: dict[str, bytes]
+    report: RunReport | None = None
+
+    def run(self, interrupt: Interrupt = never) -> "World":
+        self.node.calls.interrupt = interrupt
+        self.report = supervise(self.node, self.plan)
+        return self
+
+    @property
+    def effects(self) -> list[str]:
+        return self.node.calls.effects
+
+
+def world(*, small: bool = False, turns_back: bool = False) -> World:
+    """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
+
+    Args:
+        small: two containers instead of six.
+        turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
+    """
+    node = _node(small)
+    disk = dict(node.disk)
+    plan = _plan(small)
+    node.disk[STAGED] = program(NEW)
+    if turns_back:
+        node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    return World(node, plan, disk)
+
+
+forward = partial(world)
+back = partial(world, turns_back=True)
+WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
+
+
+def _node(small: bool) -> SimulatedNode:
+    pods = [pod_json("web", "nginx")]
+    if not small:
+        pods = [
+            pod_json("web", "nginx", "log", sidecars=("mesh",)),
+            pod_json("job", "work", restart_policy="Never"),
+        ]
+    return SimulatedNode(
+        version=OLD,
+        pods=pods,
+        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        arguments=(FLAG_REMOVED_IN_1_27, "--v=2"),
+    )
+
+
+@cache
+def _plan(small: bool) -> RunPlan:
+    """The same for every node made by _node, since nothing in it is left to chance."""
+    return plan_for(_node(small), NEW, limits=LIMITS)
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One interruption: at which effect, counted over all starts of the executor, when, and how hard."""
+
+    number: int
+    moment: Moment
+    reboot: bool = False
+
+    def __str__(self) -> str:
+        return f"{'reboot' if self.reboot else 'kill'} {self.moment} effect {self.number}"
+
+
+def crashing(*strikes: Strike) -> Interrupt:
+    table = {(s.number, s.moment): s for s in strikes}
+
+    def interrupt(_name: str, number: int, moment: Moment) -> None:
+        strike = table.get((number, moment))
+        if strike is not None:
+            raise Crash(reboot=strike.reboot)
+
+    return interrupt
+
+
+def failing_once(number: int, moment: Moment) -> Interrupt:
+    def interrupt(name: str, at: int, when: Moment) -> None:
+        if (at, when) == (number, moment):
+            raise StepFailed(f"{name} failed on purpose")
+
+    return interrupt
+
+
+def failing_from(failing: str, since: int) -> Interrupt:
+    """One kind of call fails for ever, from effect number ``since`` on."""
+
+    def interrupt(name: str, at: int, when: Moment) -> None:
+        if name == failing and at >= since and when is Moment.BEFORE:
+            raise StepFailed(f"{name} fails for ever")
+
+    return interrupt
+
+
+def moments(name: str) -> tuple[Moment, ...]:
+    """The moments at which striking this effect leaves different states behind."""
+    torn = (Moment.DURING,) if name.startswith("journal.append") else ()
+    return (Moment.BEFORE, *torn, Moment.AFTER)
+
+
+def failing_moments(name: str) -> tuple[Moment, ...]:
+    """As moments(), but a journal that reports a failure must not hold the record."""
+    return tuple(m for m in moments(name) if m is not Moment.AFTER or not name.startswith("journal.append"))
+
+
+def single_strikes(effects: list[str]) -> Iterator[Strike]:
+    for number, name in enumerate(effects):
+        for moment, reboot in product(moments(name), (False, True)):
+            yield Strike(number, moment, reboot)
+
+
+def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
+    """Everything that is neither OLD nor NEW, or was not at some moment; empty if all is well."""
+    node, plan, report = after.node, after.plan, after.report
+    if report is None:
+        return ["the run did not end"]
+    node.timeline.advance(3.0)
+    upgraded = report.outcome is Outcome.UPGRADED
+    found = [*node.kubelet.violations]
+    found += [f"{path} differs" for path in _differing_files(after, upgraded=upgraded)]
+    found += _wrong_hashes(after, upgraded=upgraded)
+    process = node.kubelet.process
+    if process is None or not process.healthy or str(process.version) != (NEW if upgraded else OLD):
+        found.append(f"kubelet {process} runs")
+    if node.services.unit.fenced:
+        found.append("the fence still stands")
+    if DEAD_MAN_TIMER in node.services.active:
+        found.append("the dead-man timer still runs")
+    if not restarts_allowed:
+        free = [c.id for c in plan.containers if c.may_complete]
+        found += node.kubelet.replaced
+        found += [str(d) for d in differences(plan.baseline, node.inventory(), may_complete=free)]
+        found += [] if report.restarted == 0 else [f"the report lists {report.listed}"]
+    return found
+
+
+def _differing_files(after: World, *, upgraded: bool) -> list[str]:
+    plan, swap = after.plan, after.plan.swap
+    wanted = dict(after.disk)
+    if upgraded:
+        wanted |= {pin.path: pin.content for pin in plan.pins}
+        wanted |= {PROGRAM: program(NEW), STATE: f"state {NEW}".encode()}
+        assert swap.arguments is not None
+        wanted[DROP_IN] = swap.arguments.content
+    now = {path: data for path, data in after.node.disk.items() if path != swap.backup}
+    return sorted(path for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path))
+
+
+def _wrong_hashes(after: World, *, upgraded: bool) -> list[str]:
+    """Planned containers, dead or alive, have exactly what was planned; others what the present kubelet computes."""
+    planned = {c.id: c.after if upgraded else c.before for c in after.plan.containers}
+    kubelet = KubeletVersion.parse(NEW if upgraded else OLD)
+    pods = {pod.ref: pod for pod in after.node.kubelet.desired(kubelet)}
+    found = []
+    for container_id, stored in after.node.runtime.containers.items():
+        seen = stored.instance
+        if container_id in planned:
+            right = stored.hashes == planned[container_id]
+        else:
+            pod = pods.get(seen.pod)
+            spec = pod and pod.container(seen.name)
+            right = bool(pod and spec and stored.hashes.container == computed_hash(pod, spec, kubelet))
+        served = seen.process is None or seen.hashes == stored.hashes
+        if not (right and served):
+            found.append(f"{seen.label} ({container_id}) stores {stored.hashes}, serves {seen.hashes}")
+    return found

@@ -1,0 +1,107 @@
+"""Calls that fail once, or for ever. The executor lives on and must decide."""
+
+from collections.abc import Callable
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.journal import Outcome
+from nodeupgrade.simulation.node import Moment, supervise
+from nodeupgrade.simulation.node.calls import Interrupt, never
+from tests.crash.harness import (
+    WAYS,
+    World,
+    failing_from,
+    failing_moments,
+    failing_once,
+    wrongs,
+)
+
+HARMLESS_LEFTOVERS = {
+    "services.stop nodeupgrade-dead-man.timer": "the dead-man timer still runs",
+    "files.remove /usr/bin/.kubelet.staged": "/usr/bin/.kubelet.staged differs",
+}
+"""What the clean-up after the end leaves when it fails; the timer finds a finished run and cleans up again."""
+
+
+@WAYS
+def test_one_failing_effect_ends_as_old_or_new_without_a_restart(make: Callable[[], World]) -> None:
+    wrong = {}
+    for number, name in enumerate(make().run().effects):
+        for moment in failing_moments(name):
+            after = make().run(failing_once(number, moment))
+            found = [w for w in wrongs(after, restarts_allowed=False) if w != HARMLESS_LEFTOVERS.get(name)]
+            if found:
+                wrong[f"{name} ({number}, {moment})"] = found
+
+    assert wrong == {}
+
+
+@WAYS
+def test_one_failing_reading_ends_as_old_or_new_without_a_restart(make: Callable[[], World]) -> None:
+    def failing_reading(number: int) -> Interrupt:
+        def interrupt(name: str, at: int, moment: Moment) -> None:
+            if moment is Moment.READING and at == number and not name.startswith("journal."):
+                raise Transient(f"{name} got no answer") if name.startswith("runtime.") else StepFailed(name)
+
+        return interrupt
+
+    wrong = {}
+    for number, name in enumerate(make().run().node.calls.readings):
+        if name != "kubelet.healthy":  # answers no instead of failing
+            after = make().run(failing_reading(number))
+            if found := wrongs(after, restarts_allowed=False):
+                wrong[f"{name} ({number})"] = found
+
+    assert wrong == {}
+
+
+@WAYS
+def test_an_effect_that_fails_for_ever_never_breaks_the_invariant(make: Callable[[], World]) -> None:
+    """Whatever cannot be repaired ends as Degraded, with a fence unless what stands is consistent."""
+    wrong = {}
+    outcomes = set()
+    for since, name in enumerate(make().run().effects):
+        after = make().run(failing_from(name, since))
+        outcomes.add(after.report.outcome if after.report else None)
+        if found := _unsafe(after):
+            wrong[f"{name} from {since}"] = found
+
+    assert wrong == {}
+    assert Outcome.DEGRADED in outcomes
+
+
+@WAYS
+def test_when_the_journal_can_be_written_again_the_run_ends(make: Callable[[], World]) -> None:
+    """A journal that cannot be written stops everything at once; the next start after the repair goes on."""
+    wrong = {}
+    for since, name in enumerate(make().run().effects):
+        if name.startswith("journal.append"):
+            after = make().run(_no_journal_from(since))
+            assert after.report is None
+            assert after.node.kubelet.violations == []
+            after.node.calls.interrupt = never
+            after.report = supervise(after.node, after.plan)
+            if found := wrongs(after, restarts_allowed=False):
+                wrong[f"{name} from {since}"] = found
+
+    assert wrong == {}
+
+
+def _no_journal_from(since: int) -> Interrupt:
+    def interrupt(name: str, at: int, moment: Moment) -> None:
+        if name.startswith("journal.append") and at >= since and moment in {Moment.BEFORE, Moment.DURING}:
+            raise StepFailed("no space left on device")
+
+    return interrupt
+
+
+def _unsafe(after: World) -> list[str]:
+    node = after.node
+    found = [*node.kubelet.violations, *node.kubelet.replaced]
+    if after.report is not None and after.report.outcome is not Outcome.DEGRADED:
+        found += [w for w in wrongs(after, restarts_allowed=False) if w not in HARMLESS_LEFTOVERS.values()]
+    elif not node.services.unit.fenced:
+        # Somebody may start the kubelet at any time; then it must find what it knows.
+        node.services.start_kubelet()
+        node.timeline.advance(3.0)
+        found += [*node.kubelet.violations, *node.kubelet.replaced]
+    return found

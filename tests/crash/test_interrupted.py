@@ -1,0 +1,67 @@
+"""The executor dies, or the node loses power, at every effect of a run; then again at every effect of the recovery."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.domain.journal import Outcome
+from nodeupgrade.simulation.node import Moment, supervise
+from tests.crash.harness import WAYS, Strike, World, crashing, single_strikes, world, wrongs
+
+CLEAN_UP = {"services.stop nodeupgrade-dead-man.timer", "services.reload", "files.remove /usr/bin/.kubelet.staged"}
+
+
+@WAYS
+def test_uninterrupted(make: Callable[[], World]) -> None:
+    """The yardstick of everything below: it ends as it should, and has an effect in every step that has one."""
+    after = make().run()
+
+    assert wrongs(after, restarts_allowed=False) == []
+    assert after.report is not None
+    turned_back = bool(after.node.kubelet.behaviour)
+    assert after.report.outcome is (Outcome.ROLLED_BACK if turned_back else Outcome.UPGRADED)
+    for effect in ("files.write /etc/kubernetes", "runtime.rewrite", "services.restart", "files.write /etc/systemd"):
+        assert any(name.startswith(effect) for name in after.effects)
+    assert ("runtime.restore" in after.effects) is turned_back
+
+
+@WAYS
+def test_one_interruption_anywhere_ends_as_old_or_new(make: Callable[[], World]) -> None:
+    """Recovering once more changes nothing."""
+    wrong = {}
+    for strike in single_strikes(make().run().effects):
+        after = make().run(crashing(strike))
+        found = wrongs(after, restarts_allowed=strike.reboot) or _second_recovery(after)
+        if found:
+            wrong[f"{strike}, {after.effects[strike.number]}"] = found
+
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("reboot", [False, True], ids=["first kills", "first reboots"])
+def test_two_interruptions_anywhere_end_as_old_or_new(reboot: bool) -> None:
+    """Exhaustive over a world of two containers. Right before an effect is right after the one before it."""
+    wrong = {}
+    for number in range(len(world(small=True).run().effects)):
+        first = Strike(number, Moment.BEFORE, reboot)
+        recovery = world(small=True).run(crashing(first)).effects
+        for second in (Strike(n, Moment.BEFORE, r) for n in range(number + 1, len(recovery)) for r in (False, True)):
+            after = world(small=True).run(crashing(first, second))
+            if found := wrongs(after, restarts_allowed=first.reboot or second.reboot):
+                wrong[f"{first}, {recovery[number]}; {second}, {recovery[second.number]}"] = found
+
+    assert wrong == {}
+
+
+def _second_recovery(after: World) -> list[str]:
+    once, known = _state(after), len(after.effects)
+    again = supervise(after.node, after.plan)
+    if again == after.report and _state(after) == once:
+        return [name for name in after.effects[known:] if name not in CLEAN_UP]
+    return ["a second recovery changed something"]
+
+
+def _state(after: World) -> tuple[object, ...]:
+    node = after.node
+    return dict(node.disk), node.inventory(), node.journal.data, node.kubelet.process, replace(node.services.unit)

@@ -1,0 +1,127 @@
+"""The crash tests bite: each deliberate mistake in the order of things is caught by at least one of their runs."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+
+import pytest
+
+from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node_machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.domain.plan import Limits
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import node_run
+from nodeupgrade.engine.steps import (
+    STEPS,
+    pin_static_pods,
+    read_back,
+    restart_runtime,
+    rewrite_hashes,
+    save_state,
+    start_kubelet,
+    stop_kubelet,
+    swap_binary,
+)
+from tests.crash.harness import back, crashing, forward, single_strikes, wrongs
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def start_before_swap(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(STEPS, Step.SWAP_BINARY, start_kubelet)
+    patch.setitem(STEPS, Step.START_KUBELET, swap_binary)
+
+
+def rewrite_before_stop(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(STEPS, Step.STOP_KUBELET, rewrite_hashes)
+    patch.setitem(STEPS, Step.REWRITE_HASHES, stop_kubelet)
+
+
+def undo_in_forward_order(patch: pytest.MonkeyPatch) -> None:
+    def mutant(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+        decision = decide(journal, seen, limits)
+        if not isinstance(decision, Undo):
+            return decision
+        first = next(step for step in Step if journal.mark(step) not in {None, Mark.UNDONE})
+        if journal.count(first, Mark.UNDO_FAILED):
+            return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why="the mutant is stuck")
+        return replace(decision, step=first)
+
+    patch.setattr(node_run, "decide", mutant)
+
+
+def forget_half_done_steps(patch: pytest.MonkeyPatch) -> None:
+    def mutant(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+        decision = decide(journal, seen, limits)
+        if isinstance(decision, Undo) and journal.mark(decision.step) in {Mark.DOING, Mark.FAILED}:
+            known = tuple(r for r in journal.records if r.step is not decision.step)
+            forgetful = decide(Journal(known), replace(seen, abort=True), limits)
+            return forgetful if isinstance(forgetful, Undo) else decision
+        return decision
+
+    patch.setattr(node_run, "decide", mutant)
+
+
+def without(module: ModuleType, function: str, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(module, function, nothing)
+
+
+def trust_half_written_hashes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rewrite_hashes, "is_done", lambda *_: True)
+    patch.setattr(read_back, "do", nothing)
+
+
+def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rewrite_hashes, "_serves_another_era", lambda *_: False)
+
+
+def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(restart_runtime, "do", nothing)
+    patch.setattr(read_back, "do", nothing)
+
+
+def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
+    uncommitted = node_run.fence_after_reboot
+
+    def mutant(node: object, plan: object, journal: Journal) -> None:
+        known = tuple(r for r in journal.records if r.step is not Step.VERIFY)
+        uncommitted(node, plan, Journal(known))  # type: ignore[arg-type]
+
+    patch.setattr("nodeupgrade.simulation.node.supervisor.fence_after_reboot", mutant)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        start_before_swap,
+        rewrite_before_stop,
+        undo_in_forward_order,
+        forget_half_done_steps,
+        trust_half_written_hashes,
+        no_restart_when_restored,
+        no_restart_and_no_look,
+        fence_a_committed_node,
+        pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
+        pytest.param(partial(without, pin_static_pods, "undo"), id="pins stay"),
+        pytest.param(partial(without, save_state, "undo"), id="state files stay"),
+        pytest.param(partial(without, swap_binary, "undo"), id="program stays"),
+        pytest.param(partial(without, rewrite_hashes, "undo"), id="hashes stay"),
+        pytest.param(partial(without, start_kubelet, "undo"), id="new kubelet runs on"),
+    ],
+)
+def test_mutant_is_caught(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+
+    assert any(_runs_go_wrong())
+
+
+def _runs_go_wrong() -> Iterator[bool]:
+    yield bool(wrongs(back().run(), restarts_allowed=False))
+    for make in (forward, back):
+        for strike in single_strikes(make().run().effects):
+            yield bool(wrongs(make().run(crashing(strike)), restarts_allowed=strike.reboot))
