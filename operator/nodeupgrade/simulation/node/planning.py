@@ -42,7 +42,6 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         from_version=str(current),
         to_version=str(target),
         runtime="containerd 2.0.0",
-        runtime="containerd 1.6.20",
         runtime_unit=RUNTIME_UNIT,
         runtime_endpoint="/run/containerd/containerd.sock",
         healthz_url="http://127.0.0.1:10248/healthz",
