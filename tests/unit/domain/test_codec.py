@@ -1,0 +1,92 @@
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.domain.codec import CodecError, decode, encode
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    data: bytes
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    name: str
+    colour: Colour
+    ratio: float
+    yes: bool
+    inner: tuple[Inner, ...] = ()
+    table: dict[str, Inner]
+
+
+INNER = st.builds(Inner, data=st.binary(max_size=20), number=st.none() | st.integers())
+OUTER = st.builds(
+    Outer,
+    name=st.text(max_size=20),
+    colour=st.sampled_from(Colour),
+    ratio=st.floats(allow_nan=False, allow_infinity=False),
+    yes=st.booleans(),
+    inner=st.lists(INNER, max_size=3).map(tuple),
+    table=st.dictionaries(st.text(max_size=5), INNER, max_size=3),
+)
+
+
+@given(OUTER)
+def test_through_json_and_back(value: Outer) -> None:
+    assert decode(Outer, json.loads(json.dumps(encode(value)))) == value
+
+
+def test_a_whole_plan_through_json_and_back() -> None:
+    node = SimulatedNode(
+        version="v1.26.15",
+        pods=[pod_json("web", "nginx", sidecars=("mesh",))],
+        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        arguments=("--container-runtime=remote",),
+    )
+    plan = plan_for(node, "v1.33.13")
+
+    assert plan.pins
+    assert plan.swap.arguments
+    assert decode(RunPlan, json.loads(json.dumps(encode(plan)))) == plan
+
+
+GOOD = {"name": "a", "colour": "red", "ratio": 1.5, "yes": True, "inner": [], "table": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"extra": 1}, r"\$: unknown field 'extra' for Outer"),
+        ({"name": None}, r"\$.name: expected str, found NoneType"),
+        ({"name": 1}, r"\$.name: expected str, found int"),
+        ({"yes": 1}, r"\$.yes: expected bool, found int"),
+        ({"ratio": True}, r"\$.ratio: expected float, found bool"),
+        ({"colour": "mauve"}, r"\$.colour: unknown Colour 'mauve'"),
+        ({"inner": {}}, r"\$.inner: expected an array, found dict"),
+        ({"inner": [{"data": "!"}]}, r"\$.inner\[0\].data: not base64"),
+        ({"inner": [{}]}, r"\$.inner\[0\]: .*data"),
+        ({"table": {"k": {"data": "", "number": "1"}}}, r"\$.table.k.number: expected int, found str"),
+    ],
+)
+def test_another_shape_is_refused_by_name(change: dict[str, object], message: str) -> None:
+    assert decode(Outer, GOOD).name == "a"
+
+    with pytest.raises(CodecError, match=message):
+        decode(Outer, {**GOOD, **change})
+
+
+def test_what_no_rule_covers_is_not_written() -> None:
+    with pytest.raises(TypeError, match="cannot encode set"):
+        encode({"a": {1, 2}})
