@@ -1,11 +1,12 @@
 """The lab: real Kubernetes nodes on one Linux machine, each a systemd with containerd and a real kubelet."""
 
 from e2e.lab.errors import LabError
-from e2e.lab.lab import Lab, LabSpec
+from e2e.lab.lab import Lab
 from e2e.lab.node import Node
 from e2e.lab.process import CommandError
 from e2e.lab.progress import Progress
 from e2e.lab.snapshot import ContainerInstance, Difference, NodeSnapshot, SandboxInstance, compare
+from e2e.lab.spec import LabSpec
 
 __all__ = [
     "CommandError", "ContainerInstance", "Difference", "Lab", "LabError", "LabSpec", "Node", "NodeSnapshot", "Progress",

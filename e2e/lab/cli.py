@@ -185,7 +185,8 @@ def snapshot(name: str, node: str) -> None:
 def swap_naively(name: str, node: str, version: str) -> None:
     """Swap NODE's kubelet the usual way.
 
-    Stop, replace by VERSION, start, and show what restarted. This is the control experiment: across hash eras it restarts every container.
+    Stop, replace by VERSION, start, and show what restarted. This is the control experiment: across hash eras it
+    restarts every container.
     """
     chosen = Lab.load(name).node(node)
     before = chosen.snapshot()

@@ -16,6 +16,7 @@ POD_RANGE = "10.244.0.0/16"
 MAX_NODES = 200
 
 _PREFIX = "nodeupgrade-lab"
+_NODE_PREFIX = "node."
 
 
 def control_plane_namespace(lab: str) -> str:
@@ -31,6 +32,11 @@ def node_namespace(lab: str, node: str) -> str:
 def lab_cgroup(lab: str) -> str:
     """The lab's cgroup in every hierarchy, relative to its root."""
     return f"{_PREFIX}/{lab}"
+
+
+def node_cgroup(lab: str, node: str) -> str:
+    """A node's cgroup; the groups beside it are ``control-plane`` and ``launchers``."""
+    return f"{lab_cgroup(lab)}/{_NODE_PREFIX}{node}"
 
 
 @dataclass(frozen=True, slots=True)

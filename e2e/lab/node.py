@@ -4,31 +4,17 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from e2e.lab import baseroot, cgroups, components, naming, network, nodefiles, nodeimages, snapshot_reader
 from e2e.lab.errors import LabError
+from e2e.lab.nodeboot import boot_command, check_cgroups
 from e2e.lab.pki import Authority
 from e2e.lab.process import child_of, reap, run, spawn, start_time, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.snapshot import NodeSnapshot, compare
 from e2e.lab.versions import Version
-
-_HERE = Path(__file__).parent
-
-
-def _entering(doors: Sequence[Path]) -> list[str]:
-    """The beginning of a command line that joins cgroups before it becomes its rest."""
-    return ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
-
-
-def _check_cgroups(kubelet: Version) -> None:
-    if kubelet.release < (1, 19) and not any(hierarchy.options for hierarchy in cgroups.hierarchies()):
-        reason = "it knows only version 1 cgroups and this machine has only version 2"
-        remedy = "boot the machine with systemd.unified_cgroup_hierarchy=0 where its systemd still allows that"
-        raise LabError(f"cannot run kubelet {kubelet} here because {reason}; take 1.20.15 or newer, or {remedy}")
 
 
 def _ended(pid: int) -> bool:
@@ -165,7 +151,7 @@ class Node:
     def create(self, number: int, kubelet: str, authority: Authority, progress: Progress) -> None:
         """Lay out the node's file system, identity and network; it is off afterwards."""
         version = Version.parse(kubelet)
-        _check_cgroups(version)
+        check_cgroups(version)
         self.directory.mkdir(parents=True)
         self._write(NodeRecord(number=number, kubelet=str(version)))
         baseroot.copy(self.disk, progress)
@@ -192,7 +178,7 @@ class Node:
             raise LabError(f"node {self.name} is on already; cut its power first")
         record = self.record
         log = self.directory / "boot.log"
-        launcher = spawn(self._boot_command(), log)
+        launcher = spawn(boot_command(self.lab, self.name, self.disk), log)
         self._write(replace(record, launcher=launcher, pid=0))
         pid = wait_until("the start of the node's PID 1", lambda: child_of(launcher), timeout=20)
         self._write(replace(record, launcher=launcher, pid=pid, started=start_time(pid) or 0))
@@ -201,26 +187,10 @@ class Node:
         except LabError as error:
             raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}") from error
 
-    def _boot_command(self) -> list[str]:
-        # What waits outside for PID 1 must not be in the node's own cgroup: on version 2 a group with processes
-        # of its own cannot hand controllers down, and the node's systemd cannot see, hence move, that process.
-        outside = cgroups.create(f"{naming.lab_cgroup(self.lab)}/launchers")
-        inside = cgroups.create(self.cgroup)
-        shown = cgroups.hierarchies()
-        arguments = [f"{entry.mount.name}={entry.options}" for entry in shown] if any(e.options for e in shown) else []
-        return [
-            *_entering(outside),
-            "nsenter", f"--net={network.namespace_file(naming.node_namespace(self.lab, self.name))}",
-            "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=SIGKILL",
-            *_entering(inside),
-            "unshare", "--cgroup",
-            "sh", str(_HERE / "boot-node.sh"), str(self.disk), self.name, *arguments,
-        ]  # fmt: skip
-
     @property
     def cgroup(self) -> str:
         """The node's cgroup, relative to the root of every hierarchy."""
-        return f"{naming.lab_cgroup(self.lab)}/{self.name}"
+        return naming.node_cgroup(self.lab, self.name)
 
     def _runtime_answers(self) -> bool:
         if not self.alive:

@@ -1,0 +1,46 @@
+"""How a node comes to life: the command line that ends as its PID 1, and what the host must offer for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from e2e.lab import cgroups, naming, network
+from e2e.lab.errors import LabError
+from e2e.lab.versions import Version
+
+_HERE = Path(__file__).parent
+
+
+def boot_command(lab: str, node: str, disk: Path) -> list[str]:
+    """Make the node's cgroups and return the command that boots it and stays until its PID 1 ends."""
+    # What waits outside for PID 1 must not be in the node's own cgroup: on version 2 a group with processes
+    # of its own cannot hand controllers down, and the node's systemd cannot see, hence move, that process.
+    outside = cgroups.create(f"{naming.lab_cgroup(lab)}/launchers")
+    inside = cgroups.create(naming.node_cgroup(lab, node))
+    shown = cgroups.hierarchies()
+    hybrid = any(hierarchy.options for hierarchy in shown)
+    return [
+        *_entering(outside),
+        "nsenter", f"--net={network.namespace_file(naming.node_namespace(lab, node))}",
+        "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=SIGKILL",
+        *_entering(inside),
+        "unshare", "--cgroup",
+        "sh", str(_HERE / "boot-node.sh"), str(disk), node,
+        *([f"{hierarchy.mount.name}={hierarchy.options}" for hierarchy in shown] if hybrid else []),
+    ]  # fmt: skip
+
+
+def _entering(doors: Sequence[Path]) -> list[str]:
+    """The beginning of a command line that joins cgroups before it becomes its rest."""
+    return ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
+
+
+def check_cgroups(kubelet: Version) -> None:
+    """Refuse a kubelet that cannot run with the host's cgroups.
+
+    Raises:
+        LabError: with what can be done instead.
+    """
+    if kubelet.release < (1, 19) and not any(hierarchy.options for hierarchy in cgroups.hierarchies()):
+        reason = "it knows only version 1 cgroups and this machine has only version 2"
+        remedy = "boot the machine with systemd.unified_cgroup_hierarchy=0 where its systemd still allows that"
+        raise LabError(f"cannot run kubelet {kubelet} here because {reason}; take 1.20.15 or newer, or {remedy}")
