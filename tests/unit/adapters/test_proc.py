@@ -44,19 +44,20 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
 
 def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.write_bytes(Path("/bin/sh").read_bytes())
     program.chmod(0o755)
+    command = [str(program), "-c", "echo started; read wait", ""]
     kubelet = HostKubelet(ProcessTable())
-    with subprocess.Popen([program, "60", "0"]) as process:
-        try:
-            assert kubelet.executable(process.pid) == PurePosixPath(program)
-            assert kubelet.arguments(process.pid) == (str(program), "60", "0")
-            other = tmp_path / "other"
-            other.write_bytes(b"")
-            other.replace(program)
-            assert kubelet.executable(process.pid) is None
-        finally:
-            process.kill()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert kubelet.executable(process.pid) == PurePosixPath(program)
+        assert kubelet.arguments(process.pid) == tuple(command)
+        other = tmp_path / "other"
+        other.write_bytes(b"")
+        other.replace(program)
+        assert kubelet.executable(process.pid) is None
+        process.communicate(b"", timeout=30)
     with pytest.raises(Transient, match="is gone"):
         kubelet.arguments(process.pid)
 
