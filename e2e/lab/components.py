@@ -105,6 +105,9 @@ def _build(version: Version, components: list[str], progress: Progress) -> None:
         raise LabError(
             f"{message}, because there is no Go ≥ {GO[0]}.{GO[1]} on PATH; install it from https://go.dev/dl"
         )
+    if gobuild.needs_c_compiler(version) and shutil.which("gcc") is None:
+        message = f"cannot build {', '.join(components)} {version} because it needs a C compiler"
+        raise LabError(f"{message}; run `apt-get install gcc libc6-dev`")
     began = time.monotonic()
     with _into_cache(version) as fresh:
         gobuild.build(version, components, fresh, paths.cache_root() / "go", progress)

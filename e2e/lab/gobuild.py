@@ -13,14 +13,15 @@ from pathlib import Path
 from e2e.lab.errors import LabError
 from e2e.lab.process import run
 from e2e.lab.progress import Progress
-from e2e.lab.staging import module_file, stub_files
+from e2e.lab.staging import module_file
 from e2e.lab.versions import Version
 
 # A change of this recipe must change its tag: cached binaries of another recipe are then built anew.
 RECIPE = "2"
 
-# Leaves out the SDKs of in-tree cloud providers (≤ 1.30), which are half of the build time.
-_TAGS = "providerless"
+# providerless leaves out the SDKs of in-tree cloud providers (≤ 1.30), half of the build time; the others keep the
+# C library out where C is needed at all.
+_TAGS = "providerless,netgo,osusergo"
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/kubernetes/pkg/version", "k8s.io/client-go/pkg/version")
 _PACKAGE_LINE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
 
@@ -48,24 +49,26 @@ def build(version: Version, components: Sequence[str], destination: Path, scratc
         shutil.rmtree(work, ignore_errors=True)
 
 
+def needs_c_compiler(version: Version) -> bool:
+    """Whether gcc is needed: the cAdvisor of these kubelets asks the C library for the clock tick."""
+    return version.release < (1, 17)
+
+
 def _build_in(work: Path, version: Version, components: Sequence[str], destination: Path, progress: Progress) -> None:
     title = f"building {', '.join(components)} {version}"
     progress.say(f"{title}: fetching Go modules")
-    go = _Go(work / "module", _environment(work))
+    go = _Go(work / "module", _environment(work, version))
     go.directory.mkdir()
     source = json.loads(go.answer("mod", "download", "-json", f"k8s.io/kubernetes@{version.tag}"))
-    upstream = Path(source["GoMod"]).read_text()
-    for name, text in {**stub_files(upstream), "go.mod": module_file(version, upstream)}.items():
-        (go.directory / name).parent.mkdir(exist_ok=True)
-        (go.directory / name).write_text(text)
+    (go.directory / "go.mod").write_text(module_file(version, Path(source["GoMod"]).read_text()))
     packages = [f"k8s.io/kubernetes/cmd/{component}" for component in components]
     listed = go.answer("list", "-tags", _TAGS, "-deps", *packages)
     go.build([*_build_flags(version, destination), *packages], title, len(listed.split()), progress)
 
 
-def _environment(work: Path) -> dict[str, str]:
+def _environment(work: Path, version: Version) -> dict[str, str]:
     wanted = {
-        "CGO_ENABLED": "0",  # static binaries: they run in any node root, and no C compiler is needed
+        "CGO_ENABLED": "1" if needs_c_compiler(version) else "0",
         "GO111MODULE": "on",
         "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
         "GOWORK": "off",
@@ -79,6 +82,8 @@ def _environment(work: Path) -> dict[str, str]:
 def _build_flags(version: Version, destination: Path) -> list[str]:
     stamps = {"gitVersion": version.tag, "gitMajor": version.major, "gitMinor": version.minor, "gitTreeState": "clean"}
     flags = ["-s", "-w", "-checklinkname=0"]  # old golang.org/x modules reach into the runtime by linkname
+    if needs_c_compiler(version):  # static all the same: the node's C library is not the one of this machine
+        flags += ["-linkmode external", "-extldflags -static"]
     flags += [f"-X {package}.{name}={value}" for package in _STAMPED for name, value in stamps.items()]
     return ["-v", "-trimpath", "-tags", _TAGS, "-ldflags", " ".join(flags), "-o", f"{destination}/"]
 

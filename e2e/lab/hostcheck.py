@@ -51,6 +51,8 @@ def for_building() -> list[Requirement]:
     return [
         Requirement(what=f"go ≥ {'.'.join(map(str, components.GO))} (to build what cannot be downloaded)",
                     found=components.go_is_new_enough(), remedy="install it from https://go.dev/dl"),
+        Requirement(what="gcc (to build kubelets before 1.17)", found=shutil.which("gcc") is not None,
+                    package="gcc libc6-dev"),
         _program("buildah", "buildah"),
     ]  # fmt: skip
 
@@ -86,7 +88,7 @@ def install(requirements: Iterable[Requirement]) -> list[str]:
     Raises:
         LabError: if this is no Debian-like machine, or apt-get fails.
     """
-    packages = sorted({entry.package for entry in requirements if not entry.found and entry.package})
+    packages = sorted({name for entry in requirements if not entry.found for name in entry.package.split()})
     if packages:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run("apt-get", "update", "-qq", timeout=600, env=environment)

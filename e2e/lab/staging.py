@@ -45,38 +45,6 @@ _OPTIONAL = {"kubectl", "node-api", "sample-cli-plugin", "sample-controller"}  #
 # The domain of this module no longer answers; its source lives on under its author's GitHub name.
 _MOVED = {"vbom.ml/util": "github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc"}
 
-# cAdvisor's binding to NVIDIA's library needs a C compiler, and a node of the lab has no such card: this says so.
-_GPU = "github.com/mindprince/gonvml"
-_GPU_STUB = """\
-package gonvml
-
-import (
-	"errors"
-	"time"
-)
-
-type Device struct{}
-
-var errNone = errors.New("no NVIDIA library in the lab")
-
-func Initialize() error                                               { return errNone }
-func Shutdown() error                                                 { return nil }
-func DeviceCount() (uint, error)                                      { return 0, errNone }
-func DeviceHandleByIndex(uint) (Device, error)                        { return Device{}, errNone }
-func (Device) MinorNumber() (uint, error)                             { return 0, errNone }
-func (Device) UUID() (string, error)                                  { return "", errNone }
-func (Device) Name() (string, error)                                  { return "", errNone }
-func (Device) MemoryInfo() (uint64, uint64, error)                    { return 0, 0, errNone }
-func (Device) AverageGPUUtilization(time.Duration) (uint, error)      { return 0, errNone }
-"""
-
-
-def stub_files(upstream: str) -> dict[str, str]:
-    """Return path → text of modules that stand in for ones that need a C compiler; empty for most versions."""
-    if _GPU not in upstream:
-        return {}
-    return {"gonvml/go.mod": f"module {_GPU}\n", "gonvml/gonvml.go": _GPU_STUB}
-
 
 def module_file(version: Version, upstream: str) -> str:
     """Write the ``go.mod`` of a module that builds the components of one Kubernetes version.
@@ -91,8 +59,6 @@ def module_file(version: Version, upstream: str) -> str:
     replaces = {path: f"{target} {release}" for path, target, release in _REPLACE.findall(upstream)}
     if "vbom.ml/util" in upstream:
         replaces |= _MOVED
-    if _GPU in upstream:
-        replaces[_GPU] = "./gonvml"
     for path in sorted({*_STAGING.findall(upstream), *_UNVERSIONED.findall(upstream)}):
         release_of = _staging_version(version, path.removeprefix("k8s.io/"))
         if release_of is not None:

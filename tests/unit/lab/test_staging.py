@@ -1,7 +1,7 @@
 import pytest
 
 from e2e.lab import LabError
-from e2e.lab.staging import module_file, stub_files
+from e2e.lab.staging import module_file
 from e2e.lab.versions import Version
 
 UPSTREAM = """\
@@ -54,13 +54,6 @@ def test_1_15_0_uses_the_commits_of_its_tag_and_leaves_out_what_no_component_nee
 def test_a_version_before_1_17_without_recorded_commits_is_refused() -> None:
     with pytest.raises(LabError, match=r"cannot build Kubernetes 1\.16\.3"):
         module_file(Version.parse("1.16.3"), UPSTREAM)
-
-
-def test_modules_that_need_a_c_compiler_are_stood_in_for() -> None:
-    upstream = "require (\n\tgithub.com/mindprince/gonvml v0.0.0-20171110221305-fee913ce8fb2\n)\n"
-    assert replaces(module_file(Version.parse("1.17.17"), upstream))["github.com/mindprince/gonvml"] == "./gonvml"
-    assert set(stub_files(upstream)) == {"gonvml/go.mod", "gonvml/gonvml.go"}
-    assert stub_files(UPSTREAM) == {}
 
 
 @pytest.mark.parametrize("text", ["1.30", "latest", "1.30.x", "", "1.30.14-rc.1"])
