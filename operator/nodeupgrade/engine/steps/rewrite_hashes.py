@@ -42,6 +42,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
     the old kubelet would replace them a second time.
     """
+    node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in _images(payload).values():
         try:
             node.runtime.restore(image)
