@@ -30,7 +30,7 @@ from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
 from nodeupgrade.simulation.node.services import DROP_IN
 
-OLD, NEW = "v1.26.15", "v1.33.13"
+OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
 
 
@@ -57,7 +57,7 @@ def world(*, small: bool = False, turns_back: bool = False) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
 
     Args:
-        small: two containers instead of six.
+        small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
     """
     node = _node(small)
@@ -78,7 +78,7 @@ def _node(small: bool) -> SimulatedNode:
     pods = [pod_json("web", "nginx")]
     if not small:
         pods = [
-            pod_json("web", "nginx", "log", sidecars=("mesh",)),
+            pod_json("web", "nginx", "log"),
             pod_json("job", "work", restart_policy="Never"),
         ]
     return SimulatedNode(

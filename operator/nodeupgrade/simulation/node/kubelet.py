@@ -20,6 +20,7 @@ from nodeupgrade.simulation.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
+STATE_CHANGED_IN_MINOR = 18
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
 EXIT_SECONDS = 0.05
@@ -161,9 +162,12 @@ class SimulatedKubelet:
                 yield (pod.ref.namespace, pod.ref.name, container.name), value
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Kubelets refuse a state file that a newer one has written."""
+        """Kubelets before 1.18 refuse the state file of later ones (kubernetes #84462)."""
         state = self._disk.get(STATE)
-        return state is not None and KubeletVersion.parse(state.decode().removeprefix("state ")) > version
+        if state is None:
+            return False
+        writer = KubeletVersion.parse(state.decode().removeprefix("state "))
+        return version.minor < STATE_CHANGED_IN_MINOR <= writer.minor
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

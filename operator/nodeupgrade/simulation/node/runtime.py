@@ -93,6 +93,7 @@ class SimulatedRuntime:
     def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
         """Change the hashes on disk."""
         with self._calls.effect("runtime.rewrite"):
+            self._require_answer()
             stored = self._held(image.container_id)
             wanted = StoredHashes(
                 container=hashes.container if image.hashes.container else None,
@@ -105,6 +106,7 @@ class SimulatedRuntime:
     def restore(self, image: BeforeImage) -> None:
         """Put the hashes of ``image`` back on disk."""
         with self._calls.effect("runtime.restore"):
+            self._require_answer()
             stored = self._held(image.container_id)
             if stored.document(image.hashes) != image.data:
                 raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
@@ -212,6 +214,9 @@ class SimulatedRuntime:
 
     def _reading(self, name: str) -> None:
         self._calls.read(name)
+        self._require_answer()
+
+    def _require_answer(self) -> None:
         if not self.answering:
             raise Transient("the runtime does not answer yet")
 
