@@ -81,7 +81,8 @@ class InMemoryKube(TypedKube):
         before = self._stored(resource, name, resource_version)
         after: Json = merged(before, patch)
         if resource.plural in _STATUS_SUBRESOURCE:
-            after["status"] = before.get("status", {})
+            after.pop("status", None)
+            after |= {"status": before["status"]} if "status" in before else {}
         if after == before:
             return copy.deepcopy(before)
         if after.get("spec") != before.get("spec"):

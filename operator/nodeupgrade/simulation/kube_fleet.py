@@ -1,4 +1,4 @@
-"""A fleet for the in-memory API server: Nodes, Pods, and node sides that play a part when an agent pod appears.
+"""A fleet for an API server without nodes: Nodes, Pods, and node sides that play a part when an agent pod appears.
 
 Node sides write what real ones would: the agent pod's phase, the task's status, the Node's version. What they do
 is scripted by node, so that every way a run can end can be told as a story.
@@ -25,8 +25,9 @@ from nodeupgrade.domain.task import (
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS
+from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
-from nodeupgrade.simulation.kube import InMemoryKube, merged
+from nodeupgrade.simulation.kube import merged
 
 
 class Part(StrEnum):
@@ -53,7 +54,7 @@ class FleetSimulator:
         pods_lost: how many agent pods of a node fail before one lives.
     """
 
-    kube: InMemoryKube
+    kube: TypedKube
     namespace: str
     parts: Mapping[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,163 @@
+"""A real kube-apiserver over a real etcd, on loopback, without nodes or controllers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.lab.components import resolve
+from e2e.lab.controlplane import etcd_binary
+
+VERSION = "1.33.13"
+READY_SECONDS = 120
+
+OPERATOR = "system:serviceaccount:nodeupgrade-system:nodeupgrade-operator"
+AGENT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-agent"
+USERS = {
+    "admin": ("admin", "system:masters"),
+    "operator": (OPERATOR, ""),
+    "agent": (AGENT, ""),
+    "nobody": ("nobody", ""),
+}
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server; one kubeconfig for each of USERS."""
+
+    directory: Path
+    kubectl_binary: Path
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        return self.directory / f"{user}.kubeconfig"
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run kubectl as admin and return what it prints."""
+        argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *arguments]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@contextmanager
+def running() -> Iterator[ApiServer]:
+    """Start both, wait until the API server is ready, and stop both in the end."""
+    etcd, binary = etcd_binary(), resolve("kube-apiserver", VERSION)
+    if etcd is None:
+        raise FileNotFoundError("cannot find etcd; install the package etcd-server")
+    with tempfile.TemporaryDirectory(prefix="nodeupgrade-apiserver-") as name:
+        directory, (client, peer, port) = Path(name), free_ports(3)
+        write_credentials(directory, port)
+        commands = [
+            etcd_command(Path(etcd), directory, client, peer),
+            apiserver_command(binary, directory, client, port),
+        ]
+        processes: list[subprocess.Popen[bytes]] = []
+        try:
+            processes += [start(argv, directory / f"{Path(argv[0]).name}.log") for argv in commands]
+            wait_until_ready(directory, port, processes)
+            yield ApiServer(directory, resolve("kubectl", VERSION))
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+            for process in processes:
+                try:
+                    process.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+def start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process that dies with us, should we be killed."""
+    with log.open("wb") as output:
+        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *argv], stdout=output, stderr=output)
+
+
+def etcd_command(binary: Path, directory: Path, client: int, peer: int) -> list[str]:
+    here, there = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
+    return [
+        str(binary),
+        f"--data-dir={directory / 'etcd'}",
+        f"--listen-client-urls={here}",
+        f"--advertise-client-urls={here}",
+        f"--listen-peer-urls={there}",
+        f"--initial-advertise-peer-urls={there}",
+        f"--initial-cluster=default={there}",
+    ]
+
+
+def apiserver_command(binary: Path, directory: Path, etcd: int, port: int) -> list[str]:
+    return [
+        str(binary),
+        f"--etcd-servers=http://127.0.0.1:{etcd}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={directory / 'certificates'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={directory / 'service-account.key'}",
+        f"--service-account-signing-key-file={directory / 'service-account.key'}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--token-auth-file={directory / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--allow-privileged=true",
+        # Nobody makes service accounts' tokens here; the users of the token file stand for them.
+        "--disable-admission-plugins=ServiceAccount",
+    ]
+
+
+def write_credentials(directory: Path, port: int) -> None:
+    key = ["openssl", "genrsa", "-out", str(directory / "service-account.key"), "2048"]
+    subprocess.run(key, capture_output=True, check=True, timeout=60)
+    rows = [f'{user}-token,{name},{user},"{group}"' for user, (name, group) in USERS.items()]
+    (directory / "tokens.csv").write_text("\n".join(rows) + "\n")
+    for user in USERS:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": user}}],
+            "users": [{"name": user, "user": {"token": f"{user}-token"}}],
+            # It signs its own certificate, on loopback, for the minutes it lives.
+            "clusters": [
+                {"name": "it", "cluster": {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}}
+            ],
+        }
+        (directory / f"{user}.kubeconfig").write_text(json.dumps(config))
+
+
+def wait_until_ready(directory: Path, port: int, processes: list[subprocess.Popen[bytes]]) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    request = urllib.request.Request(
+        f"https://127.0.0.1:{port}/readyz", headers={"Authorization": "Bearer admin-token"}
+    )
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if any(process.poll() is not None for process in processes):
+            break
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=2):  # noqa: S310
+                return
+        except OSError:
+            time.sleep(0.2)
+    logs = "\n".join(log.read_text(errors="replace")[-2000:] for log in directory.glob("*.log"))
+    raise RuntimeError(f"the API server did not become ready:\n{logs}")
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

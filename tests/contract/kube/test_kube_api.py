@@ -1,0 +1,216 @@
+"""What every implementation of the KubeApi port promises."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import (
+    ArtifactKind,
+    ContainerCounts,
+    RunVerdict,
+    StepResult,
+    StepStatus,
+    Task,
+    TaskAction,
+    TaskArtifact,
+    TaskPhase,
+    TaskSpec,
+    TaskStatus,
+    UpgradeRef,
+    Verdict,
+    parse_task,
+)
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.wire import Json, to_json
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ConflictError, Event, NotFoundError
+from tests.scenario.rollout.harness import upgrade_object
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses: the real API server outlives a test."""
+    return f"it-{uuid.uuid4().hex[:12]}"
+
+
+async def test_create_gives_identity_and_happens_once(kube: TypedKube, name: str) -> None:
+    created = await kube.create(UPGRADES, upgrade_object(name))
+    assert created["metadata"]["uid"]
+    assert created["metadata"]["generation"] == 1
+    assert (await kube.get(UPGRADES, name))["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+    with pytest.raises(ConflictError):
+        await kube.create(UPGRADES, upgrade_object(name))
+
+
+async def test_what_is_not_there_is_not_found(kube: TypedKube, name: str) -> None:
+    with pytest.raises(NotFoundError):
+        await kube.get(UPGRADES, name)
+    with pytest.raises(NotFoundError):
+        await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}})
+    await kube.delete(UPGRADES, name)
+
+
+async def test_merge_sets_and_removes(kube: TypedKube, name: str) -> None:
+    await kube.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    cordoned = await kube.merge(
+        NODES,
+        name,
+        {"metadata": {"annotations": {"nodeupgrade.dev/cordoned-by": "x"}}, "spec": {"unschedulable": True}},
+    )
+    assert cordoned["spec"]["unschedulable"] is True
+    assert cordoned["metadata"]["annotations"]["nodeupgrade.dev/cordoned-by"] == "x"
+    restored = await kube.merge(
+        NODES,
+        name,
+        {"metadata": {"annotations": {"nodeupgrade.dev/cordoned-by": None}}, "spec": {"unschedulable": None}},
+    )
+    assert "unschedulable" not in restored["spec"]
+    assert "nodeupgrade.dev/cordoned-by" not in restored["metadata"].get("annotations", {})
+
+
+async def test_stale_writes_change_nothing(kube: TypedKube, name: str) -> None:
+    stale = (await kube.create(UPGRADES, upgrade_object(name)))["metadata"]["resourceVersion"]
+    fresh = await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}}, resource_version=stale)
+    with pytest.raises(ConflictError):
+        await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "c"}}}, resource_version=stale)
+    with pytest.raises(ConflictError):
+        await kube.replace_status(UPGRADES, name, {"phase": "Running"}, resource_version=stale)
+    now = await kube.get(UPGRADES, name)
+    assert now["metadata"]["resourceVersion"] == fresh["metadata"]["resourceVersion"]
+    await kube.replace_status(
+        UPGRADES, name, {"phase": "Running"}, resource_version=fresh["metadata"]["resourceVersion"]
+    )
+
+
+async def test_status_and_spec_are_written_apart(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, {**upgrade_object(name), "status": {"phase": "Made up"}})
+    assert (await kube.get(UPGRADES, name)).get("status", {}).get("phase") is None
+    await kube.replace_status(UPGRADES, name, {"phase": "Running", "progress": "0/1"})
+    await kube.merge(UPGRADES, name, {"spec": {"action": "Pause"}, "status": {"phase": "Made up"}})
+    now = await kube.get(UPGRADES, name)
+    assert (now["status"]["phase"], now["spec"]["action"]) == ("Running", "Pause")
+
+
+async def test_status_is_replaced_as_a_whole(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    await kube.replace_status(UPGRADES, name, {"phase": "Running", "skips": {"AlreadyAtTarget": 1}})
+    await kube.replace_status(UPGRADES, name, {"progress": "1/1"})
+    status = (await kube.get(UPGRADES, name))["status"]
+    assert "phase" not in status
+    assert "skips" not in status
+
+
+async def test_generation_follows_the_spec_alone(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}})
+    await kube.replace_status(UPGRADES, name, {"phase": "Running"})
+    assert (await kube.get(UPGRADES, name))["metadata"]["generation"] == 1
+    await kube.merge(UPGRADES, name, {"spec": {"action": "Pause"}})
+    assert (await kube.get(UPGRADES, name))["metadata"]["generation"] == 2
+
+
+async def test_unchanged_objects_keep_their_version(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    first = await kube.merge(UPGRADES, name, {"spec": {"action": "Pause"}})
+    again = await kube.merge(UPGRADES, name, {"spec": {"action": "Pause"}})
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def test_lists_select_by_labels_fields_and_namespace(kube: TypedKube, name: str) -> None:
+    await kube.create(PODS.within("default"), pod(name, "default", node=name, app=name))
+    await kube.create(PODS.within("default"), pod(f"{name}-other", "default", node="other", app=name))
+    await kube.create(PODS.within("nodeupgrade-system"), pod(name, "nodeupgrade-system", node=name, app="else"))
+    on_node = await kube.list_pods_on_node(name)
+    assert {body["metadata"]["namespace"] for body in on_node} == {"default", "nodeupgrade-system"}
+    assert {(body["kind"], body["apiVersion"]) for body in on_node} == {("Pod", "v1")}
+    labelled = await kube.list(PODS.within("default"), labels={"app": name})
+    assert [body["metadata"]["name"] for body in labelled] == [name, f"{name}-other"]
+    assert await kube.list(PODS.within("nodeupgrade-system"), labels={"app": name}) == []
+
+
+async def test_delete_means_one_very_object(kube: TypedKube, name: str) -> None:
+    created = await kube.create(UPGRADES, upgrade_object(name))
+    with pytest.raises(ConflictError):
+        await kube.delete(UPGRADES, name, uid=str(uuid.uuid4()))
+    await kube.delete(UPGRADES, name, uid=created["metadata"]["uid"])
+    with pytest.raises(NotFoundError):
+        await kube.get(UPGRADES, name)
+
+
+async def test_finalizers_hold_a_deleted_object(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    await kube.merge(UPGRADES, name, {"metadata": {"finalizers": ["nodeupgrade.dev/finish-in-flight"]}})
+    await kube.delete(UPGRADES, name)
+    assert "deletionTimestamp" in (await kube.get(UPGRADES, name))["metadata"]
+    await kube.merge(UPGRADES, name, {"metadata": {"finalizers": []}})
+    with pytest.raises(NotFoundError):
+        await kube.get(UPGRADES, name)
+
+
+async def test_repeated_events_are_counted(kube: TypedKube, name: str) -> None:
+    regarding = await kube.create(UPGRADES, upgrade_object(name))
+    for _ in range(3):
+        await kube.emit_event(Event(regarding=regarding, reason=Reason.ADMITTED, message="node a takes a slot"))
+    await kube.emit_event(Event(regarding=regarding, reason=Reason.ADMITTED, message="node b takes a slot"))
+    recorded = await kube.list(EVENTS.within("default"))
+    ours = [event for event in recorded if event["involvedObject"]["name"] == name]
+    assert sorted(event["count"] for event in ours) == [1, 3]
+
+
+async def test_version_is_one_we_can_read(kube: TypedKube) -> None:
+    assert KubeletVersion.parse(await kube.server_version()).minor >= 15
+
+
+async def test_task_is_read_as_it_was_written(kube: TypedKube, name: str) -> None:
+    spec = task_spec(name)
+    created = await kube.create(TASKS, {**task_object(name), "spec": to_json(spec)})
+    task: Task = parse_task(created)
+    assert task.spec == spec
+    assert task.reported == TaskStatus(run_id="run-1")
+
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+    status = TaskStatus(
+        run_id="run-1",
+        phase=TaskPhase.RUNNING,
+        reason=Reason.PROGRESSING,
+        steps=(StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=moment),),
+        containers=ContainerCounts(baseline=3, restarted_list=("default/a/b",)),
+        started_at=moment,
+    )
+    assert (await kube.patch_task_status(name, status)).reported == status
+    assert (await kube.get_task(name)).reported == status
+    await kube.patch_task_status(name, TaskStatus(run_id="run-0"))
+    assert (await kube.get_task(name)).reported == TaskStatus(run_id="run-1")
+
+
+def pod(name: str, namespace: str, *, node: str, app: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.9"}]},
+    }
+
+
+def task_object(name: str) -> Json:
+    return {"apiVersion": TASKS.api_version, "kind": TASKS.kind, "metadata": {"name": name}}
+
+
+def task_spec(name: str) -> TaskSpec:
+    return TaskSpec(
+        node_name=NodeName(name),
+        node_uid="uid",
+        upgrade_ref=UpgradeRef(name="up", uid="uid-of-up", generation=1),
+        run_id=RunId("run-1"),
+        action=TaskAction.UPGRADE,
+        from_version="v1.30.14",
+        to_version="v1.33.13",
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64),
+        deadline=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        verdict=RunVerdict(run_id=RunId("run-0"), outcome=Verdict.SUCCEEDED, reason=Reason.SUCCEEDED),
+    )

@@ -1,0 +1,71 @@
+"""A whole rollout over a real API server, with the operator's own permissions: the same story as on the double."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.domain.actions import Hold, Wait
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.engine.agent_pod import AGENT_LABELS, AgentSettings
+from nodeupgrade.engine.rollout_run import Rollouts
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, UPGRADES
+from nodeupgrade.simulation.kube_fleet import FleetSimulator
+from tests.contract.kube.apiserver import ApiServer
+from tests.contract.kube.conftest import ROOT
+from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+
+STORY = ROOT / "tests/scenario/rollout/stories/one_node_succeeds.txt"
+
+
+@pytest.fixture
+async def operator(api_server: ApiServer) -> AsyncIterator[KubeClient]:
+    async with KubeClient.open(api_server.kubeconfig("operator")) as kube:
+        yield kube
+
+
+async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClient, api_server: ApiServer) -> None:
+    fleet = FleetSimulator(admin, NAMESPACE)
+    await fleet.add_node("node-0")
+    await fleet.add_pod("web-0", "node-0")
+    await admin.create(UPGRADES, upgrade_object(nodes={"names": ["node-0"]}))
+    rollouts = Rollouts(operator, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+
+    told: list[str] = []
+    for _ in range(60):
+        done = await rollouts.reconcile("to-1-33")
+        told += [line for action in done.actions if (line := tell(action))]
+        await fleet.tick()
+        await remove_deleted_agents(admin, api_server)
+        if done.over:
+            break
+
+    assert told == [line for line in STORY.read_text().splitlines() if not line.startswith(("Wait", "Hold"))]
+    node = await admin.get(NODES, "node-0")
+    assert "unschedulable" not in node["spec"]
+    upgrade = parse_upgrade(await admin.get(UPGRADES, "to-1-33"))
+    assert (upgrade.status.phase, upgrade.status.in_flight) == ("Succeeded", ())
+    recorded = await admin.list(EVENTS.within("default"), fields={"involvedObject.name": "to-1-33"})
+    assert {"Admitted", "Succeeded", "AllNodesUpgraded"} <= {event["reason"] for event in recorded}
+    shown = api_server.kubectl("wait", "nu/to-1-33", "--for=condition=Succeeded", "--timeout=5s")
+    assert "condition met" in shown
+
+
+def tell(action: object) -> str:
+    if isinstance(action, Wait | Hold):
+        return ""
+    node = getattr(action, "node", "")
+    reason, message = getattr(action, "reason", ""), getattr(action, "message", "")
+    return f"{type(action).__name__} {node}".strip() + f": {reason} – {message}"
+
+
+async def remove_deleted_agents(admin: KubeClient, api_server: ApiServer) -> None:
+    """Do what a kubelet does once the containers of a deleted pod are gone."""
+    for pod in await admin.list(PODS.within(NAMESPACE), labels=AGENT_LABELS):
+        if "deletionTimestamp" in pod["metadata"]:
+            name = pod["metadata"]["name"]
+            api_server.kubectl("-n", NAMESPACE, "delete", "pod", name, "--force", "--grace-period=0")
