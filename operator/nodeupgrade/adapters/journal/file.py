@@ -1,7 +1,9 @@
 """The journal of one run as a file: append-only, one writer, every record on stable storage."""
 
+import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,6 +11,9 @@ from typing import Self
 from nodeupgrade.adapters.files.atomic import sync_directory
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.journal import Journal, Record, parse, render
+
+RESERVE_BYTES = 256 * 1024
+"""Enough for every record of the way back, and for the files that it writes."""
 
 
 class BusyError(NodeUpgradeError):
@@ -30,12 +35,16 @@ def read_journal(path: Path) -> Journal:
 class FileJournal:
     """Implements ports.journal.JournalStore. Use as a context manager: the lock is held until it is closed.
 
+    A disk that fills up must not strand a node without its kubelet. So some space is held in reserve while the
+    journal is open, and given up when a record finds no room.
+
     Raises:
         BusyError: another process holds it.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._reserve = path.with_name(f"{path.name}.reserve")
         existed = path.exists()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -45,6 +54,8 @@ class FileJournal:
             raise BusyError(f"cannot write {path} because another executor does; wait until it is done") from error
         if not existed:
             sync_directory(path.parent)
+        self._whole = os.fstat(self._descriptor).st_size
+        self._hold_reserve()
 
     def __enter__(self) -> Self:
         return self
@@ -55,26 +66,58 @@ class FileJournal:
         self.close()
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock and the reserve."""
+        with suppress(OSError):
+            self._reserve.unlink(missing_ok=True)
         os.close(self._descriptor)
 
     def load(self) -> Journal:
         """Read all records, and cut off what a crash left of one that was never finished."""
-        journal, whole = parse(self._path.read_bytes())
-        if whole < os.fstat(self._descriptor).st_size:
-            os.ftruncate(self._descriptor, whole)
-            os.fsync(self._descriptor)
-        os.lseek(self._descriptor, 0, os.SEEK_END)
+        journal, self._whole = parse(self._path.read_bytes())
+        self._cut()
         return journal
 
     def append(self, record: Record) -> None:
         """Add a record durably; when that fails, nothing of it stays."""
-        end = os.lseek(self._descriptor, 0, os.SEEK_END)
-        rest = memoryview(render(record))
+        line = render(record)
+        try:
+            self._write(line)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self._reserve.exists():
+                raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
+            self._write_from_reserve(line)
+
+    def _write_from_reserve(self, line: bytes) -> None:
+        try:
+            self._reserve.unlink()
+            self._write(line)
+        except OSError as error:
+            raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
+
+    def _write(self, line: bytes) -> None:
+        self._cut()
+        rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
             os.fdatasync(self._descriptor)
-        except OSError as error:
-            os.ftruncate(self._descriptor, end)
-            raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
+        except OSError:
+            with suppress(OSError):  # the next append, or the next load, cuts it off
+                self._cut()
+            raise
+        self._whole += len(line)
+
+    def _cut(self) -> None:
+        """Leave nothing behind the last whole record, and write there next."""
+        if os.fstat(self._descriptor).st_size > self._whole:
+            os.ftruncate(self._descriptor, self._whole)
+            os.fsync(self._descriptor)
+        os.lseek(self._descriptor, self._whole, os.SEEK_SET)
+
+    def _hold_reserve(self) -> None:
+        with suppress(OSError):  # without a reserve the run is as safe, only a full disk can make it wait
+            descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                os.close(descriptor)

@@ -5,6 +5,7 @@ The directory of a finished run is evidence and stays for a while; the oldest go
 
 import json
 import shutil
+import zlib
 from pathlib import Path
 
 from nodeupgrade.adapters.files.atomic import fresh_beside, sync_directory
@@ -39,12 +40,15 @@ class RunStore:
         Raises:
             StepFailed: it cannot be written.
         """
-        directory = self._root / plan.run_id
+        directory = self._directory(plan.run_id)
+        document = encode(plan)
+        sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_directory(self._root)
+            for made in (self._root, directory):
+                made.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sync_directory(made.parent)
             with fresh_beside(directory / PLAN, mode=0o600) as file:
-                file.write(json.dumps(encode(plan), indent=1).encode())
+                file.write(json.dumps(sealed, indent=1).encode())
         except OSError as error:
             raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
 
@@ -55,17 +59,19 @@ class RunStore:
             Inconsistent: it was written by another version of this program, or is damaged.
         """
         try:
-            document = json.loads((self._root / run / PLAN).read_bytes())
+            sealed = json.loads((self._directory(run) / PLAN).read_bytes())
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise Inconsistent(f"the plan of run {run} is damaged: {error}") from error
-        if not isinstance(document, dict) or document.get("schema") != PLAN_SCHEMA:
+        if not isinstance(sealed, dict) or sealed.get("schema") != PLAN_SCHEMA:
             raise Inconsistent(
                 f"the plan of run {run} has another schema than {PLAN_SCHEMA}: finish it with the version that made it"
             )
+        if sealed.get("checksum") != _checksum(sealed.get("plan")):
+            raise Inconsistent(f"the plan of run {run} is damaged: its checksum is wrong")
         try:
-            return decode(RunPlan, document)
+            return decode(RunPlan, sealed["plan"])
         except CodecError as error:
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
 
@@ -78,7 +84,7 @@ class RunStore:
 
     def read_journal(self, run: RunId) -> Journal:
         """Read the journal of a run, also while its executor writes it."""
-        return read_journal(self._root / run / JOURNAL)
+        return read_journal(self._directory(run) / JOURNAL)
 
     def open_journal(self, run: RunId) -> FileJournal:
         """Open the journal of a run for writing.
@@ -86,7 +92,7 @@ class RunStore:
         Raises:
             BusyError: its executor is at work.
         """
-        return FileJournal(self._root / run / JOURNAL)
+        return FileJournal(self._directory(run) / JOURNAL)
 
     def unfinished(self) -> RunId | None:
         """The newest run that has a plan and is not over."""
@@ -95,19 +101,35 @@ class RunStore:
 
     def request_abort(self, run: RunId) -> None:
         """Ask the executor of a run to go back."""
-        (self._root / run / ABORT).touch()
+        (self._directory(run) / ABORT).touch()
 
     def abort_requested(self, run: RunId) -> bool:
         """Whether somebody asked to go back."""
-        return (self._root / run / ABORT).exists()
+        return (self._directory(run) / ABORT).exists()
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those that are kept."""
-        finished = [run for run in self._runs() if self.read_journal(run).finished is not None]
+        """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human."""
+        finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished[: max(0, len(finished) - self._kept)]:
-            shutil.rmtree(self._root / run, ignore_errors=True)
+            shutil.rmtree(self._directory(run), ignore_errors=True)
+
+    def _is_finished(self, run: RunId) -> bool:
+        try:
+            return self.read_journal(run).finished is not None
+        except Inconsistent:
+            return False
+
+    def _directory(self, run: RunId) -> Path:
+        if run in {"", ".", ".."} or "/" in run:
+            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
+        return self._root / run
 
     def _runs(self) -> list[RunId]:
         """Runs that have a plan, oldest first."""
         plans = sorted(self._root.glob(f"*/{PLAN}"), key=lambda path: path.stat().st_mtime_ns)
         return [RunId(path.parent.name) for path in plans]
+
+
+def _checksum(document: object) -> str:
+    body = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    return f"{zlib.crc32(body.encode()):08x}"
