@@ -15,7 +15,8 @@ from nodeupgrade.controlplane.settings import SettingsError, from_environment
 def main() -> int:
     """Read the settings and serve; 1 when they are incomplete."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    for chatty in ("kopf.objects", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         processors=[

@@ -7,11 +7,11 @@ import contextlib
 
 import kopf
 
-from nodeupgrade import wiring
 from nodeupgrade.controlplane import handlers
 from nodeupgrade.controlplane.driver import resync, work
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
+from nodeupgrade.wiring import controlplane as wiring
 
 WORKERS = 4
 """Rollouts that are worked on at the same time; a pass mostly waits for the API server."""

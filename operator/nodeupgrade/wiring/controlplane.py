@@ -1,4 +1,4 @@
-"""The only place that builds adapters from settings and gives them to the engine."""
+"""The control plane: what drives NodeUpgrades."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout_run import Rollouts
-
-# Control plane
 
 
 @asynccontextmanager
