@@ -15,6 +15,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCK = CHECKOUT / "requirements.lock"
+DEPENDENCIES = "dependencies"
+"""Directory of the locked wheels below that of our own, as the Containerfile expects them."""
 
 _GLIBC_OF_WHEELS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 """Newest first makes no difference to pip; none asks for more than Debian 12's glibc 2.36."""
@@ -42,14 +44,15 @@ def _pip(*arguments: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Collect both kinds into one directory."""
+    """Collect both kinds: ours into the directory, its dependencies into one below."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__.partition("\n")[0])
     parser.add_argument("--python", required=True, help="version of the image's Python, such as 3.13")
     parser.add_argument("--machine", default=platform.machine(), help="the image's machine (default: this one's)")
     parser.add_argument("destination", type=Path)
     options = parser.parse_args(argv)
-    options.destination.mkdir(parents=True, exist_ok=True)
-    dependencies(options.destination, python=options.python, machine=options.machine)
+    locked = options.destination / DEPENDENCIES
+    locked.mkdir(parents=True, exist_ok=True)
+    dependencies(locked, python=options.python, machine=options.machine)
     our_own(options.destination)
 
 
