@@ -33,6 +33,12 @@ from nodeupgrade.simulation.node.services import DROP_IN
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
 
+HARMLESS_LEFTOVERS = {
+    "services.stop nodeupgrade-dead-man.timer": "the dead-man timer still runs",
+    "files.remove /usr/bin/.kubelet.staged": "/usr/bin/.kubelet.staged differs",
+}
+"""What the clean-up after the end leaves when it fails; the timer finds a finished run and cleans up again."""
+
 
 @dataclass
 class World:

@@ -7,6 +7,7 @@ from nodeupgrade.domain.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.calls import Interrupt, never
 from tests.crash.harness import (
+    HARMLESS_LEFTOVERS,
     WAYS,
     World,
     failing_from,
@@ -14,12 +15,6 @@ from tests.crash.harness import (
     failing_once,
     wrongs,
 )
-
-HARMLESS_LEFTOVERS = {
-    "services.stop nodeupgrade-dead-man.timer": "the dead-man timer still runs",
-    "files.remove /usr/bin/.kubelet.staged": "/usr/bin/.kubelet.staged differs",
-}
-"""What the clean-up after the end leaves when it fails; the timer finds a finished run and cleans up again."""
 
 
 @WAYS

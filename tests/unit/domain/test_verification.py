@@ -1,0 +1,140 @@
+"""Every way in which an instance can stop being the same one is told, and nothing else is."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.domain.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    Process,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.domain.plan import PlannedContainer
+from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.domain.verification import appeared, differences, hash_differences
+from nodeupgrade.kubelethash import HashValue
+
+POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))
+OLD, NEW = StoredHashes(container=HashValue("01d")), StoredHashes(container=HashValue("2e2"))
+SANDBOX = SandboxInstance(
+    id=SandboxId("sandbox"),
+    pod=POD,
+    ready=True,
+    attempt=0,
+    created_at=1,
+    host_network=False,
+    process=Process(pid=10, started=100),
+    monitor=Process(pid=9, started=99),
+    ip="10.0.0.1",
+)
+MAIN = ContainerInstance(
+    id=ContainerId("main"),
+    name="main",
+    sandbox_id=SANDBOX.id,
+    pod=POD,
+    state=ContainerState.RUNNING,
+    attempt=0,
+    created_at=2,
+    started_at=3,
+    process=Process(pid=11, started=101),
+    hashes=OLD,
+)
+BEFORE = Inventory(containers=(MAIN,), sandboxes=(SANDBOX,))
+EXITED = replace(MAIN, state=ContainerState.EXITED, process=None, exit_code=0)
+PLANNED = PlannedContainer(
+    id=MAIN.id, name=MAIN.name, pod=POD, before=OLD, after=NEW, compared=True, may_complete=False
+)
+
+
+def told(after: Inventory, *, may_complete: tuple[ContainerId, ...] = ()) -> list[str]:
+    return [str(difference) for difference in differences(BEFORE, after, may_complete=may_complete)]
+
+
+def test_the_same_instances_are_no_difference() -> None:
+    successor_of_nobody = replace(MAIN, id=ContainerId("other"), name="other", created_at=9)
+    cheap = Inventory(
+        containers=(replace(MAIN, started_at=None, hashes=NEW), successor_of_nobody),
+        sandboxes=(replace(SANDBOX, ip=None),),
+    )
+
+    assert told(BEFORE) == []
+    assert told(cheap) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "story"),
+    [
+        (None, "ns/web/main gone: main is gone"),
+        (EXITED, "ns/web/main stopped: main is exited, exit code 0"),
+        (replace(MAIN, state=ContainerState.UNKNOWN, process=None), "ns/web/main stopped: main is unknown"),
+        (replace(MAIN, attempt=1), "ns/web/main changed: attempt was 0, is 1"),
+        (replace(MAIN, created_at=7), "ns/web/main changed: created was 2, is 7"),
+        (replace(MAIN, started_at=7), "ns/web/main changed: started was 3, is 7"),
+        (
+            replace(MAIN, process=Process(pid=11, started=500)),
+            "ns/web/main changed: process was Process(pid=11, started=101), is Process(pid=11, started=500)",
+        ),
+        (replace(MAIN, process=None), "ns/web/main changed: process Process(pid=11, started=101) is gone"),
+    ],
+)
+def test_a_container_that_is_not_the_same(after: ContainerInstance | None, story: str) -> None:
+    containers = () if after is None else (after,)
+
+    assert told(Inventory(containers=containers, sandboxes=(SANDBOX,))) == [story]
+
+
+@pytest.mark.parametrize(
+    ("after", "story"),
+    [
+        (None, "ns/web (sandbox) gone: sandbox is gone"),
+        (replace(SANDBOX, ready=False), "ns/web (sandbox) stopped: sandbox is not ready"),
+        (replace(SANDBOX, ip="10.0.0.2"), "ns/web (sandbox) changed: address was 10.0.0.1, is 10.0.0.2"),
+        (replace(SANDBOX, process=None), "ns/web (sandbox) changed: process Process(pid=10, started=100) is gone"),
+        (
+            replace(SANDBOX, monitor=None),
+            "ns/web (sandbox) monitor lost: Process(pid=9, started=99) became None",
+        ),
+    ],
+)
+def test_a_sandbox_that_is_not_the_same(after: SandboxInstance | None, story: str) -> None:
+    sandboxes = () if after is None else (after,)
+
+    assert told(Inventory(containers=(MAIN,), sandboxes=sandboxes)) == [story]
+
+
+def test_a_replaced_static_pod_is_found_under_its_new_uid() -> None:
+    elsewhere = replace(POD, uid=PodUid("uid-2"))
+    successor = replace(MAIN, id=ContainerId("next"), pod=elsewhere, created_at=50)
+
+    found = told(Inventory(containers=(EXITED, successor), sandboxes=(SANDBOX,)))
+
+    assert found == ["ns/web/main restarted: main was replaced by next"]
+
+
+def test_completing_is_free_for_those_who_may_and_takes_the_sandbox_along() -> None:
+    after = Inventory(containers=(EXITED,), sandboxes=(replace(SANDBOX, ready=False),))
+
+    assert told(after, may_complete=(MAIN.id,)) == []
+    assert told(Inventory(containers=(replace(EXITED, exit_code=1),), sandboxes=(SANDBOX,)), may_complete=(MAIN.id,))
+
+
+def test_what_appears_is_told_unless_it_is_dead() -> None:
+    guest = replace(MAIN, id=ContainerId("guest"), name="guest", state=ContainerState.CREATED)
+    corpse = replace(guest, id=ContainerId("corpse"), state=ContainerState.EXITED)
+    now = Inventory(containers=(MAIN, guest, corpse), sandboxes=(SANDBOX,))
+
+    assert [str(d) for d in appeared(BEFORE, now, planned=(PLANNED,))] == [
+        "ns/web/guest appeared: container guest is created"
+    ]
+
+
+def test_served_hashes_are_compared_where_something_runs() -> None:
+    def served(container: ContainerInstance) -> list[str]:
+        return [str(d) for d in hash_differences([PLANNED], Inventory(containers=(container,)))]
+
+    assert served(replace(MAIN, hashes=NEW)) == []
+    assert served(EXITED) == []
+    assert served(MAIN) == ["ns/web/main changed: serves 01d, planned 2e2"]
