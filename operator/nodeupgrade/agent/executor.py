@@ -11,6 +11,7 @@ import structlog
 
 from nodeupgrade.adapters.journal import BusyError, RunStore
 from nodeupgrade.adapters.systemd.notify import notify_ready
+from nodeupgrade.agent import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.values import RunId
@@ -20,7 +21,6 @@ from nodeupgrade.wiring import node as wiring
 log = structlog.get_logger()
 
 EXIT_BUSY = 0
-EXIT_NEEDS_A_HUMAN = 3
 
 
 def main() -> int:
@@ -38,7 +38,8 @@ def main() -> int:
         return EXIT_BUSY
     except Inconsistent as error:
         log.critical("stopped: a human is needed", run=unfinished, error=str(error))
-        return EXIT_NEEDS_A_HUMAN
+        runs.report_trouble(unfinished, str(error))
+        return units.EXIT_NEEDS_A_HUMAN
     finally:
         notify_ready()
 

@@ -16,7 +16,7 @@ from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.task import Task, TaskAction, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import run_status, shorten
+from nodeupgrade.domain.task_report import run_status, shorten, stranded_status
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
 
@@ -70,6 +70,8 @@ class Agent:
         if journal.finished is None:
             await self._conductor.hand_over(plan)
             journal = await self._watch(plan, attempt)
+        if (trouble := self._runs.trouble(attempt)) is not None and journal.finished is None:
+            return stranded_status(self._settings.run_id, plan, journal, trouble)
         if not last and _worth_another_attempt(journal):
             log.info("containers changed while planning; trying again")
             return None
@@ -78,12 +80,12 @@ class Agent:
         return run_status(self._settings.run_id, plan, journal)
 
     async def _watch(self, plan: RunPlan, attempt: RunId) -> Journal:
-        """Tell the task what the journal says until it says that the run is over."""
+        """Tell the task what the journal says until it says that the run is over, or the executor gives up."""
         absent = 0
         looks = 0
         while True:
             journal = await asyncio.to_thread(self._runs.read_journal, attempt)
-            if journal.finished is not None:
+            if journal.finished is not None or self._runs.trouble(attempt) is not None:
                 return journal
             await self.tell(run_status(self._settings.run_id, plan, journal))
             looks += 1
@@ -104,7 +106,8 @@ class Agent:
         except NodeUpgradeError as error:
             log.info("cannot reach the API server; the run goes on", error=str(error))
             return
-        if task.spec.action is TaskAction.ABORT:
+        late = task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline
+        if late or task.spec.action is TaskAction.ABORT:
             await asyncio.to_thread(self._runs.request_abort, attempt)
 
     async def tell(self, status: TaskStatus) -> None:

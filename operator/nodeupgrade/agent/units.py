@@ -17,6 +17,8 @@ EXECUTOR = "nodeupgrade-executor.service"
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 20
+EXIT_NEEDS_A_HUMAN = 3
+"""Exit status of an executor that must not go on: starting it again would change nothing."""
 
 
 def executor_unit(bundle_root: PurePosixPath) -> str:
@@ -35,6 +37,7 @@ NotifyAccess=main
 ExecStart={command}
 {environment}
 Restart=on-failure
+RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
 RestartSec=1
 TimeoutStartSec=120
 OOMScoreAdjust=-999

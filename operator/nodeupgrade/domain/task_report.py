@@ -1,6 +1,7 @@
 """From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.domain.codec import decode
@@ -78,6 +79,18 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
         containers=_containers(plan, summary),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
+    )
+
+
+def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:
+    """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
+    touched = journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
+    told = f"the executor stopped: {trouble}"
+    return replace(
+        run_status(run_id, plan, journal),
+        phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,
+        reason=Reason.ROLLBACK_FAILED if touched else Reason.INTERNAL_ERROR,
+        message=shorten(f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy}" if touched else f"{told}; untouched"),
     )
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.arguments import Arguments, adapt, rejected_flag
-from nodeupgrade.domain.errors import Refused, Transient
+from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.kubelet_layout import KubeletLayout, config_path, read_layout
 from nodeupgrade.domain.pods import Json, view
 from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
+from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.engine.node import Node
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import Files
@@ -92,7 +93,7 @@ def gather(
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
     inventory = node.runtime.inventory(full=True)
-    stored = node.runtime.before_images(container.id for container in inventory.running())
+    stored = _stored(node, inventory)
     return NodeFacts(
         node=node_object,
         pods=tuple(view(pod) for pod in pods),
@@ -103,9 +104,17 @@ def gather(
         runtime=node.runtime.info(),
         runtime_unit=node.services.status(RUNTIME_UNIT),
         inventory=inventory,
-        stored={container_id: image.hashes for container_id, image in stored.items()},
+        stored=stored,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
     )
+
+
+def _stored(node: Node, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
+    try:
+        images = node.runtime.before_images(container.id for container in inventory.running())
+    except StepFailed as error:
+        raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+    return {container_id: image.hashes for container_id, image in images.items()}
 
 
 def _kubelet_facts(node: Node, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:

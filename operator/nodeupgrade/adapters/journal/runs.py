@@ -19,6 +19,7 @@ from nodeupgrade.domain.values import RunId
 PLAN = "plan.json"
 JOURNAL = "journal"
 ABORT = "abort"
+TROUBLE = "trouble"
 KEPT = 5
 
 
@@ -98,6 +99,18 @@ class RunStore:
         """The newest run that has a plan and is not over."""
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
         return next(runs, None)
+
+    def report_trouble(self, run: RunId, message: str) -> None:
+        """Leave word why the executor stopped without an end."""
+        with fresh_beside(self._root / run / TROUBLE, mode=0o600) as file:
+            file.write(message.encode())
+
+    def trouble(self, run: RunId) -> str | None:
+        """Why the executor stopped without an end, if it did."""
+        try:
+            return (self._root / run / TROUBLE).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
 
     def request_abort(self, run: RunId) -> None:
         """Ask the executor of a run to go back."""
