@@ -1,0 +1,65 @@
+"""Put the operator into a lab: its image into every node, its manifests into the API server."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from e2e.lab import images
+from e2e.lab.errors import LabError
+from e2e.lab.lab import Lab
+from e2e.lab.progress import Progress, Quiet
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NAMESPACE = "nodeupgrade-system"
+DEPLOYMENT = "nodeupgrade-operator"
+
+_CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
+_READY_SECONDS = 180
+
+
+def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
+    """Build the operator's image, deploy it as a user would and wait until it is available; return the image.
+
+    Raises:
+        LabError: it does not become available; the message ends with what it said.
+    """
+    progress = progress or Quiet()
+    image = images.operator(progress)
+    progress.say(f"lab {lab.name}: deploying {image.pinned}")
+    import_pinned(lab, image)
+    with tempfile.TemporaryDirectory(prefix="nodeupgrade-") as directory:
+        lab.kubectl("apply", "--kustomize", str(_manifests(Path(directory), image)), timeout=_READY_SECONDS)
+    lab.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in _CRDS), timeout=_READY_SECONDS)
+    _wait_available(lab)
+    progress.say(f"lab {lab.name}: the operator is available")
+    return image
+
+
+def import_pinned(lab: Lab, image: images.Image, nodes: Sequence[str] | None = None) -> None:
+    """Give an image to `nodes` (all if not given), under its tag and its digest: no registry is asked for either."""
+    lab.import_image(image.archive, nodes)
+
+
+def _manifests(directory: Path, image: images.Image) -> Path:
+    """Copy the manifests and name the image in them, as `kustomize edit set image` does."""
+    for name in ("crds", "manifests"):
+        shutil.copytree(CHECKOUT / name, directory / name)
+    file = directory / "manifests/kustomization.yaml"
+    kustomization = yaml.safe_load(file.read_text())
+    repository, _, digest = image.pinned.partition("@")
+    kustomization["images"] = [{"name": "nodeupgrade", "newName": repository, "digest": digest}]
+    file.write_text(yaml.safe_dump(kustomization))
+    return file.parent
+
+
+def _wait_available(lab: Lab) -> None:
+    in_namespace = ("--namespace", NAMESPACE)
+    rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}", f"--timeout={_READY_SECONDS}s")
+    if lab.kubectl(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS + 30).returncode == 0:
+        return
+    pods = lab.kubectl(*in_namespace, "describe", "pods", check=False).stdout
+    logs = lab.kubectl(*in_namespace, "logs", f"deployment/{DEPLOYMENT}", "--tail=40", check=False).stdout
+    raise LabError(f"the operator is not available after {_READY_SECONDS} s:\n{pods[-3000:]}\n{logs}")
