@@ -54,7 +54,7 @@ def restarted(baseline: Baseline, pods: Iterable[PodView], since: datetime | Non
         for container in pod.containers:
             label = f"{pod}/{container.name}"
             before = baseline.containers.get(label)
-            if before is None or before[0] != _uid(pod) or _same(before, container):
+            if before is None or before[0] != _uid(pod) or not container.container_id or _same(before, container):
                 continue
             ended = container.previous_finished_at
             if since is None or ended is None or ended >= since.replace(microsecond=0):

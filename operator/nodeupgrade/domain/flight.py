@@ -6,17 +6,14 @@ interrupted, because every write of the engine changes what is seen here.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from nodeupgrade.domain import baseline
 from nodeupgrade.domain.actions import (
-    Abort,
     Cordon,
-    CreateAgent,
     DeleteAgent,
     DropTask,
     FreeSlot,
-    GiveUp,
     Judge,
     NodeAction,
     Release,
@@ -25,20 +22,15 @@ from nodeupgrade.domain.actions import (
     Wait,
 )
 from nodeupgrade.domain.admission import Candidate, judge, resolve_artifact
+from nodeupgrade.domain.attendance import attend
 from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.standing import candidate
 from nodeupgrade.domain.task import CordonRecord, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.domain.upgrade import UpgradeSpec
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.verdict import decide_verdict
-from nodeupgrade.domain.views import AgentPodView, NodeView
-
-AGENT_MAY_TAKE = timedelta(minutes=3)
-"""How long an agent pod that reports a start-up problem is given; image pulls are retried within it."""
-
-AGENT_REPLACED_AFTER = timedelta(seconds=10)
-"""Age below which a failed agent pod is not replaced, so that a crash loop does not become a storm."""
+from nodeupgrade.domain.views import NodeView
 
 
 def advance(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> NodeAction:
@@ -57,7 +49,7 @@ def advance(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: dateti
         return _end(fleet, node, task)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    return _attend(fleet, node, task, now)
+    return attend(task, fleet.agents.get(name), now)
 
 
 def _clear_away(fleet: FleetSnapshot, name: NodeName) -> NodeAction:
@@ -122,58 +114,6 @@ def _task_spec(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: dat
         verify=spec.verify,
         deadline=now + spec.node_timeout,
         cordon=CordonRecord(was_unschedulable=node.unschedulable and not by_us, by_us=by_us),
-    )
-
-
-def _attend(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
-    """See to it that an agent runs while the run is not over."""
-    pod = fleet.agents.get(node.name)
-    late = task.spec.deadline is not None and now > task.spec.deadline
-    silent = task.status.run_id != task.spec.run_id
-    if late and task.spec.action is TaskAction.UPGRADE:
-        message = sentence(Reason.ABORTED, f"node {node.name} took longer than spec.timeouts.node")
-        return Abort(node=node.name, task=task, reason=Reason.ABORTED, message=message)
-    if pod is None:
-        if silent and task.spec.action is TaskAction.ABORT:
-            return _give_up(task)
-        replaced = not silent
-        reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
-        message = f"an agent is {'started again' if replaced else 'started'} on node {node.name}"
-        return CreateAgent(node=node.name, task=task, reason=reason, message=message)
-    return _attend_pod(task, pod, silent=silent, now=now)
-
-
-def _attend_pod(task: Task, pod: AgentPodView, *, silent: bool, now: datetime) -> NodeAction:
-    node, age = task.name, now - pod.created_at
-    if pod.deleting:
-        return Wait(node=node, reason=Reason.PROGRESSING, message=f"agent pod {pod.name} is going away")
-    if pod.run_id != task.spec.run_id:
-        message = f"agent pod {pod.name} serves another run"
-        return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    stuck = silent and not pod.started
-    if stuck and task.spec.action is TaskAction.UPGRADE and pod.blocked and (pod.over or age > AGENT_MAY_TAKE):
-        reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact else Reason.AGENT_UNAVAILABLE
-        message = sentence(reason, f"agent pod {pod.name} cannot start: {pod.blocked}")
-        return Abort(node=node, task=task, reason=reason, message=message)
-    if pod.over:
-        if age < AGENT_REPLACED_AFTER:
-            return Wait(node=node, reason=Reason.PROGRESSING, message=f"agent pod {pod.name} ended; replaced soon")
-        message = f"agent pod {pod.name} ended ({pod.phase}) before the run did"
-        return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_REPLACED, message=message)
-    if stuck and task.spec.action is TaskAction.ABORT:
-        message = f"agent pod {pod.name} never started"
-        return DeleteAgent(node=node, pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
-    return Wait(node=node, reason=Reason.PROGRESSING, message=f"node {node} reports {task.reported.phase}")
-
-
-def _give_up(task: Task) -> NodeAction:
-    """No agent has ever said a word, and none exists any more: the node is untouched."""
-    known = {reason.value for reason in Reason} - {Reason.ABORTED.value}
-    told = task.spec.action_reason
-    reason = Reason(told) if told in known else Reason.AGENT_UNAVAILABLE
-    because = f"no agent could be started on node {task.name}"
-    return GiveUp(
-        node=task.name, task=task, reason=reason, message=task.spec.action_message or sentence(reason, because)
     )
 
 

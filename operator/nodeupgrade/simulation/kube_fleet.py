@@ -61,13 +61,13 @@ class FleetSimulator:
 
     async def add_node(self, name: str, *, version: str = "v1.30.14", overrides: Json | None = None) -> None:
         """Add a Ready Linux node with containerd; ``overrides`` are merged into it."""
-        body = merged(_node(name, version), overrides or {})
+        body = merged(node_object(name, version), overrides or {})
         await self.kube.create(NODES, body)
         await self.kube.replace_status(NODES, name, body["status"])
 
     async def add_pod(self, name: str, node: str, *, overrides: Json | None = None) -> None:
         """Add a running pod with one container; ``overrides`` are merged into it."""
-        body = merged(_pod(name, node), overrides or {})
+        body = merged(pod_object(name, node), overrides or {})
         pods = PODS.within(body["metadata"]["namespace"])
         await self.kube.create(pods, body)
         await self.kube.replace_status(pods, name, body["status"])
@@ -170,7 +170,8 @@ class FleetSimulator:
         return [pod for pod in pods if pod["metadata"]["namespace"] != self.namespace]
 
 
-def _node(name: str, version: str) -> Json:
+def node_object(name: str, version: str) -> Json:
+    """Write a Ready Linux node with containerd."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -188,7 +189,8 @@ def _node(name: str, version: str) -> Json:
     }
 
 
-def _pod(name: str, node: str) -> Json:
+def pod_object(name: str, node: str) -> Json:
+    """Write a running pod with one container, in the namespace default."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -79,6 +79,13 @@ async def agent_pod_never_starts() -> Scene:
     return scene
 
 
+async def agents_that_die_without_a_word_are_given_up() -> Scene:
+    scene = await stage(1, Scene(pods_lost={"node-0": 1000}))
+    await scene.apply(timeouts={"node": "30s"})
+    await scene.run()
+    return scene
+
+
 async def run_that_hangs_is_aborted() -> Scene:
     scene = await stage(1, Scene(parts={"node-0": Part.HANG}))
     await scene.apply(timeouts={"node": "30s"})
@@ -185,6 +192,7 @@ PLAYS: tuple[Play, ...] = (
     restarted_container_is_seen_although_the_node_side_says_none,
     agent_pod_vanishes_and_is_replaced,
     agent_pod_never_starts,
+    agents_that_die_without_a_word_are_given_up,
     run_that_hangs_is_aborted,
     deletion_in_mid_flight_finishes_the_node_and_starts_no_other,
     deletion_between_slot_and_task_turns_back,

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+import pytest
+import yaml
+
+from nodeupgrade.agent import bundle
+from nodeupgrade.controlplane.settings import SettingsError, from_environment
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskArtifact
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod, agent_pod_name, copy_command
+from tests.contract.kube.test_kube_api import task_spec
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+SETTINGS = AgentSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev")
+
+
+def task(artifact: TaskArtifact) -> Task:
+    spec = replace(task_spec("node-0"), artifact=artifact)
+    return Task(name=NodeName("node-0"), uid="u", resource_version="1", generation=1, spec=spec)
+
+
+def test_copying_uses_the_bundle_as_the_bundle_wants_to_be_used() -> None:
+    wanted = bundle.command(PurePath("/bundle"), "nodeupgrade.agent.copy", "/kubelet", "/staging/kubelet")
+    assert copy_command("/kubelet") == wanted
+    assert str(bundle.DEFAULT_LOCATION) == "/opt/nodeupgrade/bundle"
+
+
+def test_only_the_agent_is_privileged_and_only_for_an_image_are_there_others() -> None:
+    image = TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet")
+    spec = agent_pod(task(image), SETTINGS)["spec"]
+    assert [c["name"] for c in spec["initContainers"]] == ["bundle", "artifact"]
+    assert not any(c["securityContext"].get("privileged") for c in spec["initContainers"])
+    assert all("host" not in {m["name"] for m in c["volumeMounts"]} for c in spec["initContainers"])
+    staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
+    assert agent_pod(task(staged), SETTINGS)["spec"]["initContainers"] == []
+
+
+def test_agent_is_not_critical_since_a_full_node_evicts_pods_for_critical_ones() -> None:
+    staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
+    name = agent_pod(task(staged), SETTINGS)["spec"]["priorityClassName"]
+    priority = yaml.safe_load((MANIFESTS / "priority.yaml").read_text())
+    assert name == priority["metadata"]["name"]
+    assert priority["value"] < 2_000_000_000
+
+
+def test_names_of_agent_pods_fit_and_differ() -> None:
+    long, other = NodeName("n" * 252 + "a"), NodeName("n" * 252 + "b")
+    assert len(agent_pod_name(long)) == 253
+    assert agent_pod_name(long) != agent_pod_name(other)
+
+
+def test_operator_says_which_setting_is_missing() -> None:
+    with pytest.raises(SettingsError, match="AGENT_IMAGE"):
+        from_environment({})
+
+
+def test_operator_deployment_gives_every_setting() -> None:
+    deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"AGENT_IMAGE", "POD_NAMESPACE", "NODE_NAME"} == {entry["name"] for entry in container["env"]}

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import asyncio
+
+from nodeupgrade.controlplane.driver import BACKOFF_LIMIT_SECONDS, IDLE_SECONDS, IN_FLIGHT_SECONDS, backoff, pace, work
+from nodeupgrade.controlplane.handlers import EndlessBackoff
+from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.domain.actions import Hold, Release, Wait
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.ports.kube import UnavailableError
+
+WAIT = Wait(node=NodeName("a"), reason=Reason.PROGRESSING, message="")
+HOLD = Hold(reason=Reason.PROGRESSING, message="")
+
+
+async def ready(queue: WorkQueue) -> str | None:
+    """The next name, or None if nobody would get one now."""
+    taking = asyncio.ensure_future(queue.take())
+    await asyncio.sleep(0.01)
+    if taking.done():
+        return taking.result()
+    taking.cancel()
+    return None
+
+
+async def test_name_waits_at_most_once() -> None:
+    queue = WorkQueue()
+    queue.add("a")
+    queue.add("a")
+    assert await ready(queue) == "a"
+    queue.done("a")
+    assert await ready(queue) is None
+
+
+async def test_name_is_worked_on_by_one_worker_and_not_forgotten() -> None:
+    queue = WorkQueue()
+    queue.add("a")
+    assert await ready(queue) == "a"
+    queue.add("a")
+    assert await ready(queue) is None
+    queue.done("a")
+    assert await ready(queue) == "a"
+
+
+async def test_earlier_time_wins_and_others_do_not_wait_for_it() -> None:
+    now = 0.0
+    queue = WorkQueue(lambda: now)
+    queue.add("late", after=100)
+    queue.add("late", after=50)
+    queue.add("late", after=70)
+    queue.add("soon")
+    assert await ready(queue) == "soon"
+    assert await ready(queue) is None
+    now = 50.0
+    assert await ready(queue) == "late"
+
+
+def test_pace() -> None:
+    release = Release.__new__(Release)
+    assert pace(Pass(over=True)) is None
+    assert pace(Pass(conflicted=True)) == 0
+    assert pace(Pass(actions=(release,), in_flight=True)) == 0
+    assert pace(Pass(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
+    assert pace(Pass(actions=(HOLD,))) == IDLE_SECONDS
+
+
+def test_backoffs_grow_and_end_never() -> None:
+    assert backoff(1) <= 2 < backoff(4) <= backoff(1000) + BACKOFF_LIMIT_SECONDS <= 2 * BACKOFF_LIMIT_SECONDS
+    delays = [delay for delay, _ in zip(EndlessBackoff(), range(1000), strict=False)]
+    assert len(delays) == 1000
+    assert max(delays) <= 30
+    assert min(delays[10:]) >= 15
+
+
+class Flaky:
+    """Fails twice, then is over."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    async def reconcile(self, name: str) -> Pass:
+        self.passes += 1
+        if self.passes < 3:
+            raise UnavailableError("away")
+        return Pass(over=True)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        return ()
+
+
+async def test_failed_passes_are_made_again() -> None:
+    now = 0.0
+    queue, rollouts = WorkQueue(lambda: now), Flaky()
+    queue.add("a")
+    worker = asyncio.ensure_future(work(queue, rollouts))
+    for _ in range(3):
+        await asyncio.sleep(0.01)
+        now += BACKOFF_LIMIT_SECONDS
+        queue.add("another-key-wakes-the-queue", after=1000)
+    await asyncio.sleep(0.01)
+    worker.cancel()
+    assert rollouts.passes == 3

@@ -1,0 +1,66 @@
+"""Each case changes one thing of one container, and either it is the instance it was or it is not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain import baseline
+from nodeupgrade.domain.views import view_pod
+from nodeupgrade.domain.wire import timestamp
+from nodeupgrade.simulation.kube import merged
+from nodeupgrade.simulation.kube_fleet import pod_object
+
+STOPPED = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def pod(**changes: Any) -> Any:
+    body = merged(pod_object("web-0", "node-0"), {"metadata": {"uid": changes.pop("uid", "u1")}})
+    if changes.pop("mirror", False):
+        body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    if ended := changes.pop("ended", None):
+        body["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"finishedAt": timestamp(ended)}}
+    body["status"]["containerStatuses"][0] |= changes
+    return body
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "the same": ({}, {}, False),
+    "another container": ({}, {"containerID": "containerd://bbbbbbbbbbbb"}, True),
+    "a higher restart count": ({}, {"restartCount": 1}, True),
+    "restarted after the kubelet was stopped": ({}, {"restartCount": 1, "ended": STOPPED + timedelta(seconds=1)}, True),
+    "restarted in the second of the stop": ({}, {"restartCount": 1, "ended": STOPPED}, True),
+    "crashed by itself before": ({}, {"restartCount": 1, "ended": STOPPED - timedelta(seconds=1)}, False),
+    "another pod of the same name": ({}, {"uid": "u2", "containerID": "containerd://bbbbbbbbbbbb"}, False),
+    "static pod mirrored anew": ({"mirror": True}, {"mirror": True, "uid": "u2"}, False),
+    "static pod restarted": (
+        {"mirror": True},
+        {"mirror": True, "uid": "u2", "containerID": "containerd://bbbbbbbbbbbb"},
+        True,
+    ),
+    "was not running before": ({"state": {"waiting": {}}}, {"restartCount": 1}, False),
+    "status not filled in yet": ({}, {"containerID": ""}, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "changed"), CASES.values(), ids=CASES.keys())
+def test_restarted(before: dict[str, Any], after: dict[str, Any], changed: bool) -> None:
+    remembered = baseline.parse(baseline.render(baseline.capture([view_pod(pod(**before))])))
+    assert remembered is not None
+    found = baseline.restarted(remembered, [view_pod(pod(**after))], STOPPED)
+    assert found == (("default/web-0/main",) if changed else ())
+
+
+def test_what_nobody_wrote_is_not_read() -> None:
+    assert baseline.parse("") is None
+    assert baseline.parse("bm8=") is None
+
+
+def test_full_node_fits_an_annotation() -> None:
+    pods = [
+        view_pod(merged(pod_object(f"deployment-{n:05}-abcde", "node-0"), {"metadata": {"uid": f"{n:032x}"}}))
+        for n in range(500)
+    ]
+    assert len(baseline.render(baseline.capture(pods))) < 100_000
