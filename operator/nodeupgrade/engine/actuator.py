@@ -101,13 +101,12 @@ class Actuator:
             case StartTask():
                 await self._start_task(action)
             case Abort(task=task):
-                # No precondition: the node side writes status all the time, and an abort must get through.
                 spec = {
                     "action": TaskAction.ABORT.value,
                     "actionReason": action.reason.value,
                     "actionMessage": action.message[:MESSAGE_LIMIT],
                 }
-                await self._kube.merge(TASKS, task.name, {"spec": spec})
+                await self._merge_task(task, {"spec": spec})
             case GiveUp():
                 await self._give_up(action)
             case Judge(task=task, verdict=verdict):

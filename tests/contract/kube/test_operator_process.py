@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.controlplane.driver import RESYNC_SECONDS
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import ApiServer, free_ports
@@ -17,7 +18,8 @@ from tests.scenario.rollout.harness import upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-SECONDS = 20
+START_SECONDS = 120
+SECONDS = RESYNC_SECONDS - 5
 """Shorter than the resync, so that only an event can have brought the news."""
 
 
@@ -55,7 +57,7 @@ async def test_hears_of_an_object_and_stops_when_told(admin: KubeClient, api_ser
 async def started(operator: asyncio.subprocess.Process) -> None:
     """Wait until kopf is about to watch, so that what follows is no part of the first resync."""
     assert operator.stdout is not None
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(START_SECONDS):
         while line := await operator.stdout.readline():
             if b"authentication has finished" in line:
                 return

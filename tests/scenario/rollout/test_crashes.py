@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from nodeupgrade.ports.kube import UPGRADES
+from nodeupgrade.domain.rollout import plan
+from nodeupgrade.engine.actuator import Actuator
+from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
-from tests.scenario.rollout.harness import Scene
+from tests.scenario.rollout.harness import NAMESPACE, Scene
 
 PARTS: dict[str, dict[str, Part]] = {
     "both succeed": {},
@@ -16,12 +19,17 @@ PARTS: dict[str, dict[str, Part]] = {
 }
 
 
-async def play(parts: dict[str, Part], crash_at: int | None, delete_after: int | None = None) -> Scene:
+async def stage(parts: dict[str, Part], crash_at: int | None) -> Scene:
     scene = Scene(parts=parts, crash_at=crash_at)
     for number in range(2):
         await scene.fleet.add_node(f"node-{number}")
         await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
     await scene.apply()
+    return scene
+
+
+async def play(parts: dict[str, Part], crash_at: int | None, delete_after: int | None = None) -> Scene:
+    scene = await stage(parts, crash_at)
     for number in range(400):
         if number == delete_after:
             await scene.kube.delete(UPGRADES, "to-1-33")
@@ -48,3 +56,25 @@ async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_af
     state = await scene.end_state()
     assert not any(node["unschedulable"] or node["ours"] for node in state["nodes"].values())
     assert {action for action, _ in state["tasks"].values()} <= {"Release"}
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
+async def test_a_second_operator_with_stale_eyes_does_no_harm(parts: dict[str, Part]) -> None:
+    """Before each pass, somebody carries out what the pass before had seen: a leader that slept and woke up."""
+    expected = await play(parts, None)
+    scene = await stage(parts, None)
+    stale, conflicts = await scene.operator.gather("to-1-33"), 0
+    for _ in range(400):
+        seen = await scene.operator.gather("to-1-33")
+        over = await scene.step()
+        try:
+            sleeper = Actuator(scene.kube, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"), stale.upgrade)
+            await sleeper.apply(plan(stale, scene.now))
+        except (ConflictError, NotFoundError):
+            conflicts += 1
+        stale = seen
+        if over:
+            break
+    assert conflicts > 5
+    assert await scene.end_state() == await expected.end_state()
+    assert scene.highest_in_flight == 1
