@@ -26,7 +26,12 @@ EXIT_BUSY = 0
 def main() -> int:
     """Carry the unfinished run to its end, if there is one."""
     runs = RunStore(Path(STATE) / "runs")
-    unfinished = runs.unfinished()
+    try:
+        unfinished = runs.unfinished()
+    except Inconsistent as error:
+        notify_ready()
+        log.critical("cannot tell whether a run is unfinished", error=str(error))
+        return units.EXIT_NEEDS_A_HUMAN
     if unfinished is None:
         notify_ready()
         log.info("no unfinished run")

@@ -95,11 +95,8 @@ class SimulatedRuntime:
         with self._calls.effect("runtime.rewrite"):
             self._require_answer()
             stored = self._held(image.container_id)
-            wanted = StoredHashes(
-                container=hashes.container if image.hashes.container else None,
-                without_resources=hashes.without_resources if image.hashes.without_resources else None,
-            )
-            if stored.document() not in {image.data, stored.document(wanted)}:
+            wanted = _changed(image.hashes, hashes)
+            if stored.document() not in {image.data, _document(image.data, wanted)}:
                 raise MetadataConflict(f"metadata of {image.container_id} is neither as read nor as wanted")
             stored.hashes = wanted
 
@@ -223,3 +220,16 @@ class SimulatedRuntime:
     def _next(self) -> int:
         self._numbered += 1
         return self._numbered
+
+
+def _changed(stored: StoredHashes, wanted: StoredHashes) -> StoredHashes:
+    """Each hash changes only where both sides have one."""
+    return StoredHashes(
+        container=stored.container and (wanted.container or stored.container),
+        without_resources=stored.without_resources and (wanted.without_resources or stored.without_resources),
+    )
+
+
+def _document(image: bytes, hashes: StoredHashes) -> bytes:
+    document = json.loads(image)
+    return json.dumps(document | {"hash": hashes.container, "withoutResources": hashes.without_resources}).encode()
