@@ -64,7 +64,7 @@ class Scene:
             self.operator, done = self.new_operator(), None
         finally:
             self.kube.after_write = lambda _verb, _name: None
-        await self._observe()
+        await self.observe()
         await self.fleet.tick()
         self.now += timedelta(seconds=1)
         return done is not None and done.over
@@ -111,7 +111,7 @@ class Scene:
         if self.writes == self.crash_at:
             raise Crash
 
-    async def _observe(self) -> None:
+    async def observe(self) -> None:
         """P3 at every moment: no more nodes are touched than there are slots, and none without one."""
         try:
             upgrade = await self.upgrade()
