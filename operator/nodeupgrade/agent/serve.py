@@ -68,6 +68,8 @@ class Agent:
             return self._told
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if journal.finished is None:
+            # The control plane takes a run that nobody ever spoke of for one that touched nothing.
+            await self._tell_for_sure(run_status(self._settings.run_id, plan, journal))
             await self._conductor.hand_over(plan)
             journal = await self._watch(plan, attempt)
         if (trouble := self._runs.trouble(attempt)) is not None and journal.finished is None:
@@ -125,7 +127,7 @@ class Agent:
         self._told = status
 
     async def _tell_for_sure(self, status: TaskStatus) -> None:
-        """Write the terminal status, however long the API server is away."""
+        """Write a status that must be known, however long the API server is away."""
         while True:
             self._told = None
             try:
@@ -133,7 +135,7 @@ class Agent:
             except NotFoundError:
                 return
             except NodeUpgradeError as error:
-                log.warning("cannot tell the outcome yet", error=str(error))
+                log.warning("cannot tell the task yet", error=str(error))
                 await asyncio.sleep(TELL_SECONDS)
             else:
                 return

@@ -157,12 +157,13 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Violation]:
     if not unit.running:
         detail = f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-    elif unit.kill_mode not in {"process", "mixed"}:
+    elif unit.kill_mode not in {"process", "none"}:
         detail = (
             f"unit {unit.name} has KillMode={unit.kill_mode}, so restarting it would kill every container; "
             "set KillMode=process"
         )
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    yield from _nothing_else_restarts(facts)
     if runtime.binary_version is not None and runtime.binary_version != runtime.version:
         detail = (
             f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
@@ -171,6 +172,18 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Violation]:
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
     if facts.target.minor >= CRI_V1_ONLY_FROM_MINOR and "v1" not in runtime.cri_versions:
         detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
+        yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Violation]:
+    others = [
+        name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
+    ]
+    if others:
+        detail = (
+            f"{', '.join(others)} would be restarted together with {facts.runtime_unit.name}; "
+            "remove that dependency, or stop these services first"
+        )
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
