@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from e2e.lab import cgroups, naming, network
 from e2e.lab.errors import LabError
 from e2e.lab.pki import Authority
-from e2e.lab.process import run, spawn, start_time
+from e2e.lab.process import reap, run, spawn, start_time, wait_until
 
 PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _HERE = Path(__file__).parent
@@ -20,6 +21,11 @@ def etcd_binary() -> str | None:
     """Where etcd is, or None if this machine has none."""
     given = os.environ.get("NODEUPGRADE_LAB_ETCD")
     return given if given and Path(given).is_file() else shutil.which("etcd")
+
+
+def _ended(pid: int) -> bool:
+    reap(pid)
+    return start_time(pid) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +52,50 @@ class ControlPlane:
         etcd = etcd_binary()
         if etcd is None:
             raise LabError("cannot start the control plane because there is no etcd; run `apt-get install etcd-server`")
+        starts = {}
+        for name, words in self._commands(etcd, binaries).items():
+            starts[name] = self._spawn(name, words)
+        self._write_processes(starts)
+
+    def stop(self, name: str) -> None:
+        """Kill one of them, at once."""
+        pid, started = self._processes()[name]
+        if start_time(pid) != started:
+            return
+        os.kill(pid, signal.SIGKILL)
+        wait_until(f"the end of {name}", lambda: _ended(pid), timeout=10, interval=0.02)
+
+    def start_again(self, name: str, binaries: Mapping[str, Path]) -> None:
+        """Start one that was stopped."""
+        words = self._commands(etcd_binary() or "", binaries)[name]
+        self._write_processes({**self._processes(), name: self._spawn(name, words)})
+
+    def _commands(self, etcd: str, binaries: Mapping[str, Path]) -> dict[str, list[str]]:
+        flags = {
+            "kube-apiserver": self._apiserver(),
+            "kube-controller-manager": self._controller_manager(),
+            "kube-scheduler": self._scheduler(),
+        }
+        return {"etcd": [etcd, *self._etcd()]} | {name: [str(binaries[name]), *flags[name]] for name in flags}
+
+    def _spawn(self, name: str, words: list[str]) -> list[int]:
         doors = cgroups.create(f"{naming.lab_cgroup(self.lab)}/control-plane")
-        commands = {"etcd": [etcd, *self._etcd()]}
-        for name, flags in (
-            ("kube-apiserver", self._apiserver()),
-            ("kube-controller-manager", self._controller_manager()),
-            ("kube-scheduler", self._scheduler()),
-        ):
-            commands[name] = [str(binaries[name]), *flags]
-        pids = {}
-        for name, words in commands.items():
-            enter = ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
-            pids[name] = spawn([*enter, *self.command(*words)], self.directory / f"{name}.log")
-        starts = {name: [pid, start_time(pid)] for name, pid in pids.items()}
+        enter = ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
+        pid = spawn([*enter, *self.command(*words)], self.directory / f"{name}.log")
+        return [pid, start_time(pid) or 0]
+
+    def _processes(self) -> dict[str, list[int]]:
+        """PID and start time by name, as written down."""
+        file = self.directory / "processes.json"
+        found: dict[str, list[int]] = json.loads(file.read_text()) if file.exists() else {}
+        return found
+
+    def _write_processes(self, starts: Mapping[str, list[int]]) -> None:
         (self.directory / "processes.json").write_text(json.dumps(starts))
 
     def alive(self) -> dict[str, bool]:
         """Which of the processes run."""
-        file = self.directory / "processes.json"
-        known = json.loads(file.read_text()) if file.exists() else {}
+        known = self._processes()
         return {name: name in known and start_time(known[name][0]) == known[name][1] for name in PROCESSES}
 
     def log_tail(self, name: str, lines: int = 5) -> str:

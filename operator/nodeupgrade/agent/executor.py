@@ -5,6 +5,7 @@ do. Killed at any moment, it continues when it is started again.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -51,12 +52,12 @@ def main() -> int:
 
 def _carry_out(runs: RunStore, run: RunId) -> int:
     plan = runs.require_plan(run)
-    node = wiring.node_on_host(plan)
+    node = replace(wiring.node_on_host(plan), abort=lambda: runs.abort_requested(run))
     with runs.open_journal(run) as store:
         fence_after_reboot(node, plan, store.load())
         notify_ready()
         log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
-        report = NodeRun(node=node, plan=plan, store=store, abort=lambda: runs.abort_requested(run)).carry_out()
+        report = NodeRun(node=node, plan=plan, store=store).carry_out()
     log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
 

@@ -105,6 +105,11 @@ class Limits:
     runtime_restart: float = 120.0
     undo_attempts: int = 5
 
+    @property
+    def kubelet_start(self) -> float:
+        """Seconds the new kubelet may take until it is healthy; what remains of the budget is for going back."""
+        return self.kubelet_down * 2 / 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:

@@ -1,5 +1,6 @@
 """One node, seen through its ports."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nodeupgrade.ports.clock import Clock
@@ -12,12 +13,22 @@ DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again whenever it is gone while a run is unfinished."""
 
 
+def never() -> bool:
+    """Nobody asks for anything."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything a step may use."""
+    """Everything a step may use.
+
+    Attributes:
+        abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
+    """
 
     runtime: ContainerRuntime
     services: ServiceManager
     files: Files
     kubelet: Kubelet
     clock: Clock
+    abort: Callable[[], bool] = never

@@ -25,23 +25,17 @@ from nodeupgrade.ports.journal import JournalStore
 MESSAGE_LENGTH = 2000
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
     """Carries one plan out.
 
     Attributes:
-        abort: asked before every decision; true turns the run back unless it is committed.
         heartbeat: called before every decision, for a watchdog.
     """
 
     node: Node
     plan: RunPlan
     store: JournalStore
-    abort: Callable[[], bool] = _never
     heartbeat: Callable[[], None] = lambda: None
 
     def carry_out(self) -> RunReport:
@@ -59,7 +53,7 @@ class NodeRun:
 
     def _advance(self, journal: Journal) -> Journal:
         clock = self.node.clock
-        seen = Observation(monotonic=clock.monotonic(), boot=clock.boot(), abort=self.abort())
+        seen = Observation(monotonic=clock.monotonic(), boot=clock.boot(), abort=self.node.abort())
         match decide(journal, seen, self.plan.limits):
             case Do(step=step):
                 return self._do(journal, step)

@@ -29,6 +29,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     end = node.clock.monotonic() + plan.limits.settle
     unwell = 0
     while True:
+        if node.abort():
+            raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
         found = look(node, plan)
         if found:
             raise StepFailed(_story(found), reason=Reason.CONTAINER_RESTARTED)

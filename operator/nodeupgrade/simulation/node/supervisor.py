@@ -1,6 +1,7 @@
 """What systemd does for the executor: starts it again when it is gone, and before the kubelet after a reboot."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.plan import RunPlan
@@ -22,7 +23,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     for _ in range(ATTEMPTS):
         try:
             fence_after_reboot(node.ports, plan, node.journal.load())
-            return NodeRun(node=node.ports, plan=plan, store=node.journal, abort=abort).carry_out()
+            return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=node.journal).carry_out()
         except Crash as crash:
             if crash.reboot:
                 reboot(node, plan)
