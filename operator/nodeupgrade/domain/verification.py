@@ -12,6 +12,8 @@ from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inve
 from nodeupgrade.domain.plan import PlannedContainer
 from nodeupgrade.domain.values import ContainerId, SandboxId
 
+SANDBOX = " (sandbox)"
+
 
 class Kind(StrEnum):
     """What happened to an instance."""
@@ -61,6 +63,15 @@ def differences(
         ),
     ]
     return tuple(found)
+
+
+def affected(found: Iterable[Difference]) -> tuple[str, ...]:
+    """The containers that differences are about; a sandbox only where none of its containers is named already."""
+    labels = dict.fromkeys(d.label for d in found)
+    containers = [label for label in labels if not label.endswith(SANDBOX)]
+    named = {label.rpartition("/")[0] for label in containers}
+    alone = [label for label in labels if label.endswith(SANDBOX) and label.removesuffix(SANDBOX) not in named]
+    return (*containers, *alone)
 
 
 def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedContainer]) -> tuple[Difference, ...]:
@@ -149,7 +160,7 @@ def _identity(container: ContainerInstance) -> dict[str, object]:
 
 
 def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
-    label = f"{before.pod} (sandbox)"
+    label = f"{before.pod}{SANDBOX}"
     if after is None:
         yield Difference(kind=Kind.GONE, label=label, detail=f"{before.id[:12]} is gone")
         return

@@ -4,7 +4,7 @@ from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node_machine import Finish
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.verification import Difference, Kind
+from nodeupgrade.domain.verification import Difference, Kind, affected
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps import verify
 
@@ -17,7 +17,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 
     After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
     """
-    found = _settled_differences(node, plan, finish.outcome)
+    labels = affected(_settled_differences(node, plan, finish.outcome))
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
@@ -25,8 +25,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         down_seconds=_down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
-        restarted=len({d.label for d in found if not d.label.endswith("(sandbox)")}),
-        listed=tuple(dict.fromkeys(d.label for d in found))[:LISTED],
+        restarted=len(labels),
+        listed=labels[:LISTED],
         rebooted=len({record.boot for record in journal.records}) > 1,
     )
 

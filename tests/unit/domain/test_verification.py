@@ -14,7 +14,7 @@ from nodeupgrade.domain.inventory import (
 )
 from nodeupgrade.domain.plan import PlannedContainer
 from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.verification import appeared, differences, hash_differences
+from nodeupgrade.domain.verification import Difference, Kind, affected, appeared, differences, hash_differences
 from nodeupgrade.kubelethash import HashValue
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))
@@ -138,3 +138,13 @@ def test_served_hashes_are_compared_where_something_runs() -> None:
     assert served(replace(MAIN, hashes=NEW)) == []
     assert served(EXITED) == []
     assert served(MAIN) == ["ns/web/main changed: serves 01d, planned 2e2"]
+
+
+def test_a_pod_is_told_of_once() -> None:
+    found = [
+        Difference(kind=Kind.RESTARTED, label="a/web/app", detail=""),
+        Difference(kind=Kind.GONE, label="a/web (sandbox)", detail=""),
+        Difference(kind=Kind.MONITOR_LOST, label="a/lonely (sandbox)", detail=""),
+    ]
+
+    assert affected(found) == ("a/web/app", "a/lonely (sandbox)")
