@@ -1,0 +1,143 @@
+"""Put an upgrade through everything that can go wrong on a real node, and print how each run ended.
+
+``python -m e2e.faults`` takes about an hour; ``--only PREFIX`` chooses. It is run by hand, not by the test suite.
+"""
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from e2e import mishaps, noise
+from e2e.cluster import Cluster
+from e2e.lab import Lab, LabError, LabSpec
+from e2e.lab.progress import Lines
+from e2e.mishaps import Fault
+from e2e.ordeal import Ordeal
+
+OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
+FAULTS = (*mishaps.FAULTS, *noise.FAULTS)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one run.
+
+    Attributes:
+        complaints: what was not as it must be; none means that it went well.
+    """
+
+    fault: str
+    ended: str
+    seconds: float
+    down: str
+    notes: str
+    complaints: Sequence[str]
+
+
+@click.command()
+@click.option("--only", multiple=True, help="Beginning of the names of the faults that are meant; may be repeated.")
+@click.option("--name", default="faults", show_default=True, help="Lab to use; it is made if there is none.")
+@click.option("--pods", default=16, show_default=True, help="Pods on the node.")
+@click.option("--keep", is_flag=True, help="Leave the lab standing.")
+@click.option("--list", "listing", is_flag=True, help="Only list the faults.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per run to this file.")
+def main(*, only: tuple[str, ...], name: str, pods: int, keep: bool, listing: bool, file: Path | None) -> None:
+    """Try to break an upgrade on one real node."""
+    chosen = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
+    if listing:
+        click.echo("\n".join(fault.name for fault in chosen))
+        return
+    cluster = _cluster(name, pods)
+    known: dict[tuple[str, str], str] = {}
+    rows = []
+    try:
+        for number, fault in enumerate(chosen, 1):
+            rows.append(suffer(cluster, fault, known))
+            click.echo(f"{number}/{len(chosen)} {_line(rows[-1])}")
+            if file is not None:
+                with file.open("a") as stream:
+                    stream.write(json.dumps(vars(rows[-1])) + "\n")
+    finally:
+        if not keep:
+            cluster.lab.down()
+        _print(rows)
+    if any(row.complaints for row in rows):
+        raise click.ClickException("not every run ended as it must")
+
+
+def suffer(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:
+    """Let one fault happen to one run and judge what came of it."""
+    old = cluster.kubelet_version()
+    ordeal = Ordeal(cluster, _name(fault), old, NEW if old == OLD else OLD, known)
+    harm = fault.harm(ordeal)
+    began = time.monotonic()
+    ended, down, complaints = "", "", []
+    try:
+        next(harm)
+        ordeal.begin(**fault.spec)
+        next(harm)
+        ended = ordeal.wait_end()
+        complaints = ordeal.complaints(ended, fault.ends, reboots=fault.reboots)
+        status = cluster.task()["status"]
+        down = str(status.get("kubelet", {}).get("downSeconds", ""))
+        if ended != "Succeeded":
+            ordeal.notes.append(f"{status.get('reason')}: {status.get('message')}")
+    except LabError as error:
+        complaints = [*complaints, f"{error}; {ordeal.status()}"]
+    finally:
+        complaints += _put_back(harm, ordeal)
+    seconds = time.monotonic() - began
+    return Row(fault.name, ended or "?", round(seconds, 1), down, "; ".join(ordeal.notes), complaints)
+
+
+def _put_back(harm: object, ordeal: Ordeal) -> list[str]:
+    try:
+        for _ in itertools.islice(harm, 2):  # type: ignore[call-overload]
+            pass
+        ordeal.cluster.lab.kubectl(
+            "delete", "nodeupgrade", ordeal.name, "--ignore-not-found", "--wait=true", timeout=180
+        )
+    except LabError as error:
+        return [f"afterwards: {error}"]
+    return []
+
+
+def _name(fault: Fault) -> str:
+    return f"{fault.name.replace('/', '-')}-{int(time.time()) % 100000}"
+
+
+def _cluster(name: str, pods: int) -> Cluster:
+    found = next((lab for lab in Lab.list() if lab.name == name), None)
+    if found is not None:
+        return Cluster(found, next(iter(found.nodes.values())))
+    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+    try:
+        return Cluster.with_operator(lab, pods=pods)
+    except BaseException:
+        lab.down()
+        raise
+
+
+def _line(row: Row) -> str:
+    verdict = "ok" if not row.complaints else "BROKEN " + " | ".join(row.complaints)
+    return f"{row.fault}: {row.ended} in {row.seconds:.0f} s, kubelet down {row.down or '-'} s; {row.notes}; {verdict}"
+
+
+def _print(rows: Sequence[Row]) -> None:
+    table = Table(title=f"{OLD} ↔ {NEW}: {len(rows)} runs, {sum(bool(row.complaints) for row in rows)} broken")
+    for heading in ("fault", "ended", "s", "kubelet down", "seen", "not as it must be"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(row.fault, row.ended, f"{row.seconds:.0f}", row.down, row.notes, "\n".join(row.complaints))
+    Console(width=180).print(table)
+
+
+if __name__ == "__main__":
+    main()

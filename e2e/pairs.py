@@ -1,0 +1,142 @@
+"""Upgrade one real node from one kubelet version to another, pair by pair, beside the naive swap of the same pair.
+
+``python -m e2e.pairs 1.15.0-1.17.17 1.30.14-1.33.13-1.30.14`` takes each word as one lab and walks the versions in it;
+without words it walks all that are known to matter. It is run by hand, not by the test suite.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from e2e.cluster import Cluster, disturbed
+from e2e.lab import Lab, LabError, LabSpec, workload
+from e2e.lab.progress import Lines
+from e2e.lab.versions import Version
+
+CONTROL_PLANE = "1.33.13"
+WALKS = (
+    "1.15.0-1.17.17", "1.17.17-1.20.15", "1.15.0-1.33.13", "1.17.17-1.30.14", "1.20.15-1.30.14",
+    "1.30.14-1.33.13-1.30.14", "1.33.13-1.20.15",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one pair.
+
+    Attributes:
+        disturbed: instances that our upgrade disturbed, of ``running`` containers.
+        naive: containers that the naive swap restarted, of how many; empty if it was not tried.
+    """
+
+    pair: str
+    ended: str
+    down: str
+    running: int
+    disturbed: int
+    naive: str
+    said: str
+
+
+@click.command()
+@click.argument("walks", nargs=-1)
+@click.option("--name", default="pairs", show_default=True, help="Name of the labs that are made for it, one by one.")
+@click.option("--pods", default=10, show_default=True, help="Pods on the node.")
+@click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively, on a fresh node.")
+def main(walks: tuple[str, ...], name: str, pods: int, control: bool) -> None:
+    """Upgrade from version to version on real nodes, and print what happened."""
+    rows: list[Row] = []
+    try:
+        for walk in walks or WALKS:
+            for row in _walk(walk.split("-"), name, pods, control=control):
+                rows.append(row)
+                click.echo(row)
+    finally:
+        _print(rows)
+    if any(row.disturbed for row in rows):
+        raise click.ClickException("an upgrade disturbed what ran")
+
+
+def _walk(versions: Sequence[str], name: str, pods: int, *, control: bool) -> Iterator[Row]:
+    naive = [_naively(old, new, name, pods) if control else "" for old, new in _pairs(versions)]
+    with _lab(name, versions[0]) as lab:
+        cluster = Cluster.with_operator(lab, pods=pods)
+        for (old, new), restarted in zip(_pairs(versions), naive, strict=True):
+            yield _upgrade(cluster, old, new, restarted)
+
+
+def _pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
+    return list(itertools.pairwise(versions))
+
+
+def _upgrade(cluster: Cluster, old: str, new: str, naive: str) -> Row:
+    before = cluster.wait_settled()
+    name = f"from-{old}-to-{new}".replace(".", "-")
+    down = Version.parse(new).release < Version.parse(old).release
+    cluster.apply(name, new, cluster.pre_staged(new), allowDowngrade=down)
+    upgrade = cluster.wait_for_end(name)
+    changed = {d.id for d in disturbed(before, cluster.wait_settled())}
+    failures = upgrade["status"].get("failures", [])
+    try:
+        status = cluster.task().get("status", {})
+    except LabError:  # refused before there was a task
+        status = {}
+    said = failures[0]["message"] if failures else status.get("message", upgrade["status"].get("phase"))
+    ended = status.get("phase") or (f"Refused ({failures[0]['reason']})" if failures else "?")
+    seconds = status.get("kubelet", {}).get("downSeconds")
+    if cluster.kubelet_version() != (new if ended == "Succeeded" else old):
+        said = f"the node reports {cluster.kubelet_version()}! {said}"
+    return Row(
+        pair=f"{old} → {new}",
+        ended=str(ended),
+        down="" if seconds is None else f"{seconds:.2f}",
+        running=len(before.running()),
+        disturbed=len(changed),
+        naive=naive,
+        said=str(said),
+    )
+
+
+def _naively(old: str, new: str, name: str, pods: int) -> str:
+    with _lab(f"{name}-control", old) as lab:
+        node = next(iter(lab.nodes.values()))
+        workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=old))
+        workload.wait_running(lab, count=pods, timeout=600)
+        before = node.settled(quiet=5)
+        try:
+            node.swap_naively(new)
+        except LabError as error:
+            return f"no kubelet: {str(error)[:60]}"
+        time.sleep(5)
+        after = node.settled(quiet=8)
+        survivors = {c.id for c in after.running()}
+        lost = [c for c in before.running() if c.id not in survivors]
+        return f"{len(lost)} of {len(before.running())}"
+
+
+@contextmanager
+def _lab(name: str, kubelet: str) -> Iterator[Lab]:
+    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+def _print(rows: Sequence[Row]) -> None:
+    table = Table(title="Kubelet pairs on one node")
+    for heading in ("pair", "ended", "kubelet down s", "running", "disturbed", "naive swap restarted", "said"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(row.pair, row.ended, row.down, str(row.running), str(row.disturbed), row.naive, row.said)
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()
