@@ -5,6 +5,7 @@ dockershim's network flags, and since 1.27 there is no other runtime than a remo
 asking, and reported. Any other flag that the new version rejects is a person's decision.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -45,6 +46,17 @@ MEANINGLESS = (
 )
 
 
+ESCAPES = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "$": "$$", "%": "%%", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\f": "\\f"}
+)
+"""What has a meaning within double quotes in a unit file (systemd.service, "Command lines")."""
+
+IS_FLAG = re.compile(r"-(?!\d)")
+"""Starts a flag rather than a negative number."""
+
+COMPLAINTS = ("unknown flag", "unknown shorthand flag", "invalid argument", "flag needs an argument", "unknown command")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """One flag on a command line: its name without dashes, its value if any, and the words it takes."""
@@ -71,7 +83,7 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
     """
     flags = tuple(_flags(words))
     remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
-    listed = {name.lstrip("-").partition("=")[0] for name in remove}
+    listed = {canonical(name.lstrip("-").partition("=")[0]) for name in remove}
     kept: list[str] = []
     removed: list[str] = []
     for flag in flags:
@@ -80,6 +92,13 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
         else:
             kept.extend(flag.words)
     return Arguments(words=tuple(kept), removed=tuple(removed))
+
+
+def complaint(output: str) -> str:
+    """The line in which a kubelet says what it does not accept; it may stand before the usage or a stack trace."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = (line for line in lines if any(word in line for word in COMPLAINTS))
+    return next(telling, lines[-1] if lines else "no output")
 
 
 def rejected_flag(output: str) -> str | None:
@@ -91,6 +110,11 @@ def rejected_flag(output: str) -> str | None:
     return None
 
 
+def canonical(name: str) -> str:
+    """A flag's name as its kubelet registers it: underscores count as dashes."""
+    return name.replace("_", "-")
+
+
 def drop_in(program: str, words: tuple[str, ...]) -> bytes:
     """A systemd drop-in that starts ``program`` with exactly these arguments."""
     line = " ".join(_quote(word) for word in (program, *words))
@@ -98,12 +122,12 @@ def drop_in(program: str, words: tuple[str, ...]) -> bytes:
         "# Written by nodeupgrade: the flags that this kubelet version no longer knows are left out.\n"
         "# Fold it into the unit's own configuration and remove it when convenient.\n"
         f"[Service]\nExecStart=\nExecStart={line}\n"
-    ).encode()
+    ).encode(errors="surrogateescape")
 
 
 def _quote(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
-    return f'"{escaped}"' if escaped != word or not word or any(c in word for c in " \t;'") else word
+    escaped = word.translate(ESCAPES)
+    return f'"{escaped}"' if escaped != word or not word or any(c in word for c in " ;'") else word
 
 
 def _flags(words: tuple[str, ...]) -> Iterator[Flag]:
@@ -114,8 +138,9 @@ def _flags(words: tuple[str, ...]) -> Iterator[Flag]:
         if not word.startswith("--"):
             yield Flag(name="", value=word, words=(word,))
             continue
-        name, equals, value = word[2:].partition("=")
-        if not equals and name not in booleans and rest and not rest[0].startswith("-"):
+        written, equals, value = word[2:].partition("=")
+        name = canonical(written)
+        if not equals and name not in booleans and rest and not IS_FLAG.match(rest[0]):
             value = rest.pop(0)
             yield Flag(name=name, value=value, words=(word, value))
         else:

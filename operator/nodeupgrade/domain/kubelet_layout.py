@@ -6,8 +6,12 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.domain.arguments import canonical
+
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
+DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
+DEFAULT_HEALTHZ_PORT = "10248"
 
 # Files whose format newer kubelets changed in ways that older ones refuse at start (cpu_manager_state in 1.18,
 # the device checkpoint in 1.20, dra_manager_state in 1.31).
@@ -38,38 +42,66 @@ class KubeletLayout:
 
 def config_path(words: tuple[str, ...]) -> str | None:
     """The configuration file that a command line names."""
-    return _flag(words, "config")
+    return _flag(words, "config") or None
 
 
-def read_layout(words: tuple[str, ...], config: bytes | None) -> KubeletLayout:
+def config_directory(words: tuple[str, ...]) -> str | None:
+    """The directory of further configuration files that a command line names (kubelet 1.28+)."""
+    return _flag(words, "config-dir") or None
+
+
+def is_drop_in(name: str) -> bool:
+    """Whether a kubelet reads a file of this name in its configuration directory, in the order of names."""
+    return name.endswith(".conf")
+
+
+def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
     """Read the layout of a running kubelet.
 
     Args:
         words: its arguments, without the program.
-        config: content of its configuration file, if it has one.
+        configs: content of its configuration file, if it has one, and of further ones that override it.
 
     Raises:
-        ValueError: the configuration file is not a YAML map.
+        ValueError: a configuration file is not a YAML map, or a value is not what it should be.
     """
-    document = _parse(config)
+    document: dict[str, Any] = {}
+    for config in configs:
+        document |= {key: value for key, value in _parse(config).items() if value is not None}
     root = _flag(words, "root-dir") or DEFAULT_ROOT
-    endpoint = _flag(words, "container-runtime-endpoint") or document.get("containerRuntimeEndpoint")
-    port = _flag(words, "healthz-port") or document.get("healthzPort", 10248)
-    address = _flag(words, "healthz-bind-address") or document.get("healthzBindAddress") or "127.0.0.1"
+
+    def setting(flag: str, field: str, default: str) -> str:
+        given = _flag(words, flag)
+        return str(document.get(field, default) if given is None else given)
+
     return KubeletLayout(
-        endpoint=str(endpoint or DEFAULT_ENDPOINT).removeprefix("unix://"),
-        healthz_url=None if int(port) == 0 else f"http://{_reachable(str(address))}:{port}/healthz",
-        manifests=_flag(words, "pod-manifest-path") or document.get("staticPodPath") or None,
+        endpoint=_socket(setting("container-runtime-endpoint", "containerRuntimeEndpoint", "") or DEFAULT_ENDPOINT),
+        healthz_url=_healthz(
+            setting("healthz-bind-address", "healthzBindAddress", "") or DEFAULT_HEALTHZ_ADDRESS,
+            setting("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
+        ),
+        manifests=setting("pod-manifest-path", "staticPodPath", "") or None,
         state_files=tuple(f"{root}/{name}" for name in STATE_FILES),
     )
 
 
-def _parse(config: bytes | None) -> Mapping[str, Any]:
-    if config is None:
-        return {}
+def _socket(endpoint: str) -> str:
+    path = endpoint.removeprefix("unix:")
+    if not path.startswith("/"):
+        raise ValueError(f"the runtime's endpoint {endpoint} is not the path of a socket")
+    return f"/{path.lstrip('/')}"
+
+
+def _healthz(address: str, port: str) -> str | None:
+    if not port.isdecimal():
+        raise ValueError(f"the kubelet's healthz port {port} is not a number")
+    return None if int(port) == 0 else f"http://{_reachable(address)}:{int(port)}/healthz"
+
+
+def _parse(config: bytes) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(config)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist, say
         raise ValueError(f"the kubelet's configuration file is not YAML: {error}") from error
     if document is None:
         return {}
@@ -80,13 +112,16 @@ def _parse(config: bytes | None) -> Mapping[str, Any]:
 
 def _flag(words: tuple[str, ...], name: str) -> str | None:
     """Value of the last flag of this name, as the kubelet reads it."""
-    value = None
+    given = None
     for i, word in enumerate(words):
-        if word.startswith(f"--{name}="):
-            value = word.partition("=")[2]
-        elif word == f"--{name}" and i + 1 < len(words):
-            value = words[i + 1]
-    return value
+        written, equals, value = word.partition("=")
+        if canonical(written) != f"--{name}":
+            continue
+        if equals:
+            given = value
+        elif i + 1 < len(words):
+            given = words[i + 1]
+    return given
 
 
 def _reachable(address: str) -> str:

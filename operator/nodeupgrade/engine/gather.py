@@ -1,14 +1,21 @@
 """Look at a node once, completely, and touch nothing."""
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.arguments import Arguments, adapt, rejected_flag
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.host import UnitStatus
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.kubelet_layout import KubeletLayout, config_path, read_layout
+from nodeupgrade.domain.kubelet_layout import (
+    KubeletLayout,
+    config_directory,
+    config_path,
+    is_drop_in,
+    read_layout,
+)
 from nodeupgrade.domain.pods import Json, view
 from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.reasons import Reason
@@ -21,7 +28,7 @@ from nodeupgrade.ports.services import ServiceManager
 
 RUNTIME_UNIT = "containerd.service"
 STATE_DIRECTORY = PurePosixPath("/var/lib")
-VERSION_PREFIX = "Kubernetes "
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
 STRIPPED_FLAGS_LIMIT = 40
 
 
@@ -70,11 +77,15 @@ def kubelet_layout(files: Files, running: RunningKubelet) -> KubeletLayout:
     Raises:
         Refused: its configuration file cannot be read.
     """
-    path = config_path(running.words)
+    paths = [PurePosixPath(path) for path in (config_path(running.words),) if path is not None]
+    if (directory := config_directory(running.words)) is not None:
+        paths += [path for path in files.list(PurePosixPath(directory)) if is_drop_in(path.name)]
     try:
-        return read_layout(running.words, None if path is None else files.read(PurePosixPath(path)))
+        return read_layout(running.words, *(data for path in paths if (data := files.read(path)) is not None))
     except ValueError as error:
-        raise Refused(Reason.UNSUPPORTED_SERVICE_MANAGER, str(error)) from error
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
+        ) from error
 
 
 def manifests(files: Files, layout: KubeletLayout) -> dict[str, bytes]:
@@ -102,11 +113,21 @@ def gather(
         promised=wanted.promised,
         kubelet=_kubelet_facts(node, running, wanted),
         runtime=node.runtime.info(),
-        runtime_unit=node.services.status(RUNTIME_UNIT),
+        runtime_unit=_runtime_unit(node.services),
         inventory=inventory,
         stored=stored,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
     )
+
+
+def _runtime_unit(services: ServiceManager) -> UnitStatus:
+    """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
+    unit = services.status(RUNTIME_UNIT)
+    return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(services, name)))
+
+
+def _is_up(services: ServiceManager, unit: str) -> bool:
+    return services.status(unit).active_state not in {"inactive", "failed"}
 
 
 def _stored(node: Node, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
@@ -144,9 +165,8 @@ def _version(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
         status, output = kubelet.version_output(program)
     except Transient as error:
         return "", str(error)
-    words = output.strip().removeprefix(VERSION_PREFIX).split()
-    said = words[0] if status == 0 and VERSION_PREFIX in output and words else ""
-    return said, output
+    said = VERSION_LINE.search(output) if status == 0 else None
+    return said.group(1) if said else "", output
 
 
 def _parse(version: str | None) -> KubeletVersion | None:
