@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from nodeupgrade.domain.values import PodRef, PodUid
+from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
@@ -41,6 +41,7 @@ class NodePod:
         from_manifest: read from a manifest on the node, because the API server has no mirror of it.
         terminating: deletion was asked for.
         finished: phase Succeeded or Failed.
+        running: name and id of every container that is shown running.
     """
 
     ref: PodRef
@@ -50,6 +51,7 @@ class NodePod:
     finished: bool
     from_manifest: bool
     raw: Json
+    running: tuple[tuple[str, ContainerId], ...] = ()
 
     def container(self, name: str) -> PodContainer | None:
         """The container with this name."""
@@ -61,7 +63,7 @@ def view(pod: Json) -> NodePod:
     metadata = pod.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     uid = annotations.get(CONFIG_HASH) if CONFIG_MIRROR in annotations else metadata.get("uid")
-    spec = pod.get("spec") or {}
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
     return NodePod(
         ref=PodRef(
             namespace=str(metadata.get("namespace", "default")),
@@ -71,10 +73,19 @@ def view(pod: Json) -> NodePod:
         containers=tuple(_containers(spec)),
         restart_policy=str(spec.get("restartPolicy") or "Always"),
         terminating=metadata.get("deletionTimestamp") is not None,
-        finished=(pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"},
+        finished=status.get("phase") in {"Succeeded", "Failed"},
         from_manifest=False,
         raw=pod,
+        running=tuple(_running(status)),
     )
+
+
+def _running(status: Json) -> Iterator[tuple[str, ContainerId]]:
+    for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for container in status.get(key) or ():
+            if "running" in (container.get("state") or {}):
+                container_id = str(container.get("containerID") or "").rpartition("/")[2]
+                yield str(container.get("name")), ContainerId(container_id)
 
 
 def _containers(spec: Json) -> Iterator[PodContainer]:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nodeupgrade.domain.arguments import Arguments
+from nodeupgrade.domain.arguments import Arguments, complaint
 from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.pods import Json, NodePod
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
-from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of, qos_class
+from nodeupgrade.kubelethash import KubeletVersion, UnreadablePod, UnsupportedKubelet, era_of, qos_class
 
 SUPPORTED_RUNTIME = "containerd"
 CRI_V1_ONLY_FROM_MINOR = 26
@@ -127,9 +127,9 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Violation]:
         detail = f"asked for its version, the staged kubelet says {said}, not {facts.target}"
         yield Violation(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
     elif kubelet.arguments_status != 0:
-        last = kubelet.arguments_output.strip().splitlines()[-1:] or ["no output"]
         detail = (
-            f"kubelet {facts.target} does not accept the node's command line: {last[0][:160]}; "
+            f"kubelet {facts.target} does not accept the node's command line: "
+            f"{complaint(kubelet.arguments_output)[:160]}; "
             "change the flags on the node, list them in spec.kubelet.removeFlags, or set flagPolicy: Strip"
         )
         yield Violation(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
@@ -207,7 +207,9 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
     """
     alive = {container.sandbox_id for container in facts.inventory.running()}
     ready: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for sandbox in facts.inventory.sandboxes:
+        newest[sandbox.pod.uid] = max(newest.get(sandbox.pod.uid, 0), sandbox.created_at)
         if sandbox.ready:
             ready[sandbox.pod.uid] = ready.get(sandbox.pod.uid, 0) + 1
     for sandbox in facts.inventory.sandboxes:
@@ -217,11 +219,29 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
             problem = "its sandbox is not ready although containers run in it"
         elif ready[sandbox.pod.uid] > 1:
             problem = f"it has {ready[sandbox.pod.uid]} ready sandboxes"
+        elif sandbox.created_at < newest[sandbox.pod.uid]:
+            problem = "it has a newer sandbox, which is not ready"
         elif sandbox.ip == "" and not sandbox.host_network:
             problem = "its sandbox has no address"
         else:
             continue
         yield Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
+
+
+def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Violation]:
+    """Every container that the API server shows running is one the runtime holds.
+
+    Otherwise the kubelet uses another runtime than the one looked at, and what was proven says nothing about it.
+    """
+    held = {container.id for container in facts.inventory.containers}
+    for pod in facts.pods:
+        for name, container_id in () if pod.finished else pod.running:
+            if container_id not in held:
+                detail = (
+                    f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
+                    "hold: it was just replaced, or the kubelet uses another runtime"
+                )
+                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
 
 
 def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
@@ -234,7 +254,13 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
     if current is None:
         return
     for pod in _running_pods(facts):
-        before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
+        try:
+            before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
+        except UnsupportedKubelet:  # versions_are_known has named it
+            return
+        except UnreadablePod as error:
+            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
+            continue
         if before != after:
             detail = (
                 f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
@@ -290,6 +316,7 @@ CHECKS: tuple[Check, ...] = (
     arguments_can_be_changed,
     runtime_is_restartable,
     stored_is_served,
+    runtime_holds_the_pods,
     sandboxes_are_sound,
     pods_keep_their_cgroup,
     nothing_is_resized,

@@ -72,6 +72,9 @@ def _plan_one(
         return Violation(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     if pod.terminating:
         return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
+    if pod.finished:
+        detail = "container runs although its pod is over, evicted perhaps: it is about to be stopped"
+        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
     spec = pod.container(instance.name)
     if spec is None:
         detail = "container runs, but its pod's spec has none of this name"
