@@ -1,7 +1,7 @@
 """From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodeupgrade.domain.arguments import drop_in
 from nodeupgrade.domain.kubelet_layout import KubeletLayout
@@ -14,15 +14,20 @@ from nodeupgrade.domain.plan import (
     RunPlan,
     StaticPodPin,
 )
-from nodeupgrade.domain.pods import CONFIG_MIRROR
+from nodeupgrade.domain.pods import NodePod
 from nodeupgrade.domain.preflight import NodeFacts, preflight
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rewriting import plan_rewriting
-from nodeupgrade.domain.static_pods import match, plan_pins, views_without_mirror
+from nodeupgrade.domain.static_pods import manifest_views, match, plan_pins
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import UnsupportedKubelet
+
+_PROGRAM_VANISHED = Violation(
+    reason=Reason.ARTIFACT_UNAVAILABLE,
+    detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +46,15 @@ def plan_run(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
 ) -> RunPlan | tuple[Violation, ...]:
     """Plan the run, or say everything that forbids it."""
-    violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout)]
+    static = match(manifests, facts.inventory, request.node)
+    from_manifests, unread = manifest_views(static)
+    facts = replace(facts, pods=_united(facts.pods, from_manifests))
+    violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout), *unread]
     kubelet, current = facts.kubelet, facts.kubelet.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
-        return tuple(violations)
-    static = match(manifests, facts.inventory, request.node)
-    mirrored = frozenset(p.ref.uid for p in facts.pods if CONFIG_MIRROR in _annotations(p.raw))
-    pods = (*facts.pods, *views_without_mirror(static, mirrored))
+        return tuple(violations) or (_PROGRAM_VANISHED,)
     try:
-        rewriting = plan_rewriting(pods, facts.inventory, current=current, target=facts.target)
+        rewriting = plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
     except UnsupportedKubelet:  # the preflight has named it
         return tuple(violations)
     pins: tuple[StaticPodPin, ...] = ()
@@ -90,13 +95,13 @@ def plan_run(
 def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
     """Every running pod would be admitted again.
 
-    A kubelet admits all pods anew when it starts, running or not, and kills those whose node selector or
-    required affinity the node no longer meets (kubernetes #123980, unchanged up to 1.37).
+    A kubelet admits all pods anew when it starts, running or not, static pods included, and kills those whose node
+    selector or required affinity the node no longer meets (kubernetes #123980, unchanged up to 1.37).
     """
     node = view_node(dict(facts.node))
     running = {container.pod.uid for container in facts.inventory.running()}
     for pod in facts.pods:
-        if pod.ref.uid not in running or CONFIG_MIRROR in _annotations(pod.raw):
+        if pod.ref.uid not in running:
             continue
         if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
             detail = f"{unmet}, so any kubelet start would kill it"
@@ -120,7 +125,7 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     )
 
 
-def _annotations(pod: Mapping[str, object]) -> Mapping[str, object]:
-    metadata = pod.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return annotations if isinstance(annotations, Mapping) else {}
+def _united(served: tuple[NodePod, ...], from_manifests: tuple[NodePod, ...]) -> tuple[NodePod, ...]:
+    """The pods of the API server, where a manifest counts for more than its mirror."""
+    read = {pod.ref.uid for pod in from_manifests}
+    return (*(pod for pod in served if pod.ref.uid not in read), *from_manifests)

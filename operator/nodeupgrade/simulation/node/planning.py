@@ -29,10 +29,11 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     inventory = node.inventory()
     manifests = {path: data for path, data in node.disk.items() if path.startswith(f"{MANIFESTS}/")}
     static = static_pods.match(manifests, inventory, node.name)
-    pods = [*node.kubelet.pods, *static_pods.views_without_mirror(static, frozenset())]
+    from_manifests, unread = static_pods.manifest_views(static)
+    pods = [*node.kubelet.pods, *from_manifests]
     rewriting = plan_rewriting(pods, inventory, current=current, target=target)
     pins, unpinned = static_pods.plan_pins(static)
-    for violation in (*rewriting.violations, *static.violations, *unpinned):
+    for violation in (*rewriting.violations, *static.violations, *unread, *unpinned):
         raise Refused(violation.reason, f"{violation.subject}: {violation.detail}")
     return RunPlan(
         schema=PLAN_SCHEMA,
