@@ -105,24 +105,32 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 
 
 def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
-    restarts = f"{summary.restarted} of {summary.baseline} containers restarted" if summary.restarted else ""
+    restarts = _restarts(summary)
     match summary.outcome:
-        case Outcome.UPGRADED if not summary.restarted:
+        case Outcome.UPGRADED if restarts is None:
             message = (
                 f"kubelet {plan.from_version} became {plan.to_version}; "
                 f"all {summary.baseline} containers are the same instances, {summary.rewritten} hashes rewritten"
             )
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
         case Outcome.UPGRADED:
-            message = f"kubelet {plan.to_version} runs, but {restarts}: {', '.join(summary.listed)}"
+            message = f"kubelet {plan.to_version} runs, but {restarts}"
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
         case Outcome.ROLLED_BACK:
-            found = f"; {restarts}: {', '.join(summary.listed)}" if restarts else "; nothing restarted"
-            message = f"rolled back to {plan.from_version}{found}. Cause: {summary.message}"
+            message = f"rolled back to {plan.from_version}; {restarts or 'nothing restarted'}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
             remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
             return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _restarts(summary: RunReport) -> str | None:
+    """What is not the same any more; the first few are named, so that the cause behind them is not cut off."""
+    if not summary.listed and not summary.restarted:
+        return None
+    count = f"{summary.restarted} of {summary.baseline} containers restarted"
+    more = f" and {len(summary.listed) - TOLD} more" if len(summary.listed) > TOLD else ""
+    return f"{count}, changed: {', '.join(summary.listed[:TOLD])}{more}"
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:
