@@ -152,11 +152,15 @@ class Conductor:
         return self._host.services.status(units.EXECUTOR).active_state in {"active", "activating", "reloading"}
 
     async def clean_up(self, plan: RunPlan) -> None:
-        """Take away what only the run needed; journal, plan, backup and the bundle stay."""
+        """Take away what only the run needed; journal, plan, backup and the bundle stay.
+
+        The executor does the same at its end, unless it was killed there or is stopped here before it is through.
+        """
         try:
             await asyncio.to_thread(units.remove, self._host.files, self._host.services, plan.swap.unit)
+            await asyncio.to_thread(self._host.files.remove, PurePosixPath(plan.swap.staged))
         except NodeUpgradeError as error:
-            log.warning("units remain", error=str(error))
+            log.warning("something of the run remains on the node", error=str(error))
 
     def _running(self, task: Task) -> gather.RunningKubelet:
         return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)

@@ -125,6 +125,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", mount], check=True, timeout=30)
 
 
+def test_a_killed_writers_reserve_is_given_up_once_its_run_is_over(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path / "runs")
+    for run, mark in (("over", Mark.FINISHED), ("unfinished", Mark.DONE)):
+        runs.write_plan(plan(run))
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(record(1, mark))
+        (tmp_path / "runs" / run / "journal.reserve").touch()
+
+    runs.retire()
+
+    assert [path.parent.name for path in tmp_path.glob("runs/*/journal.reserve")] == ["unfinished"]
+
+
 @AS_ROOT
 def test_on_a_full_disk_the_reserve_carries_the_run_home(small_disk: Path) -> None:
     path = small_disk / "journal"

@@ -32,6 +32,16 @@ def read_journal(path: Path) -> Journal:
         return Journal()
 
 
+def drop_reserve(path: Path) -> None:
+    """Give up the space that a writer of this journal left in reserve; only once the run is over."""
+    with suppress(OSError):
+        _reserve(path).unlink(missing_ok=True)
+
+
+def _reserve(path: Path) -> Path:
+    return path.with_name(f"{path.name}.reserve")
+
+
 class FileJournal:
     """Implements ports.journal.JournalStore. Use as a context manager: the lock is held until it is closed.
 
@@ -44,7 +54,7 @@ class FileJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._reserve = path.with_name(f"{path.name}.reserve")
+        self._reserve = _reserve(path)
         existed = path.exists()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -67,8 +77,7 @@ class FileJournal:
 
     def close(self) -> None:
         """Release the lock and the reserve."""
-        with suppress(OSError):
-            self._reserve.unlink(missing_ok=True)
+        drop_reserve(self._path)
         os.close(self._descriptor)
 
     def load(self) -> Journal:

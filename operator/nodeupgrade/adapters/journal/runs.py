@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 from nodeupgrade.adapters.files.atomic import fresh_beside, sync_directory
-from nodeupgrade.adapters.journal.file import FileJournal, read_journal
+from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, read_journal
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.journal import Journal
@@ -121,8 +121,13 @@ class RunStore:
         return (self._directory(run) / ABORT).exists()
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human."""
+        """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.
+
+        Of those that are kept, give up the reserve that a killed executor could not.
+        """
         finished = [run for run in self._runs() if self._is_finished(run)]
+        for run in finished:
+            drop_reserve(self._directory(run) / JOURNAL)
         for run in finished[: max(0, len(finished) - self._kept)]:
             shutil.rmtree(self._directory(run), ignore_errors=True)
 
