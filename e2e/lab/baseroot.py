@@ -11,7 +11,7 @@ from e2e.lab.locking import locked
 from e2e.lab.process import run
 from e2e.lab.progress import Progress
 
-_SUITE = "bookworm"
+_SUITE = os.environ.get("NODEUPGRADE_LAB_SUITE", "bookworm")
 _RECIPE = "3"
 _PACKAGES = (
     "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "curl", "dbus",

@@ -61,7 +61,9 @@ mkdir -p .host
 pivot_root . .host
 umount -l /.host
 rmdir /.host
+# In a container systemd takes its own arguments for the kernel's: from 256 on it wants to be told that a host with
+# version 1 cgroups is meant; older ones do not know the word and ignore it.
 # Kubelets mount volumes for containers to see, and a systemd that finds itself in a container leaves this alone.
 mount --make-rshared /
 exec env -i container=lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    /lib/systemd/systemd --system < /dev/null > /dev/null 2>&1
+    /lib/systemd/systemd --system SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 < /dev/null > /dev/null 2>&1
