@@ -106,7 +106,7 @@ def test_a_pod_that_the_next_kubelet_start_would_kill_is_refused(cluster: Cluste
 def test_bad_input_is_refused(
     cluster: Cluster, name: str, version: str, change: dict[str, object], reason: str
 ) -> None:
-    cluster.apply(name, version, cluster.pre_staged(OLD), **change)
+    cluster.apply(name, version, **{"artifact": cluster.pre_staged(OLD), **change})  # type: ignore[arg-type]
 
     refused(cluster, name, reason)
 

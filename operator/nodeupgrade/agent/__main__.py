@@ -7,13 +7,13 @@ import sys
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.wiring.cluster import kube as connect
-from nodeupgrade.wiring.node import log_to_stderr
+from nodeupgrade.wiring.node import host_from_pod, log_to_stderr
 
 
 async def _main() -> None:
     settings = AgentSettings.from_environment(os.environ)
     async with connect() as kube:
-        await Agent(settings, kube).serve()
+        await Agent(settings, kube, host_from_pod(settings.host)).serve()
 
 
 if __name__ == "__main__":

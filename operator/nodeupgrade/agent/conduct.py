@@ -14,7 +14,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import backup_path, stage, staged_path
-from nodeupgrade.domain.errors import NodeUpgradeError, Refused, StepFailed, Transient
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed, Transient
 from nodeupgrade.domain.plan import Limits, RunPlan
 from nodeupgrade.domain.planning import RunRequest, plan_run
 from nodeupgrade.domain.pods import Json
@@ -24,9 +24,9 @@ from nodeupgrade.domain.task_report import refusal_status, shorten
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
 from nodeupgrade.engine import gather
+from nodeupgrade.engine.node import Host
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
-from nodeupgrade.wiring import node as wiring
 
 LOOKS = 12
 LOOK_AGAIN_SECONDS = 5.0
@@ -39,12 +39,12 @@ Tell = Callable[[TaskStatus], Awaitable[None]]
 class Conductor:
     """Prepares one attempt at upgrading this node."""
 
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube, runs: RunStore, tell: Tell) -> None:
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host, runs: RunStore, tell: Tell) -> None:
         self._settings = settings
         self._kube = kube
         self._runs = runs
         self._tell = tell
-        self._host = wiring.host_from_pod(settings.host)
+        self._host = host
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | None:
         """Stage and plan; the plan is on the node's disk when this returns.
@@ -52,22 +52,22 @@ class Conductor:
         Returns:
             The plan, or ``None`` when the node was refused; the task's status says why.
         """
+        violations: tuple[Violation, ...]
         try:
-            plan = await self._prepare(task, attempt)
+            found = await self._prepare(task, attempt)
+            if isinstance(found, RunPlan):
+                await asyncio.to_thread(self._runs.write_plan, found)
+                return found
+            violations = found
         except Refused as refusal:
-            violations: tuple[Violation, ...] = (Violation(reason=refusal.reason, detail=refusal.message),)
-        except (StepFailed, Transient) as error:
+            violations = (Violation(reason=refusal.reason, detail=refusal.message),)
+        except NodeUpgradeError as error:
             await self._give_up(task, Reason.STEP_FAILED, f"cannot look at the node: {error}")
             return None
         except Exception as error:
             log.exception("unexpected")
             await self._give_up(task, Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}")
             return None
-        else:
-            if isinstance(plan, RunPlan):
-                await asyncio.to_thread(self._runs.write_plan, plan)
-                return plan
-            violations = plan
         log.info("refused", violations=[str(violation) for violation in violations])
         await asyncio.to_thread(self._forget_staged, task)
         await self._tell(refusal_status(self._settings.run_id, violations))
@@ -79,6 +79,7 @@ class Conductor:
 
     async def _prepare(self, task: Task, attempt: RunId) -> RunPlan | tuple[Violation, ...]:
         spec = task.spec
+        await asyncio.to_thread(self._clear_the_way, task)
         running = await asyncio.to_thread(self._running, task)
         if running.program is None:
             raise Refused(
@@ -92,7 +93,13 @@ class Conductor:
         for look in range(LOOKS):
             if look:
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            found = await self._plan(task, attempt, staged)
+            try:
+                found = await self._plan(task, attempt, staged)
+            except Transient as error:
+                if look == LOOKS - 1:
+                    raise
+                log.info("cannot look at the node yet", error=str(error))
+                continue
             if isinstance(found, RunPlan) or not {violation.reason for violation in found} <= PASSING:
                 break
             log.info("not yet", violations=[str(violation) for violation in found])
@@ -115,7 +122,7 @@ class Conductor:
         spec = task.spec
         running = self._running(task)
         layout = gather.kubelet_layout(self._host.files, running)
-        node = wiring.node_from_pod(self._host, layout.endpoint)
+        node = self._host.node(layout.endpoint)
         wanted = gather.Wanted(
             target=KubeletVersion.parse(spec.to_version),
             allow_downgrade=spec.allow_downgrade,
@@ -138,9 +145,34 @@ class Conductor:
         )
         return plan_run(request, facts, layout, gather.manifests(self._host.files, layout))
 
+    def _clear_the_way(self, task: Task) -> None:
+        """See to it that no executor ever takes up an earlier run of this node, whose plan is out of date.
+
+        Raises:
+            Refused: an earlier run has begun and is not over.
+        """
+        try:
+            while (earlier := self._runs.unfinished()) is not None:
+                units.remove(self._host.files, self._host.services, task.spec.kubelet.unit)
+                self._runs.discard(earlier)
+                log.info("forgot a plan that nobody began", run=earlier)
+        except Inconsistent as error:
+            raise Refused(
+                Reason.ROLLBACK_FAILED,
+                f"an earlier run on this node is not over: {error}; put the node in order by hand, "
+                f"then remove the run's directory below {STATE / 'runs'}",
+            ) from error
+
     async def hand_over(self, plan: RunPlan) -> None:
-        """Bring the bundle onto the node and start the executor. Repeating it is harmless."""
-        await asyncio.to_thread(self._hand_over, plan)
+        """Bring the bundle onto the node and start the executor. Repeating it is harmless.
+
+        Raises:
+            StepFailed: it cannot be started, or only perhaps.
+        """
+        try:
+            await asyncio.to_thread(self._hand_over, plan)
+        except (OSError, bundle.BundleError) as error:
+            raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
     def _hand_over(self, plan: RunPlan) -> None:
         parent = self._settings.on_host(STATE / "bundles")
@@ -148,8 +180,32 @@ class Conductor:
         units.install(self._host.files, self._host.services, STATE / "bundles" / staged.name, plan.swap.unit)
 
     def executor_runs(self) -> bool:
-        """Whether the executor is there."""
-        return self._host.services.status(units.EXECUTOR).active_state in {"active", "activating", "reloading"}
+        """Whether the executor is there, as far as systemd answers."""
+        try:
+            return self._host.services.status(units.EXECUTOR).active_state in {"active", "activating", "reloading"}
+        except NodeUpgradeError as error:
+            log.info("cannot look for the executor", error=str(error))
+            return True
+
+    async def withdraw(self, plan: RunPlan) -> bool:
+        """Take a plan back that was perhaps handed over.
+
+        Returns:
+            Whether it could be: not when an executor has begun to carry it out.
+
+        Raises:
+            StepFailed: an executor may still be there.
+        """
+        return await asyncio.to_thread(self._withdraw, plan)
+
+    def _withdraw(self, plan: RunPlan) -> bool:
+        if not self._runs.read_journal(plan.run_id).records:
+            units.remove(self._host.files, self._host.services, plan.swap.unit)
+        if self._runs.read_journal(plan.run_id).records:
+            return False
+        self._runs.discard(plan.run_id)
+        self._host.files.remove(PurePosixPath(plan.swap.staged))
+        return True
 
     async def clean_up(self, plan: RunPlan) -> None:
         """Take away what only the run needed; journal, plan, backup and the bundle stay.

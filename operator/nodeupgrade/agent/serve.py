@@ -10,14 +10,15 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.domain.codec import decode
-from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.domain.journal import Journal, Outcome
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.task import Task, TaskAction, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import run_status, shorten, stranded_status
+from nodeupgrade.domain.task_report import run_status, shorten, stranded_status, unreadable_status
 from nodeupgrade.domain.values import RunId
+from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
 
 ATTEMPTS = 3
@@ -32,25 +33,53 @@ log = structlog.get_logger()
 class Agent:
     """Serves one task, for one run."""
 
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube) -> None:
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
         self._settings = settings
         self._kube = kube
         self._runs = RunStore(settings.on_host(STATE / "runs"))
-        self._conductor = Conductor(settings, kube, self._runs, self.tell)
+        self._conductor = Conductor(settings, kube, host, self._runs, self.tell)
         self._told: TaskStatus | None = None
 
     async def serve(self) -> None:
         """Do what the task asks; return when its status is terminal and told."""
-        task = await self._kube.get_task(self._settings.task)
-        if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
-            log.info("this run is not asked for any more", run=self._settings.run_id, wanted=task.spec.run_id)
+        try:
+            status = await self._run(await self._task_for_sure())
+        except _Released:
+            log.info("this run is not asked for any more", run=self._settings.run_id)
             return
-        for number in range(1, ATTEMPTS + 1):
-            attempt = RunId(f"{self._settings.run_id}.{number}")
-            status = await self._attempt(task, attempt, last=number == ATTEMPTS)
+        except Inconsistent as error:
+            log.critical("a human is needed", error=str(error))
+            status = unreadable_status(self._settings.run_id, str(error))
+        await self._tell_for_sure(status)
+
+    async def _run(self, task: Task) -> TaskStatus:
+        for number in range(1, ATTEMPTS):
+            status = await self._attempt(task, RunId(f"{self._settings.run_id}.{number}"), last=False)
             if status is not None:
-                await self._tell_for_sure(status)
-                return
+                return status
+            task = await self._task_for_sure()
+        status = await self._attempt(task, RunId(f"{self._settings.run_id}.{ATTEMPTS}"), last=True)
+        assert status is not None  # noqa: S101 - the last attempt is final
+        return status
+
+    async def _task_for_sure(self) -> Task:
+        """Read the task, however long the API server is away.
+
+        Raises:
+            _Released: it is gone, or asks for another run by now.
+        """
+        while True:
+            try:
+                task = await self._kube.get_task(self._settings.task)
+            except NotFoundError as error:
+                raise _Released from error
+            except NodeUpgradeError as error:
+                log.warning("cannot read the task yet", error=str(error))
+                await asyncio.sleep(TELL_SECONDS)
+                continue
+            if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
+                raise _Released
+            return task
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
         """Carry one attempt to its end.
@@ -61,16 +90,18 @@ class Agent:
         """
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         if plan is None:
-            if task.spec.action is not TaskAction.UPGRADE:
+            if not _may_begin(task):
                 return self._never_started()
             plan = await self._conductor.prepare(task, attempt)
         if plan is None:
             return self._told
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
+        if not journal.records:
+            if (ended := await self._begin(plan, journal)) is not None:
+                return ended
+        elif journal.finished is None:
+            await self._bring_back(plan)
         if journal.finished is None:
-            # The control plane takes a run that nobody ever spoke of for one that touched nothing.
-            await self._tell_for_sure(run_status(self._settings.run_id, plan, journal))
-            await self._conductor.hand_over(plan)
             journal = await self._watch(plan, attempt)
         if (trouble := self._runs.trouble(attempt)) is not None and journal.finished is None:
             return stranded_status(self._settings.run_id, plan, journal, trouble)
@@ -80,6 +111,41 @@ class Agent:
         await self._conductor.clean_up(plan)
         self._runs.retire()
         return run_status(self._settings.run_id, plan, journal)
+
+    async def _begin(self, plan: RunPlan, journal: Journal) -> TaskStatus | None:
+        """Start the executor, if the run is still wanted.
+
+        The control plane takes a run that nobody ever spoke of for one that touched nothing, and may call it off
+        until then. So be heard first, and listen after that.
+
+        Returns:
+            The terminal status when nothing was started and never will be.
+
+        Raises:
+            _Released: likewise, and nobody wants to know.
+        """
+        await self._tell_for_sure(run_status(self._settings.run_id, plan, journal))
+        try:
+            task = await self._task_for_sure()
+        except _Released:
+            await self._withdrawn(plan)
+            raise
+        if not _may_begin(task):
+            return self._never_started() if await self._withdrawn(plan) else None
+        try:
+            await self._conductor.hand_over(plan)
+        except NodeUpgradeError as error:
+            log.warning("cannot hand over", error=str(error))
+            if await self._withdrawn(plan):
+                return self._failed(Reason.STEP_FAILED, f"{error}; the node is untouched")
+        return None
+
+    async def _withdrawn(self, plan: RunPlan) -> bool:
+        """Take the plan back, unless an executor has begun: then it has to come to an end."""
+        if await self._conductor.withdraw(plan):
+            return True
+        await self._bring_back(plan)
+        return False
 
     async def _watch(self, plan: RunPlan, attempt: RunId) -> Journal:
         """Tell the task what the journal says until it says that the run is over, or the executor gives up."""
@@ -95,10 +161,19 @@ class Agent:
                 await self._pass_on_abort(attempt)
                 absent = 0 if await asyncio.to_thread(self._conductor.executor_runs) else absent + 1
             if absent * LOOK_AT_TASK_EVERY >= EXECUTOR_ABSENT_LOOKS:
-                log.warning("the executor is gone; starting it again")
-                await self._conductor.hand_over(plan)
+                await self._bring_back(plan)
                 absent = 0
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _bring_back(self, plan: RunPlan) -> None:
+        """Start the executor unless it is there."""
+        if await asyncio.to_thread(self._conductor.executor_runs):
+            return
+        log.info("starting the executor")
+        try:
+            await self._conductor.hand_over(plan)
+        except NodeUpgradeError as error:
+            log.warning("cannot start the executor; trying again", error=str(error))
 
     async def _pass_on_abort(self, attempt: RunId) -> None:
         try:
@@ -108,8 +183,7 @@ class Agent:
         except NodeUpgradeError as error:
             log.info("cannot reach the API server; the run goes on", error=str(error))
             return
-        late = task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline
-        if late or task.spec.action is TaskAction.ABORT:
+        if _is_late(task) or task.spec.action is TaskAction.ABORT:
             await asyncio.to_thread(self._runs.request_abort, attempt)
 
     async def tell(self, status: TaskStatus) -> None:
@@ -147,12 +221,22 @@ class Agent:
         return status
 
     def _never_started(self) -> TaskStatus:
-        return TaskStatus(
-            run_id=self._settings.run_id,
-            phase=TaskPhase.FAILED,
-            reason=Reason.ABORTED,
-            message=shorten("aborted before anything was touched"),
-        )
+        return self._failed(Reason.ABORTED, "aborted before anything was touched")
+
+    def _failed(self, reason: Reason, message: str) -> TaskStatus:
+        return TaskStatus(run_id=self._settings.run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
+
+
+class _Released(Exception):
+    """The task is gone or asks for another run."""
+
+
+def _may_begin(task: Task) -> bool:
+    return task.spec.action is TaskAction.UPGRADE and task.spec.verdict is None and not _is_late(task)
+
+
+def _is_late(task: Task) -> bool:
+    return task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline
 
 
 def _worth_another_attempt(journal: Journal) -> bool:

@@ -78,9 +78,14 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
-    """Take the units away again."""
-    services.stop(DEAD_MAN_TIMER)
-    services.stop(EXECUTOR)
+    """Take the units away again. Repeating it is harmless.
+
+    Raises:
+        StepFailed: the executor may still be there.
+    """
+    for unit in (DEAD_MAN_TIMER, EXECUTOR):
+        if services.status(unit).load_state != "not-found":
+            services.stop(unit)
     for path in (_drop_in(kubelet_unit), UNIT_DIRECTORY / EXECUTOR, UNIT_DIRECTORY / DEAD_MAN_TIMER):
         files.remove(path)
     services.reload()

@@ -20,6 +20,8 @@ class PlannedContainer:
         compared: whether the kubelet that ran it compares its hash, so that the stored value was proven.
         may_complete: whether it may end by itself with exit code 0 without anything being wrong (init and
             ephemeral containers, and pods whose restart policy is not Always).
+        expendable: whether its end is of no concern, however it comes: it belongs to the agent's pod, and the run
+            goes on without an agent.
     """
 
     id: ContainerId
@@ -29,6 +31,7 @@ class PlannedContainer:
     after: StoredHashes
     compared: bool
     may_complete: bool
+    expendable: bool = False
 
     @property
     def changes(self) -> bool:

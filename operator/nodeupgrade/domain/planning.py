@@ -20,7 +20,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rewriting import plan_rewriting
 from nodeupgrade.domain.static_pods import manifest_views, match, plan_pins
 from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.views import view_node, view_pod
+from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import UnsupportedKubelet
 
@@ -32,7 +32,11 @@ _PROGRAM_VANISHED = Violation(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What is wanted of the node, and where the new program was staged."""
+    """What is wanted of the node, and where the new program was staged.
+
+    Attributes:
+        run_id: of this attempt: the task's run, a dot and a number.
+    """
 
     run_id: RunId
     node: NodeName
@@ -40,6 +44,11 @@ class RunRequest:
     staged: str
     backup: str
     limits: Limits
+
+    @property
+    def task_run(self) -> str:
+        """The task's run, by which the agent's pod is labelled."""
+        return self.run_id.rpartition(".")[0]
 
 
 def plan_run(
@@ -64,6 +73,7 @@ def plan_run(
         violations += (*static.violations, *unpinned)
     if violations:
         return tuple(violations)
+    agents = {pod.ref.uid for pod in facts.pods if _run_of(pod) == request.task_run}
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=request.run_id,
@@ -84,7 +94,7 @@ def plan_run(
             after=kubelet.after,
             arguments=_override(facts),
         ),
-        containers=rewriting.containers,
+        containers=tuple(replace(c, expendable=c.pod.uid in agents) for c in rewriting.containers),
         baseline=facts.inventory,
         pins=pins,
         state_files=layout.state_files,
@@ -112,6 +122,12 @@ def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Violation]:
     if layout.healthz_url is None:
         detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
         yield Violation(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+
+
+def _run_of(pod: NodePod) -> str | None:
+    """The run that a pod is the agent of."""
+    labels = (pod.raw.get("metadata") or {}).get("labels") or {}
+    return labels.get(RUN_LABEL)
 
 
 def _override(facts: NodeFacts) -> ArgumentsOverride | None:

@@ -85,12 +85,23 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
 def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:
     """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
     touched = journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
-    told = f"the executor stopped: {trouble}"
+    told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
     return replace(
         run_status(run_id, plan, journal),
         phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,
         reason=Reason.ROLLBACK_FAILED if touched else Reason.INTERNAL_ERROR,
-        message=shorten(f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy}" if touched else f"{told}; untouched"),
+        message=f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy if touched else 'the node is untouched'}",
+    )
+
+
+def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
+    """What a run did cannot be told, because its plan or journal cannot be read: the worst has to be assumed."""
+    remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.ROLLBACK_FAILED,
+        reason=Reason.ROLLBACK_FAILED,
+        message=f"{shorten(f'cannot tell what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
-from nodeupgrade.domain.plan import PlannedContainer
+from nodeupgrade.domain.plan import PlannedContainer, RunPlan
 from nodeupgrade.domain.values import ContainerId, SandboxId
 
 SANDBOX = " (sandbox)"
@@ -38,8 +38,22 @@ class Difference:
         return f"{self.label} {self.kind}: {self.detail}"
 
 
+def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
+    """Compare what ran when the run was planned with what is there now, as far as the plan does not allow it."""
+    return differences(
+        plan.baseline,
+        now,
+        may_complete=[c.id for c in plan.containers if c.may_complete],
+        expendable=[c.id for c in plan.containers if c.expendable],
+    )
+
+
 def differences(
-    before: Inventory, after: Inventory, *, may_complete: Iterable[ContainerId] = ()
+    before: Inventory,
+    after: Inventory,
+    *,
+    may_complete: Iterable[ContainerId] = (),
+    expendable: Iterable[ContainerId] = (),
 ) -> tuple[Difference, ...]:
     """Compare what ran before with what is there after.
 
@@ -48,17 +62,20 @@ def differences(
 
     Args:
         may_complete: containers that may have ended by themselves with exit code 0.
+        expendable: containers that do not count, nor do their sandboxes.
     """
+    ignored = frozenset(expendable)
+    unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
     free = frozenset(may_complete)
     containers = {c.id: c for c in after.containers}
     sandboxes = {s.id: s for s in after.sandboxes}
     completed_pods = _completed_pods(before, containers, free)
     found = [
-        *(d for c in before.running() for d in _container(c, containers.get(c.id), after, free)),
+        *(d for c in before.running() if c.id not in ignored for d in _container(c, containers.get(c.id), after, free)),
         *(
             d
             for s in before.sandboxes
-            if s.ready and s.id not in completed_pods
+            if s.ready and s.id not in completed_pods and s.id not in unwatched
             for d in _sandbox(s, sandboxes.get(s.id))
         ),
     ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
@@ -32,3 +33,26 @@ class Node:
     kubelet: Kubelet
     clock: Clock
     abort: Callable[[], bool] = never
+
+
+class Host(Protocol):
+    """What can be used of a node before it is known where its runtime listens."""
+
+    @property
+    def files(self) -> Files:
+        """Its files."""
+        ...
+
+    @property
+    def services(self) -> ServiceManager:
+        """Its service manager."""
+        ...
+
+    @property
+    def kubelet(self) -> Kubelet:
+        """Its kubelet."""
+        ...
+
+    def node(self, endpoint: str) -> Node:
+        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+        ...

@@ -14,12 +14,12 @@ from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine.gather import RUNTIME_UNIT
 from nodeupgrade.engine.node import Node
 
-__all__ = ["Host", "host_from_pod", "log_to_stderr", "node_from_pod", "node_on_host"]
+__all__ = ["host_from_pod", "log_to_stderr", "node_on_host"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """What can be used of a node before it is known where its runtime listens."""
+class MountedHost:
+    """Implements engine.node.Host for a node whose root directory is mounted at ``root``."""
 
     root: Path
     processes: ProcessTable
@@ -27,29 +27,28 @@ class Host:
     services: SystemdManager
     kubelet: HostKubelet
 
+    def node(self, endpoint: str) -> Node:
+        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+        socket = self.root / PurePosixPath(endpoint).relative_to("/")
+        return Node(
+            runtime=ContainerdRuntime(socket, processes=self.processes, program_version=lambda: _runtime_on_disk(self)),
+            services=self.services,
+            files=self.files,
+            kubelet=self.kubelet,
+            clock=NodeClock(self.processes),
+        )
 
-def host_from_pod(root: Path) -> Host:
+
+def host_from_pod(root: Path) -> MountedHost:
     """The node whose root directory is mounted at ``root``; its programs run in a chroot there."""
     processes = ProcessTable(root / "proc")
     prefix = ("chroot", str(root))
-    return Host(
+    return MountedHost(
         root=root,
         processes=processes,
         files=HostFiles(root),
         services=SystemdManager(prefix=prefix, root=root),
         kubelet=HostKubelet(processes, prefix=prefix),
-    )
-
-
-def node_from_pod(host: Host, endpoint: str) -> Node:
-    """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
-    socket = host.root / PurePosixPath(endpoint).relative_to("/")
-    return Node(
-        runtime=ContainerdRuntime(socket, processes=host.processes, program_version=lambda: _runtime_on_disk(host)),
-        services=host.services,
-        files=host.files,
-        kubelet=host.kubelet,
-        clock=NodeClock(host.processes),
     )
 
 
@@ -65,7 +64,7 @@ def node_on_host(plan: RunPlan) -> Node:
     )
 
 
-def _runtime_on_disk(host: Host) -> str | None:
+def _runtime_on_disk(host: MountedHost) -> str | None:
     """Version of the runtime's program that a restart would start: third word of ``containerd --version``."""
     program = host.services.status(RUNTIME_UNIT).program
     if not program:

@@ -76,6 +76,22 @@ class RunStore:
         except CodecError as error:
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
 
+    def discard(self, run: RunId) -> None:
+        """Forget a plan that nobody has begun to carry out and nobody shall.
+
+        Raises:
+            Inconsistent: somebody has begun.
+            StepFailed: it cannot be removed.
+        """
+        directory = self._directory(run)
+        if self.read_journal(run).records:
+            raise Inconsistent(f"run {run} has begun and cannot be forgotten")
+        try:
+            (directory / PLAN).unlink(missing_ok=True)
+            sync_directory(directory)
+        except OSError as error:
+            raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
+
     def require_plan(self, run: RunId) -> RunPlan:
         """Read the plan of a run that must have one."""
         plan = self.read_plan(run)

@@ -6,7 +6,7 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import appeared, differences
+from nodeupgrade.domain.verification import appeared, unplanned
 from nodeupgrade.engine.node import Node
 
 
@@ -18,9 +18,8 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Compare the runtime's inventory with the plan."""
     now = node.runtime.inventory(full=False)
-    free = [c.id for c in plan.containers if c.may_complete]
     found = [
-        *differences(plan.baseline, now, may_complete=free),
+        *unplanned(plan, now),
         *appeared(plan.baseline, now, planned=plan.containers),
     ]
     if found:

@@ -6,7 +6,7 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import differences, hash_differences
+from nodeupgrade.domain.verification import hash_differences, unplanned
 from nodeupgrade.engine.node import Node
 
 
@@ -19,7 +19,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
     now = node.runtime.inventory(full=True)
     found = [
-        *differences(plan.baseline, now, may_complete=[c.id for c in plan.containers if c.may_complete]),
+        *unplanned(plan, now),
         *hash_differences(plan.containers, now),
     ]
     if found:

@@ -20,6 +20,8 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     for container in plan.rewrites():
         image = images.get(container.id)
+        if image is None and container.expendable:
+            continue
         if image is None or image.hashes.container != container.before.container:
             found = "nothing" if image is None else str(image.hashes.container)
             raise StepFailed(
@@ -33,7 +35,8 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     """Rewrite one container after the other; repeating it skips what is written."""
     images = _images(payload)
     for container in plan.rewrites():
-        node.runtime.rewrite(images[container.id], container.after)
+        if container.id in images:
+            node.runtime.rewrite(images[container.id], container.after)
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:

@@ -10,7 +10,7 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import Difference, differences
+from nodeupgrade.domain.verification import Difference, unplanned
 from nodeupgrade.engine.node import Node
 
 LOOK_SECONDS = 1.0
@@ -60,16 +60,11 @@ def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
 def look(node: Node, plan: RunPlan) -> tuple[Difference, ...]:
     """What is not as it was. One listing that lacks something proves nothing; two in a row do."""
     try:
-        if not _differences(node, plan):
+        if not unplanned(plan, node.runtime.inventory(full=True)):
             return ()
-        return _differences(node, plan)
+        return unplanned(plan, node.runtime.inventory(full=True))
     except Transient:
         return ()
-
-
-def _differences(node: Node, plan: RunPlan) -> tuple[Difference, ...]:
-    free = [c.id for c in plan.containers if c.may_complete]
-    return differences(plan.baseline, node.runtime.inventory(full=True), may_complete=free)
 
 
 def _story(found: tuple[Difference, ...]) -> str:

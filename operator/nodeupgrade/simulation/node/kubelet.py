@@ -97,9 +97,9 @@ class SimulatedKubelet:
         return self.process is not None and self.process.healthy
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Arguments of the running process."""
+        """Argument vector of the running process, the program first."""
         self._calls.read("kubelet.arguments")
-        return self._of(pid).arguments
+        return (PROGRAM, *self._of(pid).arguments)
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Path of the running process' program; ``None`` when another file lies there by now."""
