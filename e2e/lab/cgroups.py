@@ -1,5 +1,6 @@
 """The lab's cgroups, in every hierarchy of the host (version 1, hybrid or unified)."""
 
+import contextlib
 import os
 import signal
 import time
@@ -143,8 +144,9 @@ def _thaw(group: str) -> None:
     """Let frozen processes die: on version 1 not even SIGKILL reaches them. runc freezes while it changes limits."""
     for place in _places(group):
         state = place / "freezer.state"
-        if state.exists() and state.read_text().strip() != "THAWED":
-            state.write_text("THAWED")
+        with contextlib.suppress(OSError):  # version 2 has none, or the group is gone meanwhile
+            if state.read_text().strip() != "THAWED":
+                state.write_text("THAWED")
 
 
 def _remove(group: str) -> None:

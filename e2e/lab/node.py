@@ -1,7 +1,9 @@
 """One node of a lab: a Linux system with its own systemd, containerd and kubelet."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import asdict, dataclass, replace
@@ -202,6 +204,8 @@ class Node:
     def power_cut(self) -> None:
         """Kill PID 1 and with it every process of the node, at once; the disk stays."""
         record = self.record
+        if self.alive:
+            os.kill(record.pid, signal.SIGKILL)  # and the kernel kills the rest in the same instant
         cgroups.destroy(self.cgroup)
         if record.launcher:
             wait_until("the end of the node's launcher", lambda: _ended(record.launcher), timeout=10, interval=0.02)
