@@ -53,6 +53,12 @@ def told(after: Inventory, *, may_complete: tuple[ContainerId, ...] = ()) -> lis
     return [str(difference) for difference in differences(BEFORE, after, may_complete=may_complete)]
 
 
+@pytest.mark.parametrize("after", [Inventory(), Inventory(containers=(EXITED,))], ids=["gone", "ended"])
+def test_what_becomes_of_the_agents_own_pod_does_not_count(after: Inventory) -> None:
+    assert differences(BEFORE, after) != ()
+    assert differences(BEFORE, after, expendable=[MAIN.id]) == ()
+
+
 def test_the_same_instances_are_no_difference() -> None:
     successor_of_nobody = replace(MAIN, id=ContainerId("other"), name="other", created_at=9)
     cheap = Inventory(
