@@ -16,7 +16,7 @@ from rich.table import Table
 
 from e2e import mishaps, noise
 from e2e.cluster import Cluster
-from e2e.lab import Lab, LabError, LabSpec
+from e2e.lab import Lab, LabError, LabSpec, deploy
 from e2e.lab.progress import Lines
 from e2e.mishaps import Fault
 from e2e.ordeal import Ordeal
@@ -116,6 +116,7 @@ def _name(fault: Fault) -> str:
 def _cluster(name: str, pods: int) -> Cluster:
     found = next((lab for lab in Lab.list() if lab.name == name), None)
     if found is not None:
+        deploy.deploy_operator(found)
         return Cluster(found, next(iter(found.nodes.values())))
     lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
     try:

@@ -244,9 +244,8 @@ def runtime_slow(seconds: float, step: Step) -> Harm:
 
 
 def _kill_runtime(ordeal: Ordeal, number: int) -> int:
-    """Send a signal to containerd alone: the shims share its cgroup."""
-    shown = ordeal.cluster.node.exec("systemctl", "show", "containerd", "--property=MainPID", "--value").stdout.strip()
-    return ordeal.cluster.node.exec("kill", f"-{int(number)}", shown, check=False).returncode == 0
+    """Send a signal to containerd alone, whose shims share its cgroup."""
+    return ordeal.kill_unit("containerd.service", number, program="containerd")
 
 
 def disk_full(ordeal: Ordeal) -> Iterator[None]:

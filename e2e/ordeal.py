@@ -112,13 +112,14 @@ class Ordeal:
 
     # ── doing harm ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def kill_unit(self, unit: str, number: int = signal.SIGKILL) -> int:
-        """Send a signal to all processes of a unit of the node; return how many there were."""
-        found = [pid for place in self._unit_cgroups(unit) for pid in _pids(place)]
-        for pid in set(found):
+    def kill_unit(self, unit: str, number: int = signal.SIGKILL, *, program: str | None = None) -> int:
+        """Send a signal to all processes of a unit, or to those of one program; return how many there were."""
+        found = {pid for place in self._unit_cgroups(unit) for pid in _pids(place)}
+        meant = {pid for pid in found if program in {None, _comm(pid)}}
+        for pid in meant:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        return len(set(found))
+        return len(meant)
 
     def _unit_cgroups(self, unit: str) -> Iterable[Path]:
         for hierarchy in cgroups.hierarchies():
@@ -237,6 +238,13 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _pids(place: Path) -> list[int]:
