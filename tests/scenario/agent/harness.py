@@ -1,0 +1,267 @@
+"""An agent's world in memory: API server, node, and the executor that systemd would run. Only runs are on disk."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent import bundle, units
+from nodeupgrade.agent.serve import Agent
+from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.domain.journal import Mark, Step
+from nodeupgrade.domain.task import (
+    ArtifactKind,
+    Task,
+    TaskAction,
+    TaskArtifact,
+    TaskSpec,
+    TaskStatus,
+    UpgradeRef,
+    VerifySettings,
+)
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.verification import differences
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.node_run import NodeRun
+from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.kube import Event, NotFoundError
+from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
+from nodeupgrade.simulation.node.kubelet import program
+
+NODE = NodeName("node-a")
+OLD, NEW = "v1.30.14", "v1.33.13"
+SOURCE = "/opt/kubelet-new"
+RUN = RunId("0123abcd-1")
+
+Hook = Callable[[str], None]
+"""Called at every moment at which the agent hands control away, before and after; may raise."""
+
+
+class Killed(BaseException):
+    """The agent's pod is gone. Not an Exception: nothing in the program may catch it."""
+
+
+class _Enough(BaseException):
+    """The executor has taken one decision."""
+
+
+def quiet(_moment: str) -> None:
+    """Let everything pass."""
+
+
+class Kube:
+    """Implements ports.kube.NodeSideKube for one task and one node."""
+
+    def __init__(self, task: Task, node: SimulatedNode, hook: Hook) -> None:
+        self.task: Task | None = task
+        self.statuses: list[TaskStatus] = []
+        self.labels: dict[str, str] = {}
+        self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
+        self._node = node
+        self.hook = hook
+
+    async def get_task(self, name: str) -> Task:
+        self.hook("get_task")
+        if self.task is None:
+            raise NotFoundError(f"cannot find {name}")
+        return self.task
+
+    async def patch_task_status(self, name: str, status: TaskStatus) -> Task:
+        self.hook("patch_task_status")
+        if self.task is None:
+            raise NotFoundError(f"cannot find {name}")
+        self.task = replace(self.task, status=status)
+        self.statuses.append(status)
+        self.hook("patch_task_status done")
+        return self.task
+
+    async def get_node(self, name: str) -> dict[str, Any]:
+        self.hook("get_node")
+        return {"metadata": {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": self.labels}}
+
+    async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
+        self.hook("list_pods_on_node")
+        pods = [dict(pod.raw) for pod in self._node.kubelet.pods]
+        for pod in pods:
+            self.changed(pod)
+        return pods
+
+    async def emit_event(self, event: Event) -> None:
+        raise AssertionError("the agent tells the task, not the world")
+
+    def wish(self, **changes: Any) -> None:
+        """Change the task's spec, as the control plane does."""
+        assert self.task is not None
+        self.task = replace(self.task, spec=replace(self.task.spec, **changes))
+
+
+@dataclass
+class SimulatedHost:
+    """Implements engine.node.Host."""
+
+    simulated: SimulatedNode
+
+    @property
+    def files(self) -> Files:
+        return self.simulated.ports.files
+
+    @property
+    def services(self) -> ServiceManager:
+        return self.simulated.services
+
+    @property
+    def kubelet(self) -> Kubelet:
+        return self.simulated.kubelet
+
+    def node(self, endpoint: str) -> Node:
+        assert endpoint == "/run/containerd/containerd.sock"
+        return self.simulated.ports
+
+
+@dataclass
+class World:
+    """One node about to be upgraded, and its agent.
+
+    Attributes:
+        hook: see Hook.
+        moments: every moment at which control was handed away.
+        executor_works: otherwise systemd starts it and it is gone at once.
+    """
+
+    root: Path
+    node: SimulatedNode
+    kube: Kube
+    runs: RunStore
+    settings: AgentSettings
+    hook: Hook = quiet
+    moments: list[str] = field(default_factory=list)
+    executor_works: bool = True
+
+    def __post_init__(self) -> None:
+        self.before = self.node.inventory()
+        self.disk = dict(self.node.disk)
+        self.kube.hook = self.pass_by
+
+    def pass_by(self, moment: str) -> None:
+        self.moments.append(moment)
+        self.hook(moment)
+
+    async def serve(self) -> TaskStatus:
+        """Let one agent serve, and return what the task says in the end."""
+        await Agent(self.settings, self.kube, SimulatedHost(self.node)).serve()
+        return self.status
+
+    @property
+    def status(self) -> TaskStatus:
+        assert self.kube.task is not None
+        return self.kube.task.status
+
+    @property
+    def restarted(self) -> list[str]:
+        return [str(found) for found in differences(self.before, self.node.inventory())]
+
+    @property
+    def stops(self) -> int:
+        """How often a run stopped the kubelet, over all journals on the node."""
+        runs = [RunId(path.parent.name) for path in sorted((self.root / "var/lib/nodeupgrade/runs").glob("*/journal"))]
+        return sum(self.runs.read_journal(run).count(Step.STOP_KUBELET, Mark.DOING) for run in runs)
+
+    def left_behind(self) -> dict[str, bytes]:
+        """Files that were not on the node before, or not like this; the kubelet's own state aside."""
+        changed = {path: data for path, data in self.node.disk.items() if self.disk.get(path) != data}
+        return {path: data for path, data in changed.items() if not path.startswith("/var/lib/kubelet/")}
+
+    def tick(self) -> None:
+        """Let the executor take one decision, if systemd runs it."""
+        if units.EXECUTOR not in self.node.services.active:
+            return
+        run = self.runs.unfinished()
+        if run is None or not self.executor_works:
+            self.node.services.active.discard(units.EXECUTOR)
+            return
+        decisions = iter((None,))
+
+        def heartbeat() -> None:
+            if next(decisions, self) is not None:
+                raise _Enough
+
+        plan = self.runs.require_plan(run)
+        ports = replace(self.node.ports, abort=lambda: self.runs.abort_requested(run))
+        with self.runs.open_journal(run) as store:
+            try:
+                NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()
+            except _Enough:
+                return
+        self.node.services.active.discard(units.EXECUTOR)
+
+
+def make_world(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A node with a few pods and a static pod; time passes only when the agent sleeps."""
+    node = SimulatedNode(
+        version=OLD,
+        pods=[pod_json("web", "nginx", "log"), pod_json("job", "work", restart_policy="Never")],
+        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        arguments=("--pod-manifest-path=/etc/kubernetes/manifests",),
+        name=NODE,
+    )
+    node.disk[SOURCE] = program(NEW)
+    settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=_bundle(root))
+    runs = RunStore(settings.on_host(STATE / "runs"))
+    world = World(root=root, node=node, kube=Kube(_task(), node, quiet), runs=runs, settings=settings)
+
+    async def to_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+        world.pass_by(function.__name__)
+        result = function(*arguments)
+        world.pass_by(f"{function.__name__} done")
+        return result
+
+    async def sleep(seconds: float) -> None:
+        world.pass_by("sleep")
+        node.timeline.advance(seconds)
+        world.tick()
+        if len(world.moments) > 5000:
+            raise AssertionError(f"the agent never ends; it waits in {world.moments[-12:]}")
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return world
+
+
+def _task() -> Task:
+    return Task(
+        name=NODE,
+        uid="task-uid",
+        resource_version="1",
+        generation=1,
+        spec=TaskSpec(
+            node_name=NODE,
+            node_uid="node-uid",
+            upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
+            run_id=RUN,
+            from_version=OLD,
+            to_version=NEW,
+            action=TaskAction.UPGRADE,
+            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=SOURCE, sha256=sha256(program(NEW)).hexdigest()),
+            verify=VerifySettings(settle_seconds=2),
+            deadline=datetime.now(UTC) + timedelta(hours=1),
+        ),
+    )
+
+
+def _bundle(root: Path) -> Path:
+    """As much of a bundle as staging looks at."""
+    made = root / "bundle"
+    for name in (bundle.LOADER, bundle.INTERPRETER):
+        (made / name).parent.mkdir(parents=True)
+        (made / name).write_bytes(b"\x7fELF")
+        (made / name).chmod(0o755)
+    bundle.write_manifest(made, version="1.2.3", python="3.11.2", machine="x86_64")
+    return made
