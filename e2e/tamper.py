@@ -18,7 +18,7 @@ def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
     runtime = ContainerdRuntime(cluster.node.containerd_socket, processes=ProcessTable(cluster.node.root / "proc"))
     try:
         image = runtime.before_images([ContainerId(container)])[ContainerId(container)]
-        runtime.rewrite(image, StoredHashes(container=value))
+        runtime.rewrite([(image, StoredHashes(container=value))])
     finally:
         runtime.close()
     assert image.hashes.container is not None

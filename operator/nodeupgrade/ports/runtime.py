@@ -49,15 +49,16 @@ class ContainerRuntime(Protocol):
         """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
         ...
 
-    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
-        """Change the stored hashes from those of ``image`` to ``hashes``, and nothing else.
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Change stored hashes from those of each image to the ones beside it, and nothing else.
 
-        Repeating it is harmless: metadata already as wanted is left alone. A hash that is ``None`` in
-        ``hashes`` leaves that annotation as it is; an annotation absent from the metadata is never added.
+        Cut off, it may have changed any part of them. Repeating it is harmless: metadata already as wanted is left
+        alone. A hash that is ``None`` in
+        the new hashes leaves that annotation as it is; an annotation absent from the metadata is never added.
 
         Raises:
-            MetadataConflict: the stored bytes are neither the before-image nor its rewritten form.
-            ContainerGone: the runtime does not hold the container.
+            MetadataConflict: stored bytes are neither the before-image nor its rewritten form.
+            ContainerGone: the runtime does not hold one of the containers.
         """
         ...
 

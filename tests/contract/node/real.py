@@ -5,9 +5,12 @@ import subprocess
 import time
 from pathlib import Path, PurePosixPath
 
+from google.protobuf.any_pb2 import Any
+
 from e2e.lab import nodeimages
 from e2e.lab.node import Node
 from nodeupgrade.adapters.containerd import ContainerdRuntime, metadata
+from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.files import HostFiles
@@ -63,14 +66,19 @@ class ContainerdWorld:
         self.pods.remove(container_id)
 
     def change_more_than_the_hash(self, container_id: ContainerId) -> None:
-        stored = self.client.get(container_id).extensions[metadata.EXTENSION]
+        stored = self.record(container_id).extensions[metadata.EXTENSION]
         document = json.loads(stored.value)
         document["Metadata"]["LogPath"] += ".moved"
         self.write(container_id, stored.type_url, json.dumps(document, separators=(",", ":")).encode())
 
     def write(self, container_id: ContainerId, type_url: str, data: bytes) -> None:
         """Store any metadata whatever."""
-        self.client.update_extension(container_id, metadata.EXTENSION, type_url, data)
+        self.client.update_extensions(metadata.EXTENSION, [(container_id, Any(type_url=type_url, value=data))])
+
+    def record(self, container_id: ContainerId) -> pb.Container:
+        """The record as stored."""
+        [record] = self.client.get_all([container_id])
+        return record
 
     def restart(self) -> None:
         self.services.restart(CONTAINERD)

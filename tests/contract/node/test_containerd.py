@@ -29,7 +29,7 @@ def test_updates_outlive_the_kill_of_containerd_right_after_them(containerd: Con
     ids = [containerd.start_container(OLD) for _ in range(3)]
     before = containerd.runtime.inventory(full=True)
     for image in containerd.runtime.before_images(ids).values():
-        containerd.runtime.rewrite(image, NEW)
+        containerd.runtime.rewrite([(image, NEW)])
 
     containerd.kill()
     containerd.restart()
@@ -44,16 +44,16 @@ def test_updates_outlive_the_kill_of_containerd_right_after_them(containerd: Con
 def test_a_pass_cut_off_by_a_kill_is_finished_by_repeating_it(containerd: ContainerdWorld) -> None:
     ids = [containerd.start_container(OLD) for _ in range(3)]
     images = list(containerd.runtime.before_images(ids).values())
-    containerd.runtime.rewrite(images[0], NEW)
+    containerd.runtime.rewrite([(images[0], NEW)])
     containerd.kill()
     # Depending on the moment the call is cut off, or finds nobody; both must be told from a verdict.
     with pytest.raises(Transient):
-        containerd.client.update_extension(ids[1], metadata.EXTENSION, images[1].encoding, images[1].data)
+        containerd.runtime.rewrite([(images[1], NEW)])
 
     containerd.restart()
     containerd.runtime.wait_until_answering(LIMIT)
     for image in images:
-        containerd.runtime.rewrite(image, NEW)
+        containerd.runtime.rewrite([(image, NEW)])
 
     assert {image.hashes.container for image in containerd.runtime.before_images(ids).values()} == {"b1"}
 
@@ -100,26 +100,26 @@ def test_odd_metadata_is_refused_and_left_alone(
     container_id = containerd.start_container(OLD)
     image = containerd.runtime.before_images([container_id])[container_id]
     containerd.write(container_id, type_url, damage(image.data))
-    record = containerd.client.get(container_id)
+    record = containerd.record(container_id)
 
     with pytest.raises(OddMetadata, match=container_id):
         containerd.runtime.before_images([container_id])
     with pytest.raises(MetadataConflict):
-        containerd.runtime.rewrite(image, NEW)
+        containerd.runtime.rewrite([(image, NEW)])
     with pytest.raises(MetadataConflict):
         containerd.runtime.restore(image)
 
-    assert containerd.client.get(container_id) == record
+    assert containerd.record(container_id) == record
     containerd.write(container_id, image.encoding, image.data)
 
 
 def test_a_rewrite_changes_the_extension_of_the_record_and_nothing_else(containerd: ContainerdWorld) -> None:
     container_id = containerd.start_container(OLD)
-    before = containerd.client.get(container_id)
+    before = containerd.record(container_id)
 
-    containerd.runtime.rewrite(containerd.runtime.before_images([container_id])[container_id], NEW)
+    containerd.runtime.rewrite([(containerd.runtime.before_images([container_id])[container_id], NEW)])
 
-    after = containerd.client.get(container_id)
+    after = containerd.record(container_id)
     stored = before.extensions[metadata.EXTENSION]
     stored.value = stored.value.replace(b'"aaaa0000"', b'"b1"')
     before.updated_at.CopyFrom(after.updated_at)

@@ -51,7 +51,7 @@ def test_a_rewritten_hash_is_served_after_a_restart_and_nothing_else_changed(run
     container_id = runtime_world.start_container(OLD)
     before = runtime_world.runtime.inventory(full=True)
 
-    runtime_world.runtime.rewrite(image_of(runtime_world, container_id), NEW)
+    runtime_world.runtime.rewrite([(image_of(runtime_world, container_id), NEW)])
 
     assert seen(runtime_world, container_id).hashes == OLD, "served from memory until the restart"
     assert image_of(runtime_world, container_id).hashes == NEW
@@ -68,7 +68,7 @@ def test_rewriting_and_restoring_may_be_repeated(runtime_world: RuntimeWorld) ->
     image = image_of(runtime_world, container_id)
 
     for _ in range(2):
-        runtime_world.runtime.rewrite(image, NEW)
+        runtime_world.runtime.rewrite([(image, NEW)])
     assert image_of(runtime_world, container_id).hashes == NEW
     for _ in range(2):
         runtime_world.runtime.restore(image)
@@ -91,7 +91,7 @@ def test_each_of_the_two_hashes_is_changed_only_where_both_sides_have_one(
     container_id = runtime_world.start_container(stored)
     image = image_of(runtime_world, container_id)
 
-    runtime_world.runtime.rewrite(image, wanted)
+    runtime_world.runtime.rewrite([(image, wanted)])
 
     now = image_of(runtime_world, container_id).hashes
     assert (now.container, now.without_resources) == expected
@@ -104,12 +104,12 @@ def test_what_somebody_else_wrote_is_left_alone(runtime_world: RuntimeWorld, rew
     container_id = runtime_world.start_container(OLD)
     image = image_of(runtime_world, container_id)
     if rewritten_before:
-        runtime_world.runtime.rewrite(image, NEW)
+        runtime_world.runtime.rewrite([(image, NEW)])
     runtime_world.change_more_than_the_hash(container_id)
     theirs = image_of(runtime_world, container_id)
 
     with pytest.raises(MetadataConflict):
-        runtime_world.runtime.rewrite(image, NEW)
+        runtime_world.runtime.rewrite([(image, NEW)])
     with pytest.raises(MetadataConflict):
         runtime_world.runtime.restore(image)
 
@@ -119,10 +119,10 @@ def test_what_somebody_else_wrote_is_left_alone(runtime_world: RuntimeWorld, rew
 def test_another_hash_than_the_one_read_is_a_conflict_but_can_be_restored(runtime_world: RuntimeWorld) -> None:
     container_id = runtime_world.start_container(OLD)
     image = image_of(runtime_world, container_id)
-    runtime_world.runtime.rewrite(image, StoredHashes(container=HashValue("dddd")))
+    runtime_world.runtime.rewrite([(image, StoredHashes(container=HashValue("dddd")))])
 
     with pytest.raises(MetadataConflict):
-        runtime_world.runtime.rewrite(image, NEW)
+        runtime_world.runtime.rewrite([(image, NEW)])
     runtime_world.runtime.restore(image)
 
     assert image_of(runtime_world, container_id) == image
@@ -136,7 +136,7 @@ def test_a_container_that_is_gone_is_said_to_be_gone(runtime_world: RuntimeWorld
 
     assert set(runtime_world.runtime.before_images([container_id, other])) == {other}
     with pytest.raises(ContainerGone):
-        runtime_world.runtime.rewrite(image, NEW)
+        runtime_world.runtime.rewrite([(image, NEW)])
     with pytest.raises(ContainerGone):
         runtime_world.runtime.restore(image)
     assert runtime_world.runtime.inventory(full=True).container(container_id) is None

@@ -37,29 +37,25 @@ class ContainerdClient:
         """Ask for every task; calling what is returned gives them."""
         return self._connection.start(LIST_TASKS, pb.ListTasksRequest())
 
-    def get(self, container_id: str) -> pb.Container:
-        """One record as stored.
-
-        Raises:
-            NotFound: there is none.
-        """
-        return self._connection.ask(GET, pb.GetContainerRequest(id=container_id)).container
-
     def get_all(self, ids: Iterable[str]) -> list[pb.Container]:
         """Records as stored; those that are not there are left out."""
         answers = self._connection.ask_all(GET, (pb.GetContainerRequest(id=i) for i in ids))
         return [answer.container for answer in answers if answer is not None]
 
-    def update_extension(self, container_id: str, key: str, type_url: str, value: bytes) -> None:
-        """Replace one extension of a record and nothing else. Committed to disk when this returns.
+    def update_extensions(self, key: str, values: Iterable[tuple[str, Any]]) -> None:
+        """Replace one extension of several records and nothing else. Committed to disk when this returns.
+
+        Sent all at once: containerd takes them one after the other, and nobody waits for the way there and back.
 
         The mask must name exactly that extension: without one, or with bare ``extensions``, containerd
         replaces the whole record or map by what the request holds. The Any is made by hand, since Pack() puts
         ``type.googleapis.com/`` before the type URL, which containerd stores and then cannot read.
 
-        Raises:
-            NotFound: there is no such record.
+        Args:
+            key: the extension.
+            values: container id and new value of the extension. A record that is gone is no error here.
         """
-        record = pb.Container(id=container_id, extensions={key: Any(type_url=type_url, value=value)})
         mask = FieldMask(paths=[f"extensions.{key}"])
-        self._connection.call(UPDATE, pb.UpdateContainerRequest(container=record, update_mask=mask))
+        records = (pb.Container(id=container_id, extensions={key: value}) for container_id, value in values)
+        requests = [pb.UpdateContainerRequest(container=record, update_mask=mask) for record in records]
+        self._connection.call_all(UPDATE, requests)

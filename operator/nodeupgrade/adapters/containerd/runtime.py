@@ -77,9 +77,9 @@ class ContainerdRuntime:
         """
         return self._store.before_images(ids)
 
-    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
-        """Store other hashes in place of those of the image. Served after containerd's next start."""
-        self._store.rewrite(image, hashes)
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Store other hashes in place of those of the images. Served after containerd's next start."""
+        self._store.rewrite(changes)
 
     def restore(self, image: BeforeImage) -> None:
         """Store the bytes of the image again. Served after containerd's next start."""

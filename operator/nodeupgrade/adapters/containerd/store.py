@@ -4,12 +4,13 @@ containerd has no compare-and-set, so this is only safe while nobody else writes
 while no kubelet runs: the one other writer is the CRI's UpdateContainerResources.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+from google.protobuf.any_pb2 import Any
 
 from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import ContainerdClient
-from nodeupgrade.adapters.cri import NotFound
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
@@ -30,22 +31,28 @@ class HashStore:
         """
         return {ContainerId(record.id): _image(record) for record in self._client.get_all(ids)}
 
-    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
-        """Store other hashes in place of those of the image.
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Store other hashes in place of those of the images. Nothing is written unless all of it can be.
 
         Raises:
-            MetadataConflict: neither the image nor the wanted document is stored.
+            MetadataConflict: neither an image nor its wanted document is stored.
             ContainerGone: there is no such container.
-            OddMetadata: the image could not be rewritten.
+            OddMetadata: an image could not be rewritten.
         """
-        wanted = metadata.rewritten(image.container_id, image.encoding, image.data, hashes)
-        record = self._record(image.container_id)
-        stored = record.extensions[metadata.EXTENSION]
-        if (stored.type_url, stored.value) == (image.encoding, wanted):
-            return
-        if (stored.type_url, stored.value) != (image.encoding, image.data):
-            raise _conflict(image)
-        self._put(record, image.encoding, wanted)
+        wanted = {
+            image.container_id: (image, metadata.rewritten(image.container_id, image.encoding, image.data, hashes))
+            for image, hashes in changes
+        }
+        records = self._records(wanted)
+        writes: dict[ContainerId, Any] = {}
+        for container_id, (image, data) in wanted.items():
+            stored = records[container_id].extensions[metadata.EXTENSION]
+            if (stored.type_url, stored.value) == (image.encoding, data):
+                continue
+            if (stored.type_url, stored.value) != (image.encoding, image.data):
+                raise _conflict(image)
+            writes[container_id] = Any(type_url=image.encoding, value=data)
+        self._put(records, writes)
 
     def restore(self, image: BeforeImage) -> None:
         """Store the bytes of the image again.
@@ -54,8 +61,8 @@ class HashStore:
             MetadataConflict: what is stored differs from the image in more than its hashes.
             ContainerGone: there is no such container.
         """
-        record = self._record(image.container_id)
-        stored = record.extensions[metadata.EXTENSION]
+        records = self._records([image.container_id])
+        stored = records[image.container_id].extensions[metadata.EXTENSION]
         if (stored.type_url, stored.value) == (image.encoding, image.data):
             return
         try:
@@ -64,30 +71,28 @@ class HashStore:
             raise _conflict(image) from error
         if back != image.data:
             raise _conflict(image)
-        self._put(record, image.encoding, image.data)
+        self._put(records, {image.container_id: Any(type_url=image.encoding, value=image.data)})
 
-    def _record(self, container_id: ContainerId) -> pb.Container:
-        try:
-            return self._client.get(container_id)
-        except NotFound as error:
-            raise _gone(container_id) from error
+    def _records(self, ids: Collection[ContainerId]) -> dict[ContainerId, pb.Container]:
+        records = {ContainerId(record.id): record for record in self._client.get_all(ids)}
+        for container_id in ids:
+            if container_id not in records:
+                raise _gone(container_id)
+        return records
 
-    def _put(self, before: pb.Container, type_url: str, data: bytes) -> None:
-        container_id = ContainerId(before.id)
-        try:
-            self._client.update_extension(container_id, metadata.EXTENSION, type_url, data)
-        except NotFound as error:
-            raise _gone(container_id) from error
-        after = self._record(container_id)
-        expected = pb.Container()
-        expected.CopyFrom(before)
-        expected.extensions[metadata.EXTENSION].value = data
-        expected.updated_at.CopyFrom(after.updated_at)
-        if after != expected:
-            raise StepFailed(
-                f"cannot trust the update of container {container_id} because its record reads back differently; "
-                "the bytes to put back are in the journal"
-            )
+    def _put(self, before: Mapping[ContainerId, pb.Container], writes: Mapping[ContainerId, Any]) -> None:
+        self._client.update_extensions(metadata.EXTENSION, writes.items())
+        after = self._records(writes.keys())
+        for container_id, value in writes.items():
+            expected = pb.Container()
+            expected.CopyFrom(before[container_id])
+            expected.extensions[metadata.EXTENSION].CopyFrom(value)
+            expected.updated_at.CopyFrom(after[container_id].updated_at)
+            if after[container_id] != expected:
+                raise StepFailed(
+                    f"cannot trust the update of container {container_id} because its record reads back differently; "
+                    "the bytes to put back are in the journal"
+                )
 
 
 def _image(record: pb.Container) -> BeforeImage:

@@ -116,6 +116,14 @@ class Connection:
         questions = list(requests)
         return self.patiently(lambda: self._pipeline(method, questions))
 
+    def call_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
+        """Make many calls at once, each exactly once; ``None`` stands for each that found nothing.
+
+        Raises:
+            As start(). Every call has been sent by then, and any of them may have taken effect.
+        """
+        return self._pipeline(method, list(requests))
+
     def patiently(self, question: Callable[[], R]) -> R:
         """Repeat something idempotent for a short while when the server is not there.
 

@@ -32,11 +32,9 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
-    """Rewrite one container after the other; repeating it skips what is written."""
+    """Rewrite all of them; repeating it skips what is written."""
     images = _images(payload)
-    for container in plan.rewrites():
-        if container.id in images:
-            node.runtime.rewrite(images[container.id], container.after)
+    node.runtime.rewrite((images[c.id], c.after) for c in plan.rewrites() if c.id in images)
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
@@ -53,7 +51,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
             continue
     for replacement, planned in _replacements(node, plan):
         for present in node.runtime.before_images([replacement.id]).values():
-            node.runtime.rewrite(present, planned.before)
+            node.runtime.rewrite([(present, planned.before)])
     if _serves_another_era(node, plan):
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)

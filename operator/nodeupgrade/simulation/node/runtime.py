@@ -90,8 +90,12 @@ class SimulatedRuntime:
             for i, stored in held.items()
         }
 
-    def rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
-        """Change the hashes on disk."""
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Change the hashes on disk, one container after the other."""
+        for image, hashes in changes:
+            self._rewrite(image, hashes)
+
+    def _rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
         with self._calls.effect("runtime.rewrite"):
             self._require_answer()
             stored = self._held(image.container_id)
