@@ -226,11 +226,18 @@ def runtime_killed(ordeal: Ordeal) -> Iterator[None]:
 
 
 def runtime_slow(seconds: float, step: Step) -> Harm:
-    """Stop containerd from answering for a while, from a step on."""
+    """Stop containerd from answering for a while, from a step on; where it is restarted, the new one."""
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
         yield
+        old = ordeal.processes("containerd.service", "containerd") if step is Step.RESTART_RUNTIME else set()
         ordeal.wait_record(step, Mark.DOING)
+        wait_until(
+            "the runtime",
+            lambda: ordeal.processes("containerd.service", "containerd") - old,
+            timeout=60,
+            interval=0.002,
+        )
         _kill_runtime(ordeal, signal.SIGSTOP)
         try:
             time.sleep(seconds)

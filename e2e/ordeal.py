@@ -114,12 +114,16 @@ class Ordeal:
 
     def kill_unit(self, unit: str, number: int = signal.SIGKILL, *, program: str | None = None) -> int:
         """Send a signal to all processes of a unit, or to those of one program; return how many there were."""
-        found = {pid for place in self._unit_cgroups(unit) for pid in _pids(place)}
-        meant = {pid for pid in found if program in {None, _comm(pid)}}
+        meant = self.processes(unit, program)
         for pid in meant:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         return len(meant)
+
+    def processes(self, unit: str, program: str | None = None) -> set[int]:
+        """PIDs, as the host sees them, of all processes of a unit, or of those of one program."""
+        found = {pid for place in self._unit_cgroups(unit) for pid in _pids(place)}
+        return {pid for pid in found if program in {None, _comm(pid)}}
 
     def _unit_cgroups(self, unit: str) -> Iterable[Path]:
         for hierarchy in cgroups.hierarchies():
