@@ -156,13 +156,26 @@ def stage(source: Path, parent: Path) -> Path:
     incoming = parent / f".incoming-{manifest.name}"
     for leftover in (incoming, target):
         shutil.rmtree(leftover, ignore_errors=True)
-    shutil.copytree(source, incoming)
-    with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
-        # Many at once share the file system's journal commits: a second instead of many.
-        list(threads.map(_sync, [*incoming.rglob("*"), incoming]))
-    incoming.rename(target)
+    try:
+        shutil.copytree(source, incoming)
+        with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
+            # Many at once share the file system's journal commits: a second instead of many.
+            list(threads.map(_sync, [*incoming.rglob("*"), incoming]))
+        incoming.rename(target)
+    except OSError as error:
+        shutil.rmtree(incoming, ignore_errors=True)
+        if isinstance(error, shutil.Error):  # a list of all files that could not be copied
+            raise OSError(f"{len(error.args[0])} files could not be written, first: {error.args[0][0][2]}") from error
+        raise
     _sync(parent)
     return target
+
+
+def retire(parent: Path, kept: str) -> None:
+    """Remove whatever was staged below `parent` but the bundle called `kept`, when no executor can be running."""
+    for path in parent.glob("*"):
+        if path.name != kept:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_intact(target: Path, manifest: Manifest) -> bool:

@@ -28,6 +28,7 @@ from nodeupgrade.engine.node import Host
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
 
+BUNDLES = STATE / "bundles"
 LOOKS = 12
 LOOK_AGAIN_SECONDS = 5.0
 
@@ -175,9 +176,8 @@ class Conductor:
             raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
     def _hand_over(self, plan: RunPlan) -> None:
-        parent = self._settings.on_host(STATE / "bundles")
-        staged = bundle.stage(self._settings.bundle, parent)
-        units.install(self._host.files, self._host.services, STATE / "bundles" / staged.name, plan.swap.unit)
+        staged = bundle.stage(self._settings.bundle, self._settings.on_host(BUNDLES))
+        units.install(self._host.files, self._host.services, BUNDLES / staged.name, plan.swap.unit)
 
     def executor_runs(self) -> bool:
         """Whether the executor is there, as far as systemd answers."""
@@ -208,15 +208,19 @@ class Conductor:
         return True
 
     async def clean_up(self, plan: RunPlan) -> None:
-        """Take away what only the run needed; journal, plan, backup and the bundle stay.
+        """Take away what only the run needed; journal, plan, backup and the newest bundle stay.
 
         The executor does the same at its end, unless it was killed there or is stopped here before it is through.
         """
         try:
-            await asyncio.to_thread(units.remove, self._host.files, self._host.services, plan.swap.unit)
-            await asyncio.to_thread(self._host.files.remove, PurePosixPath(plan.swap.staged))
-        except NodeUpgradeError as error:
+            await asyncio.to_thread(self._clean_up, plan)
+        except (NodeUpgradeError, bundle.BundleError) as error:
             log.warning("something of the run remains on the node", error=str(error))
+
+    def _clean_up(self, plan: RunPlan) -> None:
+        units.remove(self._host.files, self._host.services, plan.swap.unit)
+        self._host.files.remove(PurePosixPath(plan.swap.staged))
+        bundle.retire(self._settings.on_host(BUNDLES), kept=bundle.read_manifest(self._settings.bundle).name)
 
     def _running(self, task: Task) -> gather.RunningKubelet:
         return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)

@@ -27,7 +27,7 @@ from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServiceManager
 
 RUNTIME_UNIT = "containerd.service"
-STATE_DIRECTORY = PurePosixPath("/var/lib")
+STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
 STRIPPED_FLAGS_LIMIT = 40
 

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import os
 import shutil
@@ -114,6 +115,32 @@ def test_staging_again_writes_nothing(small: Path, tmp_path: Path) -> None:
 
 
 @AS_ROOT
+def test_a_full_disk_is_told_in_one_sentence_and_left_clean(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: str, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source)
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+
+    with pytest.raises(OSError, match=r"^\d files could not be written, first: .*No space left on device") as raised:
+        bundle.stage(small, tmp_path / "node")
+
+    assert len(str(raised.value)) < 300
+    assert list((tmp_path / "node").iterdir()) == []
+
+
+def test_bundles_of_other_versions_are_retired(small: Path, tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    staged = bundle.stage(small, node)
+    for name in ("0.0.1-older", ".incoming-0.0.2-broken"):
+        (node / name / "lib").mkdir(parents=True)
+
+    bundle.retire(node, kept=staged.name)
+
+    assert list(node.iterdir()) == [staged]
+
+
 def test_copy_brings_a_file_out_of_an_image_without_a_shell(empty_root: Path) -> None:
     (empty_root / "kubelet").write_bytes(b"a kubelet")
     (empty_root / "staging").mkdir(exist_ok=True)
