@@ -1,0 +1,11 @@
+"""Real software takes its time, the more so on a busy machine: generous limits wherever it is needed."""
+
+import pytest
+
+REAL_SECONDS = 1500
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"real", "e2e"} & {mark.name for mark in item.iter_markers()} and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(REAL_SECONDS))
