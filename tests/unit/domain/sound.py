@@ -1,0 +1,132 @@
+"""A sound node, from which each test makes one with a single defect."""
+
+from typing import Any
+
+from nodeupgrade.domain.arguments import Arguments
+from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.inventory import (
+    ContainerInstance,
+    ContainerState,
+    Inventory,
+    SandboxInstance,
+    StoredHashes,
+)
+from nodeupgrade.domain.pods import view
+from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
+
+OLD, NEW = KubeletVersion.parse("v1.30.14"), KubeletVersion.parse("v1.33.13")
+WEB = PodRef(namespace="default", name="web", uid=PodUid("uid-web"))
+SPEC: dict[str, Any] = {
+    "name": "nginx",
+    "image": "nginx:1",
+    "resources": {"requests": {"cpu": "100m"}},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "IfNotPresent",
+}
+
+
+def pod(ref: PodRef = WEB, **spec: Any) -> dict[str, Any]:
+    """A pod as the API serves it."""
+    return {
+        "metadata": {"namespace": ref.namespace, "name": ref.name, "uid": ref.uid},
+        "spec": {"containers": [SPEC], **spec},
+        "status": {"phase": "Running", "qosClass": "Burstable"},
+    }
+
+
+def instance(
+    value: str | None,
+    *,
+    name: str = "nginx",
+    ref: PodRef = WEB,
+    state: ContainerState = ContainerState.RUNNING,
+    without_resources: str | None = None,
+) -> ContainerInstance:
+    """A container as the runtime has it, with a stored hash."""
+    return ContainerInstance(
+        id=ContainerId(f"id-{ref.name}-{name}"),
+        name=name,
+        sandbox_id=SandboxId(f"sandbox-{ref.uid}"),
+        pod=ref,
+        state=state,
+        attempt=0,
+        created_at=1,
+        hashes=StoredHashes(
+            container=None if value is None else HashValue(value),
+            without_resources=None if without_resources is None else HashValue(without_resources),
+        ),
+    )
+
+
+def sandbox(ref: PodRef = WEB, **fields: Any) -> SandboxInstance:
+    """The sandbox of a pod."""
+    known: dict[str, Any] = {
+        "id": SandboxId(f"sandbox-{ref.uid}"),
+        "pod": ref,
+        "ready": True,
+        "attempt": 0,
+        "created_at": 1,
+        "host_network": False,
+        "ip": "10.0.0.7",
+        "config_source": "api",
+    }
+    return SandboxInstance(**{**known, **fields})
+
+
+def inventory(*containers: ContainerInstance, sandboxes: tuple[SandboxInstance, ...] | None = None) -> Inventory:
+    """What a runtime holds; each pod has one sound sandbox unless told otherwise."""
+    made = tuple(sandbox(ref) for ref in dict.fromkeys(c.pod for c in containers)) if sandboxes is None else sandboxes
+    return Inventory(containers=containers, sandboxes=made)
+
+
+def unit(name: str, **fields: Any) -> UnitStatus:
+    """A running unit."""
+    known: dict[str, Any] = {
+        "load_state": "loaded",
+        "active_state": "active",
+        "sub_state": "running",
+        "main_pid": 7,
+        "kill_mode": "process",
+    }
+    return UnitStatus(name=name, **{**known, **fields})
+
+
+def kubelet(**fields: Any) -> KubeletFacts:
+    """A kubelet that can be replaced."""
+    known: dict[str, Any] = {
+        "unit": unit("kubelet.service", program="/usr/bin/kubelet"),
+        "program": "/usr/bin/kubelet",
+        "words": (),
+        "current": OLD,
+        "before": Digest("0" * 64),
+        "staged_version": str(NEW),
+        "staged_output": f"Kubernetes {NEW}",
+        "after": Digest("1" * 64),
+        "arguments": Arguments(words=(), removed=()),
+        "arguments_status": 0,
+        "arguments_output": "",
+        "free_bytes": 10**9,
+    }
+    return KubeletFacts(**{**known, **fields})
+
+
+def facts(**fields: Any) -> NodeFacts:
+    """A node that may be upgraded; ``stored`` is what the inventory serves unless given."""
+    held = fields.get("inventory", inventory(instance(hash_container(SPEC, OLD))))
+    known: dict[str, Any] = {
+        "node": {"metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1", "labels": {"disk": "ssd"}}},
+        "pods": (view(pod()),),
+        "target": NEW,
+        "allow_downgrade": False,
+        "promised": Digest("1" * 64),
+        "kubelet": kubelet(),
+        "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
+        "runtime_unit": unit("containerd.service"),
+        "inventory": held,
+        "stored": {container.id: container.hashes for container in held.running()},
+        "state_free_bytes": 10**9,
+    }
+    return NodeFacts(**{**known, **fields})

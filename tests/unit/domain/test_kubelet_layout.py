@@ -1,0 +1,119 @@
+"""Where things are on a node: flags win over files, later files over earlier ones, and what is unclear is refused."""
+
+import pytest
+
+from nodeupgrade.domain.kubelet_layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
+
+CONFIG = b"""\
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix:///run/file.sock
+healthzBindAddress: 10.0.0.1
+healthzPort: 1234
+staticPodPath: /etc/manifests
+"""
+
+
+def layout(words: str = "", *configs: bytes) -> KubeletLayout:
+    return read_layout(tuple(words.split()), *configs)
+
+
+def test_without_anything_said_it_is_as_kubelets_have_it() -> None:
+    assert layout() == KubeletLayout(
+        endpoint="/run/containerd/containerd.sock",
+        healthz_url="http://127.0.0.1:10248/healthz",
+        manifests=None,
+        state_files=(
+            "/var/lib/kubelet/cpu_manager_state",
+            "/var/lib/kubelet/memory_manager_state",
+            "/var/lib/kubelet/dra_manager_state",
+            "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+        ),
+    )
+
+
+def test_the_file_is_read() -> None:
+    found = layout("", CONFIG)
+
+    assert (found.endpoint, found.healthz_url, found.manifests) == (
+        "/run/file.sock", "http://10.0.0.1:1234/healthz", "/etc/manifests",
+    )  # fmt: skip
+
+
+def test_flags_win_over_the_file() -> None:
+    found = layout(
+        "--container-runtime-endpoint=unix:///run/flag.sock --healthz_bind_address ::1 --healthz-port=99 "
+        "--pod-manifest-path=/flag --root-dir=/data",
+        CONFIG,
+    )
+
+    assert (found.endpoint, found.healthz_url, found.manifests, found.state_files[0]) == (
+        "/run/flag.sock", "http://[::1]:99/healthz", "/flag", "/data/cpu_manager_state",
+    )  # fmt: skip
+
+
+def test_an_empty_flag_wins_too() -> None:
+    assert layout("--pod-manifest-path=", CONFIG).manifests is None
+
+
+def test_a_later_file_overrides_only_what_it_names() -> None:
+    found = layout("", CONFIG, b"healthzPort: 4321", b"", b"staticPodPath: null")
+
+    assert (found.healthz_url, found.manifests) == ("http://10.0.0.1:4321/healthz", "/etc/manifests")
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("0.0.0.0", "127.0.0.1"), ("", "127.0.0.1"), ("::", "[::1]"), ("fd00::7", "[fd00::7]"), ("10.0.0.7", "10.0.0.7")],
+)
+def test_health_is_asked_where_it_can_be_reached(address: str, host: str) -> None:
+    assert layout(f"--healthz-bind-address={address}").healthz_url == f"http://{host}:10248/healthz"
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "url"),
+    [
+        ("--healthz-port=0", b"", None),
+        ("", b"healthzPort: 0", None),
+        ("--healthz-port=10248", b"healthzPort: 0", "http://127.0.0.1:10248/healthz"),
+        ("", b"healthzPort:", "http://127.0.0.1:10248/healthz"),
+        ("--healthz-port=1 --healthz-port=2", b"", "http://127.0.0.1:2/healthz"),
+    ],
+)
+def test_the_healthz_port(words: str, config: bytes, url: str | None) -> None:
+    assert layout(words, config).healthz_url == url
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["unix:///run/x.sock", "unix:/run/x.sock", "/run/x.sock", "unix:////run/x.sock", "//run/x.sock"]
+)
+def test_a_socket_is_a_path_however_it_is_written(endpoint: str) -> None:
+    assert layout(f"--container-runtime-endpoint={endpoint}").endpoint == "/run/x.sock"
+
+
+@pytest.mark.parametrize(
+    ("words", "config"),
+    [
+        ("", b"- a\n- list"),
+        ("", b"kind: ["),
+        ("", b"since: 2026-02-31"),
+        ("", b"just words"),
+        ("", b"healthzPort: many"),
+        ("--healthz-port=-1", b""),
+        ("--container-runtime-endpoint=tcp://127.0.0.1:1", b""),
+        ("", b"containerRuntimeEndpoint: npipe:////./pipe/x"),
+    ],
+)
+def test_what_is_unclear_is_refused(words: str, config: bytes) -> None:
+    with pytest.raises(ValueError, match="kubelet's|runtime's"):
+        layout(words, config)
+
+
+def test_the_last_configuration_counts() -> None:
+    assert config_path(("--config=/a", "--config", "/b", "--v=2")) == "/b"
+    assert config_path(("--config=",)) is None
+    assert config_path(("--configuration=/x", "--v=2")) is None
+    assert config_directory(("--config=/a", "--config-dir=/etc/kubelet.d")) == "/etc/kubelet.d"
+
+
+def test_only_conf_files_are_drop_ins() -> None:
+    assert [name for name in ("10-a.conf", "b.yaml", "c.conf.bak") if is_drop_in(name)] == ["10-a.conf"]

@@ -1,0 +1,76 @@
+"""Pods reduced to what decides about their containers, whatever the API leaves out."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.pods import Role, view
+
+MIRROR: dict[str, Any] = {
+    "metadata": {
+        "namespace": "kube-system",
+        "name": "etcd-node-a",
+        "uid": "of the mirror",
+        "annotations": {"kubernetes.io/config.mirror": "static", "kubernetes.io/config.hash": "static"},
+    },
+}
+
+
+def test_each_container_has_its_role() -> None:
+    seen = view(
+        {
+            "spec": {
+                "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
+                "containers": [{"name": "main", "restartPolicy": "Always"}],
+                "ephemeralContainers": [{"name": "debug"}],
+            }
+        }
+    )
+
+    assert {c.name: c.role for c in seen.containers} == {
+        "setup": Role.INIT, "mesh": Role.SIDECAR, "main": Role.REGULAR, "debug": Role.EPHEMERAL,
+    }  # fmt: skip
+    assert seen.container("mesh") == seen.containers[1]
+    assert seen.container("other") is None
+
+
+def test_a_pod_is_named_as_the_runtime_knows_it() -> None:
+    assert view(MIRROR).ref.uid == "static"
+    own = {"metadata": {"uid": "own", "annotations": {"kubernetes.io/config.hash": "static"}}}
+    assert view(own).ref.uid == "own", "only a mirror stands for another pod"
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": None, "spec": None, "status": None}, {"spec": {"containers": None}}])
+def test_what_is_missing_has_its_default(body: dict[str, Any]) -> None:
+    seen = view(body)
+
+    assert (seen.ref.namespace, seen.restart_policy, seen.containers) == ("default", "Always", ())
+    assert (seen.terminating, seen.finished, seen.running) == (False, False, ())
+
+
+@pytest.mark.parametrize(
+    ("phase", "finished"), [("Running", False), ("Pending", False), ("Succeeded", True), ("Failed", True)]
+)
+def test_a_pod_that_is_over(phase: str, finished: bool) -> None:
+    assert view({"status": {"phase": phase}}).finished == finished
+
+
+def test_a_pod_on_its_way_out() -> None:
+    assert view({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).terminating
+
+
+def test_running_containers_of_every_kind_by_their_bare_id() -> None:
+    def status(name: str, state: str) -> dict[str, Any]:
+        return {"name": name, "containerID": f"containerd://id-{name}", "state": {state: {}}}
+
+    seen = view(
+        {
+            "status": {
+                "initContainerStatuses": [status("setup", "terminated"), status("mesh", "running")],
+                "containerStatuses": [status("main", "running"), {"name": "new", "state": {"waiting": {}}}],
+                "ephemeralContainerStatuses": [status("debug", "running")],
+            }
+        }
+    )
+
+    assert seen.running == (("mesh", "id-mesh"), ("main", "id-main"), ("debug", "id-debug"))
