@@ -1,0 +1,298 @@
+"""What the task's status says at each stage of a run, word for word, and within the API's limits."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nodeupgrade.domain.codec import encode_object
+from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.task import (
+    ContainerCounts,
+    KubeletBinary,
+    KubeletStatus,
+    RuntimeStatus,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
+from nodeupgrade.domain.task_report import refusal_status, run_status, shorten, stranded_status, unreadable_status
+from nodeupgrade.domain.values import BootIdentity, Digest, NodeName, RunId
+from nodeupgrade.domain.violations import Violation
+from tests.unit.domain.sound import instance, inventory
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PLAN = RunPlan(
+    schema=PLAN_SCHEMA,
+    run_id=RunId("run.1"),
+    node=NodeName("node-a"),
+    upgrade="kubelet-1-33",
+    from_version="v1.30.14",
+    to_version="v1.33.13",
+    runtime="containerd 1.7.2",
+    runtime_unit="containerd.service",
+    runtime_endpoint="/run/containerd/containerd.sock",
+    healthz_url="http://127.0.0.1:10248/healthz",
+    swap=KubeletSwap(
+        unit="kubelet.service",
+        path="/usr/bin/kubelet",
+        staged="/usr/bin/.new",
+        backup="/usr/bin/.old",
+        before=Digest("0" * 64),
+        after=Digest("1" * 64),
+    ),
+    containers=(),
+    baseline=inventory(instance("1"), instance("2", name="log")),
+)
+BEFORE = KubeletBinary(version="v1.30.14", sha256="0" * 64, path="/usr/bin/kubelet")
+AFTER = KubeletBinary(version="v1.33.13", sha256="1" * 64, path="/usr/bin/kubelet")
+ENDED = RunReport(
+    outcome=Outcome.UPGRADED,
+    reason=Reason.SUCCEEDED,
+    message="",
+    down_seconds=0.9,
+    baseline=2,
+    rewritten=2,
+    restarted=0,
+    listed=(),
+    rebooted=False,
+)
+CAUSE = "the kubelet exited with status 1"
+Line = tuple[Step, Mark] | tuple[Step, Mark, str, Reason]
+
+
+def at(seconds: int) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def journal(*lines: Line, report: RunReport | None = None) -> Journal:
+    """One record a second."""
+    records = [
+        Record(
+            seq=number + 1,
+            mark=line[1],
+            step=line[0],
+            boot=BootIdentity("boot"),
+            at=at(number).isoformat(),
+            monotonic=float(number),
+            error=line[2] if len(line) > 2 else None,
+            reason=line[3] if len(line) > 2 else None,
+        )
+        for number, line in enumerate(lines)
+    ]
+    if report is not None:
+        last = Record(
+            seq=len(lines) + 1,
+            mark=Mark.FINISHED,
+            boot=BootIdentity("boot"),
+            at=at(len(lines)).isoformat(),
+            monotonic=float(len(lines)),
+            payload=encode_object(report),
+        )
+        records.append(last)
+    return Journal(tuple(records))
+
+
+def running(phase: TaskPhase, reason: str, message: str, *steps: StepStatus) -> TaskStatus:
+    return TaskStatus(
+        run_id="run",
+        phase=phase,
+        reason=reason,
+        message=message,
+        steps=steps,
+        kubelet=KubeletStatus(before=BEFORE),
+        runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        containers=ContainerCounts(baseline=2),
+        started_at=START,
+    )
+
+
+CONFIRMED = StepStatus(name="confirm-binaries", result=StepResult.DONE, started_at=at(0), finished_at=at(1))
+ONE_STEP: tuple[Line, ...] = ((Step.CONFIRM_BINARIES, Mark.DOING), (Step.CONFIRM_BINARIES, Mark.DONE))
+UNDER_WAY: dict[str, tuple[Journal, TaskStatus]] = {
+    "not begun": (
+        Journal(),
+        replace(running(TaskPhase.RUNNING, "Progressing", "v1.30.14 to v1.33.13: confirm-binaries"), started_at=None),
+    ),
+    "running": (
+        journal(*ONE_STEP, (Step.STOP_KUBELET, Mark.DOING)),
+        running(
+            TaskPhase.RUNNING, "Progressing", "v1.30.14 to v1.33.13: stop-kubelet",
+            CONFIRMED, StepStatus(name="stop-kubelet", result=StepResult.DOING, started_at=at(2)),
+        ),
+    ),
+    "verifying": (
+        journal(*ONE_STEP, (Step.VERIFY, Mark.DOING)),
+        running(
+            TaskPhase.VERIFYING, "Progressing", "v1.30.14 to v1.33.13: verify",
+            CONFIRMED, StepStatus(name="verify", result=StepResult.DOING, started_at=at(2)),
+        ),
+    ),
+    "rolling back": (
+        journal(
+            (Step.STOP_KUBELET, Mark.DOING),
+            (Step.STOP_KUBELET, Mark.DONE),
+            (Step.START_KUBELET, Mark.DOING),
+            (Step.START_KUBELET, Mark.FAILED, CAUSE, Reason.KUBELET_DID_NOT_START),
+            (Step.START_KUBELET, Mark.UNDOING, CAUSE, Reason.KUBELET_DID_NOT_START),
+            (Step.START_KUBELET, Mark.UNDONE),
+            (Step.STOP_KUBELET, Mark.UNDOING, CAUSE, Reason.KUBELET_DID_NOT_START),
+            (Step.STOP_KUBELET, Mark.UNDO_FAILED, "systemd is busy", Reason.STEP_FAILED),
+        ),
+        running(
+            TaskPhase.ROLLING_BACK, "KubeletDidNotStart", f"going back: {CAUSE}",
+            StepStatus(name="stop-kubelet", result=StepResult.FAILED, started_at=at(0), detail="systemd is busy"),
+            StepStatus(
+                name="start-kubelet", result=StepResult.UNDONE, started_at=at(2), finished_at=at(5), detail=CAUSE
+            ),
+        ),
+    ),
+    "aborted": (
+        journal(*ONE_STEP, (Step.CONFIRM_BINARIES, Mark.UNDOING, "aborted", Reason.ABORTED)),
+        running(
+            TaskPhase.ROLLING_BACK, "Aborted", "going back: aborted",
+            StepStatus(name="confirm-binaries", result=StepResult.UNDOING, started_at=at(0), detail="aborted"),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "status"), UNDER_WAY.values(), ids=UNDER_WAY.keys())
+def test_a_run_under_way(seen: Journal, status: TaskStatus) -> None:
+    assert run_status("run", PLAN, seen) == status
+
+
+LOST = replace(ENDED, restarted=1, listed=("default/web/nginx", "default/web (sandbox)"))
+BACK = replace(ENDED, outcome=Outcome.ROLLED_BACK, reason=Reason.KUBELET_DID_NOT_START, message=CAUSE, rewritten=0)
+ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
+    "upgraded": (
+        ENDED, TaskPhase.SUCCEEDED, Reason.SUCCEEDED,
+        "kubelet v1.30.14 became v1.33.13; all 2 containers are the same instances, 2 hashes rewritten",
+    ),
+    "restarted after the commit": (
+        LOST, TaskPhase.FAILED, Reason.CONTAINER_RESTARTED,
+        "kubelet v1.33.13 runs, but 1 of 2 containers restarted, changed: default/web/nginx, default/web (sandbox)",
+    ),
+    "a monitor lost after the commit": (
+        replace(ENDED, listed=("default/web (sandbox)",)), TaskPhase.FAILED, Reason.CONTAINER_RESTARTED,
+        "kubelet v1.33.13 runs, but 0 of 2 containers restarted, changed: default/web (sandbox)",
+    ),
+    "rolled back": (
+        BACK, TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        f"rolled back to v1.30.14; nothing restarted. Cause: {CAUSE}",
+    ),
+    "rolled back too late": (
+        replace(BACK, restarted=1, listed=("default/web/nginx",)), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        f"rolled back to v1.30.14; 1 of 2 containers restarted, changed: default/web/nginx. Cause: {CAUSE}",
+    ),
+    "not rolled back": (
+        replace(BACK, outcome=Outcome.DEGRADED, message="stop-kubelet cannot be undone"),
+        TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED,
+        f"stop-kubelet cannot be undone; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("report", "phase", "reason", "message"), ENDINGS.values(), ids=ENDINGS.keys())
+def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason, message: str) -> None:
+    assert run_status("run", PLAN, journal(*ONE_STEP, report=report)) == TaskStatus(
+        run_id="run",
+        phase=phase,
+        reason=reason,
+        message=message,
+        steps=(CONFIRMED,),
+        kubelet=KubeletStatus(
+            before=BEFORE, after=AFTER if report.outcome is Outcome.UPGRADED else None, down_seconds=0.9
+        ),
+        runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        containers=ContainerCounts(
+            baseline=2,
+            rewritten=report.rewritten,
+            unchanged=2 - report.restarted,
+            restarted=report.restarted,
+            restarted_list=report.listed,
+        ),
+        started_at=START,
+        finished_at=at(2),
+    )
+
+
+def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
+    violations = tuple(
+        Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=f"ns/pod{number}/c", detail="it differs")
+        for number in range(25)
+    )
+
+    status = refusal_status("run", violations)
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.STORED_HASH_NOT_REPRODUCED)
+    assert status.message == (
+        "node untouched: ns/pod0/c: it differs; ns/pod1/c: it differs; ns/pod2/c: it differs; and 22 more"
+    )
+    assert [hazard.pod for hazard in status.hazards] == [f"ns/pod{number}/c" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "phase", "reason", "told"),
+    [
+        (journal(*ONE_STEP), TaskPhase.FAILED, Reason.INTERNAL_ERROR, "the node is untouched"),
+        (
+            journal(*ONE_STEP, (Step.STOP_KUBELET, Mark.DOING)),
+            TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy,
+        ),
+    ],
+)  # fmt: skip
+def test_an_executor_that_stopped(seen: Journal, phase: TaskPhase, reason: Reason, told: str) -> None:
+    status = stranded_status("run", PLAN, seen, "record 3 is missing")
+
+    assert (status.phase, status.reason) == (phase, reason)
+    assert status.message == f"the executor stopped: record 3 is missing; {told}"
+    assert status.steps[0] == CONFIRMED
+
+
+def test_a_run_that_cannot_be_read_is_taken_for_the_worst() -> None:
+    status = unreadable_status("run", "record 1 is damaged")
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert "record 1 is damaged" in status.message
+
+
+LONG = "x" * 2000
+NAMES = tuple(f"{'n' * 63}/{'p' * 250}-{number}/{'c' * 63}" for number in range(20))
+LENGTHY = journal(
+    *((step, Mark.DOING) for step in Step),
+    *((step, Mark.UNDO_FAILED, LONG, Reason.STEP_FAILED) for step in Step),
+    report=replace(BACK, message=CAUSE, restarted=20, listed=NAMES),
+)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        run_status("run", PLAN, LENGTHY),
+        run_status("run", PLAN, Journal(LENGTHY.records[:-1])),
+        refusal_status("run", tuple(Violation(reason=Reason.INTERNAL_ERROR, detail=LONG) for _ in range(30))),
+        stranded_status("run", PLAN, LENGTHY, LONG),
+        unreadable_status("run", LONG),
+    ],
+)
+def test_the_limits_of_the_api_are_kept(status: TaskStatus) -> None:
+    assert 0 < len(status.message) <= 512
+    assert len(status.steps) <= 16
+    assert all(len(step.detail or "") <= 128 for step in status.steps)
+    assert len(status.hazards) <= 20
+    assert all(len(hazard.detail) <= 512 for hazard in status.hazards)
+    assert len(status.containers.restarted_list) <= 20
+
+
+def test_what_to_do_survives_a_long_cause() -> None:
+    for status in (stranded_status("run", PLAN, LENGTHY, LONG), unreadable_status("run", LONG)):
+        assert status.message.endswith(EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy)
+
+
+def test_a_text_is_cut_visibly() -> None:
+    assert (shorten("abc", 3), shorten("abcd", 3)) == ("abc", "ab…")
