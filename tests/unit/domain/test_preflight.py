@@ -19,6 +19,7 @@ V = KubeletVersion.parse
 CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
 RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
 GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
 
 
@@ -65,9 +66,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "a pod that does not run any more": {
         "pods": (*pods(), view({"metadata": {"uid": "over"}, "spec": {"containers": [RESIZED]}})),
     },
-    "a resize policy that restarts nothing": {
-        "pods": pods(containers=[{**RESIZED, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}]),
-    },
+    "a resize policy that restarts nothing": {"pods": pods(containers=[{**RESIZED, "resizePolicy": LENIENT}])},
     "a resize policy without resources": {"pods": pods(containers=[{**RESIZED, "resources": {}}])},
     "a resize policy between kubelets that both act on it": {
         "kubelet": kubelet(current=V("v1.33.1")), "pods": pods(containers=[RESIZED]),

@@ -40,7 +40,7 @@ def test_a_proven_container_gets_the_hash_of_the_next_kubelet() -> None:
 
 
 # Which roles the kubelet that runs now compares, so that the stored value has to be proven.
-ROLES = {
+ROLES: dict[str, dict[str, Any]] = {
     "regular": {"containers": [SPEC]},
     "sidecar": {"containers": [], "initContainers": [{**SPEC, "restartPolicy": "Always"}]},
     "init": {"containers": [], "initContainers": [SPEC]},

@@ -131,39 +131,25 @@ PODS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    PODS,
-    st.sampled_from([None, True, False]),
-    st.sampled_from([None, '"', "'", "|", ">"]),
-    st.sampled_from([2, 4, 9]),
-    st.sampled_from([20, 80, 10_000]),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["\n", "\r\n"]),
+STYLES = st.fixed_dictionaries(
+    {
+        "default_flow_style": st.sampled_from([None, True, False]),
+        "default_style": st.sampled_from([None, '"', "'", "|", ">"]),
+        "indent": st.sampled_from([2, 4, 9]),
+        "width": st.sampled_from([20, 80, 10_000]),
+        "explicit_start": st.booleans(),
+        "sort_keys": st.booleans(),
+        "line_break": st.sampled_from(["\n", "\r\n"]),
+    }
 )
+
+
+@settings(deadline=None, max_examples=60)
+@given(PODS, STYLES)
 def test_whatever_the_style_the_result_is_the_same_pod_plus_the_uid(
-    body: dict[str, Any],
-    flow: bool | None,
-    quoting: str | None,
-    indent: int,
-    width: int,
-    start: bool,
-    shuffled: bool,
-    line_break: str,
+    body: dict[str, Any], style: dict[str, Any]
 ) -> None:
-    text = yaml.safe_dump(
-        body,
-        default_flow_style=flow,
-        default_style=quoting,
-        indent=indent,
-        width=width,
-        explicit_start=start,
-        sort_keys=shuffled,
-        allow_unicode=True,
-        line_break=line_break,
-    )
-    data = text.encode()
+    data = yaml.safe_dump(body, allow_unicode=True, **style).encode()
 
     try:
         pinned = pin(data, UID)
