@@ -240,7 +240,11 @@ def _is_late(task: Task) -> bool:
 
 
 def _worth_another_attempt(journal: Journal) -> bool:
+    """Whether containers changed between plan and stop, so that the next plan may fit.
+
+    Those that ended then are in the report; nothing had been touched, so that was not our doing.
+    """
     if journal.finished is None:
         return False
     report = decode(RunReport, journal.finished.payload)
-    return report.outcome is Outcome.ROLLED_BACK and report.reason is Reason.INVENTORY_CHANGED and not report.restarted
+    return report.outcome is Outcome.ROLLED_BACK and report.reason is Reason.INVENTORY_CHANGED

@@ -91,8 +91,8 @@ def node_version_is_known(candidate: Candidate) -> Objection | None:
 
 
 def node_is_not_at_target(candidate: Candidate) -> Objection | None:
-    """A node that runs the target needs nothing."""
-    if candidate.current != candidate.target:
+    """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
+    if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
         return None
     message = sentence(Reason.ALREADY_AT_TARGET, f"{_named(candidate)} runs {candidate.target} already")
     return Objection(reason=Reason.ALREADY_AT_TARGET, message=message, skip=True)
@@ -100,7 +100,7 @@ def node_is_not_at_target(candidate: Candidate) -> Objection | None:
 
 def downgrade_is_allowed(candidate: Candidate) -> Objection | None:
     """Going back has to be asked for."""
-    if candidate.target > candidate.current or candidate.spec.allow_downgrade:
+    if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
         return None
     because = f"{_named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
     return _object(Reason.DOWNGRADE_NOT_ALLOWED, because)
@@ -138,8 +138,8 @@ def artifact_has_platform(candidate: Candidate) -> Objection | None:
 
 def node_is_free(candidate: Candidate) -> Objection | None:
     """Two rollouts never hold one node."""
-    task = candidate.task
-    if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
+    task = _task_of_others(candidate)
+    if task is None:
         return None
     owner = task.spec.upgrade_ref
     if task.spec.action is TaskAction.RELEASE and owner.uid not in candidate.active_upgrades:
@@ -203,6 +203,19 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
     if file := _of(artifact.pre_staged, platform):
         return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
     return None
+
+
+def _is_being_upgraded_for_others(candidate: Candidate) -> bool:
+    task = _task_of_others(candidate)
+    return task is not None and task.spec.action is not TaskAction.RELEASE
+
+
+def _task_of_others(candidate: Candidate) -> Task | None:
+    """The task of this very node, if another rollout made or claimed it."""
+    task = candidate.task
+    if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
+        return None
+    return task
 
 
 def _of(table: Mapping[str, T] | None, platform: str) -> T | None:

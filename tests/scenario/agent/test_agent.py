@@ -390,6 +390,26 @@ async def test_containers_that_came_meanwhile_get_a_second_plan(world: World) ->
     assert first.reason == Reason.INVENTORY_CHANGED
 
 
+async def test_a_container_that_ended_meanwhile_gets_a_second_plan(world: World) -> None:
+    """It ended before anything was touched, so that it is nothing to go back for."""
+    victim = next(world.node.inventory().running())
+    crashes = [victim.id]
+
+    def crash() -> None:
+        if crashes:
+            world.node.runtime.end(crashes.pop(), exit_code=1)
+
+    world.node.calls.before("services.stop kubelet.service", crash)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.stops == 2
+    first = world.runs.read_journal(FIRST).finished
+    assert first is not None
+    assert first.reason == Reason.INVENTORY_CHANGED
+
+
 async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> None:
     """An executor that is started later for any reason must not find it."""
     world.settings = replace(world.settings, run_id=RunId("0123abcd-0"))

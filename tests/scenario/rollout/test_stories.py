@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.ports.kube import NODES, UPGRADES
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
@@ -239,3 +240,18 @@ async def test_finished_rollout_writes_nothing_any_more() -> None:
     for _ in range(3):
         await scene.step()
     assert scene.writes == before
+
+
+async def test_a_node_that_another_rollout_takes_elsewhere_is_not_at_the_target() -> None:
+    scene = await stage(1, Scene(parts={"node-0": Part.HANG}))
+    await scene.apply()
+    while not await scene.kube.list(TASKS):
+        await scene.step()
+
+    await scene.apply("stay", version="v1.30.14")
+    for _ in range(3):
+        await scene.operator.reconcile("stay")
+
+    status = (await scene.upgrade("stay")).status
+    assert [failure.reason for failure in status.failures] == [Reason.OVERLAP_CONFLICT]
+    assert not (await scene.upgrade("stay")).finished
