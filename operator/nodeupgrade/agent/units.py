@@ -16,7 +16,7 @@ from nodeupgrade.ports.services import ServiceManager
 EXECUTOR = "nodeupgrade-executor.service"
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 UNIT_MODE = 0o644
-DEAD_MAN_SECONDS = 20
+DEAD_MAN_SECONDS = 5
 EXIT_NEEDS_A_HUMAN = 3
 """Exit status of an executor that must not go on: starting it again would change nothing."""
 
