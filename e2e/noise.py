@@ -86,6 +86,10 @@ def terminating_for_ever(ordeal: Ordeal) -> Iterator[None]:
     yield
     yield
     _delete(ordeal, "no-end")
+    node = ordeal.cluster.node
+    for container in node.snapshot().running():  # which takes its ten minutes even if the pod is deleted by force
+        if container.pod == f"{NAMESPACE}/no-end":
+            node.exec("kill", "-9", str(container.pid))
 
 
 def finalizer(ordeal: Ordeal) -> Iterator[None]:
