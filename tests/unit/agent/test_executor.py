@@ -1,0 +1,128 @@
+"""The executor's entry point: which run it takes up, what it tells systemd and when, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent import executor, units
+from nodeupgrade.domain.journal import Mark, Outcome, Record, Step
+from nodeupgrade.domain.plan import Limits, RunPlan
+from nodeupgrade.domain.values import BootIdentity, RunId
+from nodeupgrade.engine.node import Node
+from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+
+OLD, NEW = "v1.30.14", "v1.33.13"
+RUN = RunId("run-1")
+
+
+class Host:
+    """A node on which systemd starts the executor."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root / "runs"
+        self.node = SimulatedNode(version=OLD, pods=[pod_json("web", "nginx")])
+        self.plan = plan_for(self.node, NEW, run=RUN, limits=Limits(settle=2.0))
+        self.runs = RunStore(self.root)
+        self.ready_after: list[int] = []
+        monkeypatch.setattr(executor, "STATE", root)
+        monkeypatch.setattr(executor, "notify_ready", self._ready)
+        monkeypatch.setattr("nodeupgrade.agent.executor.wiring.node_on_host", self._node)
+
+    def _ready(self) -> None:
+        self.ready_after.append(len(self.node.calls.effects))
+
+    def _node(self, plan: RunPlan) -> Node:
+        assert plan == self.plan
+        return self.node.ports
+
+    @property
+    def outcome(self) -> Outcome | None:
+        finished = self.runs.read_journal(RUN).finished
+        return None if finished is None or finished.payload is None else Outcome(str(finished.payload["outcome"]))
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def test_without_a_run_it_lets_the_kubelet_start_and_ends(host: Host) -> None:
+    known = len(host.node.calls.effects)
+
+    assert executor.main() == 0
+    assert host.ready_after == [known]
+    assert len(host.node.calls.effects) == known
+
+
+def test_it_carries_the_run_out_once(host: Host) -> None:
+    known = len(host.node.calls.effects)
+    host.runs.write_plan(host.plan)
+
+    assert executor.main() == 0
+    assert host.outcome is Outcome.UPGRADED
+    assert host.node.disk[PROGRAM] == program(NEW)
+    assert host.ready_after[0] == known, "whoever waits for it to be started must not wait for the run"
+    done = len(host.node.calls.effects)
+    assert executor.main() == 0
+    assert len(host.node.calls.effects) == done
+
+
+def test_it_hears_an_abort(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    host.runs.request_abort(RUN)
+
+    assert executor.main() == 0
+    assert host.outcome is Outcome.ROLLED_BACK
+
+
+def test_after_a_reboot_the_kubelet_is_fenced_before_it_may_start(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    with host.runs.open_journal(RUN) as journal:
+        for number, step in enumerate((Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET), start=1):
+            journal.append(
+                Record(
+                    seq=number, mark=Mark.DOING, step=step, boot=BootIdentity("an earlier one"),
+                    at="2026-01-01T00:00:00+00:00", monotonic=1.0, payload={},
+                )
+            )  # fmt: skip
+
+    assert executor.main() == 0
+    before_ready = host.node.calls.effects[: host.ready_after[0]]
+    assert "services.mask kubelet.service" in before_ready
+    assert host.outcome is Outcome.ROLLED_BACK
+    assert host.node.kubelet.process is not None, "in the end a kubelet runs"
+
+
+def test_a_second_executor_leaves_the_run_to_the_first(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    known = len(host.node.calls.effects)
+
+    with host.runs.open_journal(RUN):
+        assert executor.main() == 0
+
+    assert len(host.node.calls.effects) == known
+    assert host.ready_after
+    assert host.runs.trouble(RUN) is None
+
+
+def test_a_plan_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    (host.root / RUN / "plan.json").write_text("{}")
+    known = len(host.node.calls.effects)
+
+    assert executor.main() == units.EXIT_NEEDS_A_HUMAN
+    assert "schema" in (host.runs.trouble(RUN) or "")
+    assert len(host.node.calls.effects) == known
+    assert host.ready_after
+
+
+def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    (host.root / RUN / "journal").write_bytes(b"not a record\nnor this\n")
+    known = len(host.node.calls.effects)
+
+    assert executor.main() == units.EXIT_NEEDS_A_HUMAN
+    assert len(host.node.calls.effects) == known
+    assert host.ready_after

@@ -1,0 +1,114 @@
+"""The executor's units: they say what they should, come and go without a trace, and systemd accepts them."""
+
+import shutil
+import subprocess
+from configparser import RawConfigParser
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.agent import bundle, units
+from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.engine.node import DEAD_MAN_TIMER
+from nodeupgrade.simulation.node import SimulatedNode
+
+BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/1.2.3-0123456789abcdef")
+DROP_IN = "/etc/systemd/system/kubelet.service.d/80-nodeupgrade-executor.conf"
+SYSTEMD = "/etc/systemd/system"
+
+
+def sections(text: str) -> dict[str, dict[str, str]]:
+    parser = RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    return SimulatedNode(version="v1.30.14", pods=[])
+
+
+def install(node: SimulatedNode) -> None:
+    units.install(node.ports.files, node.ports.services, BUNDLE, "kubelet.service")
+
+
+def remove(node: SimulatedNode) -> None:
+    units.remove(node.ports.files, node.ports.services, "kubelet.service")
+
+
+def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> None:
+    unit = sections(units.executor_unit(BUNDLE))
+
+    assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.executor"))
+    assert unit["Service"]["Type"] == "notify"
+    assert unit["Service"]["Restart"] == "on-failure"
+    assert unit["Service"]["RestartPreventExitStatus"] == str(units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
+    assert "containerd.service" in unit["Unit"]["After"]
+    assert "kubelet" not in unit["Unit"]["After"], "the kubelet waits for the executor, not the other way round"
+
+
+def test_the_kubelet_waits_for_the_executor_and_survives_without() -> None:
+    assert sections(units.kubelet_drop_in()) == {"Unit": {"Wants": units.EXECUTOR, "After": units.EXECUTOR}}
+
+
+def test_the_timer_brings_the_executor_back() -> None:
+    timer = sections(units.dead_man_unit())["Timer"]
+
+    assert timer["Unit"] == units.EXECUTOR
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(units.DEAD_MAN_SECONDS)
+
+
+def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNode) -> None:
+    install(node)
+
+    done = node.calls.effects
+    written = [done.index(f"files.write {path}") for path in (
+        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", DROP_IN,
+    )]  # fmt: skip
+    assert max(written) < done.index("services.reload") < done.index(f"services.start {units.EXECUTOR}")
+    assert units.EXECUTOR in node.services.active
+
+
+def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode) -> None:
+    before = dict(node.disk)
+
+    install(node)
+    once = dict(node.disk)
+    install(node)
+    assert node.disk == once
+    remove(node)
+    remove(node)
+
+    assert node.disk == before
+    assert node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER} == set()
+    assert node.calls.effects[-1] == "services.reload"
+
+
+def test_units_that_systemd_does_not_know_are_not_stopped(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemctl fails to stop what is not loaded, and the files would stay."""
+    unknown = UnitStatus(name="", load_state="not-found", active_state="inactive", sub_state="dead", main_pid=0)
+    monkeypatch.setattr(node.services, "status", lambda _unit: unknown)
+
+    remove(node)
+
+    assert [effect for effect in node.calls.effects if effect.startswith("services.stop")] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_accepts_them(tmp_path: Path) -> None:
+    loader = tmp_path / "bundle" / bundle.LOADER
+    loader.parent.mkdir(parents=True)
+    loader.write_text("#!/bin/sh\n")
+    loader.chmod(0o755)
+    executor, timer = tmp_path / units.EXECUTOR, tmp_path / DEAD_MAN_TIMER
+    executor.write_text(units.executor_unit(PurePosixPath(tmp_path / "bundle")))
+    timer.write_text(units.dead_man_unit())
+
+    seen = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(executor), str(timer)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert [line for line in seen.stderr.splitlines() if str(tmp_path) in line or "nodeupgrade" in line] == []

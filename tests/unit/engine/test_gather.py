@@ -1,0 +1,232 @@
+"""Looking at a node: what is asked of it, how the answers are read, and that nothing is touched."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.errors import Refused, StepFailed, Transient
+from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.preflight import NodeFacts
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import gather
+from nodeupgrade.engine.gather import Wanted, kubelet_layout, manifests, running_kubelet
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
+
+STAGED = PurePosixPath("/usr/bin/.staged")
+UNIT = "kubelet.service"
+NEW = KubeletVersion.parse("v1.33.13")
+
+
+def node(*arguments: str, files: dict[str, bytes] | None = None) -> SimulatedNode:
+    made = SimulatedNode(
+        version="v1.26.15",
+        pods=[pod_json("web", "nginx")],
+        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        arguments=arguments,
+    )
+    made.disk |= {str(STAGED): program("v1.33.13"), **(files or {})}
+    return made
+
+
+def wanted(**fields: Any) -> Wanted:
+    known: dict[str, Any] = {
+        "target": NEW,
+        "allow_downgrade": False,
+        "promised": None,
+        "unit": UNIT,
+        "staged": STAGED,
+        "remove_flags": (),
+        "strip_flags": False,
+    }
+    return Wanted(**{**known, **fields})
+
+
+def gathered(seen: SimulatedNode, **fields: Any) -> NodeFacts:
+    running = running_kubelet(seen.services, seen.kubelet, UNIT)
+    pods = [pod.raw for pod in seen.kubelet.pods]
+    return gather.gather(seen.ports, running, wanted(**fields), node_object={}, pods=pods)
+
+
+def says(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode, status: int, output: str) -> None:
+    monkeypatch.setattr(seen.kubelet, "version_output", lambda _binary, _arguments=(): (status, output))
+
+
+def test_everything_is_collected_and_nothing_touched() -> None:
+    seen = node("--v=2", FLAG_REMOVED_IN_1_27)
+    disk, effects = dict(seen.disk), len(seen.calls.effects)
+
+    facts = gathered(seen)
+
+    assert (facts.kubelet.program, facts.kubelet.words) == (PROGRAM, ("--v=2", FLAG_REMOVED_IN_1_27))
+    assert (str(facts.kubelet.current), facts.kubelet.staged_version) == ("v1.26.15", "v1.33.13")
+    assert facts.kubelet.before == seen.ports.files.digest(PurePosixPath(PROGRAM))
+    assert facts.kubelet.after == seen.ports.files.digest(STAGED)
+    assert (facts.kubelet.arguments.removed, facts.kubelet.arguments_status) == ((FLAG_REMOVED_IN_1_27,), 0)
+    assert [str(pod.ref) for pod in facts.pods] == ["default/web"]
+    assert facts.stored == {c.id: c.hashes for c in facts.inventory.running()}
+    assert len(facts.stored) == 2
+    assert (seen.disk, seen.calls.effects[effects:]) == (disk, [])
+
+
+def test_a_kubelet_that_does_not_run_is_refused() -> None:
+    seen = node()
+    seen.kubelet.stop()
+
+    with pytest.raises(Refused, match=r"kubelet\.service is loaded and inactive") as refusal:
+        running_kubelet(seen.services, seen.kubelet, UNIT)
+    assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "version"),
+    [
+        (0, "Kubernetes v1.33.13\n", "v1.33.13"),
+        (0, "Kubernetes v1.33.13-eks-1a2b+x\n", "v1.33.13-eks-1a2b+x"),
+        (0, "W1120 10:00:00 flags.go:1] Flag is deprecated\nKubernetes v1.33.13\n", "v1.33.13"),
+        (1, "Kubernetes v1.33.13\n", ""),
+        (0, "containerd v1.7.2\n", ""),
+        (0, "Kubernetes \n", ""),
+        (126, "cannot run it because Exec format error", ""),
+    ],
+)
+def test_a_program_says_its_version(monkeypatch: pytest.MonkeyPatch, status: int, output: str, version: str) -> None:
+    seen = node()
+    says(monkeypatch, seen, status, output)
+
+    found = gathered(seen).kubelet
+
+    assert (found.staged_version, found.staged_output) == (version, output)
+    assert found.current == (KubeletVersion.parse(version) if version else None)
+
+
+def test_a_program_that_says_no_version_that_exists_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+    says(monkeypatch, seen, 0, "Kubernetes v0.0.0-master+$Format:%H$\n")
+
+    assert gathered(seen).kubelet.current is None
+
+
+REJECTS = ("--a", "--b")
+
+
+def picky(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode) -> None:
+    """The new kubelet rejects two flags, one at a time."""
+
+    def version_output(_binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        unknown = next((flag for flag in REJECTS if any(word.partition("=")[0] == flag for word in arguments)), None)
+        return (1, f"unknown flag: {unknown}") if unknown else (0, "Kubernetes v1.33.13")
+
+    monkeypatch.setattr(seen.kubelet, "version_output", version_output)
+
+
+@pytest.mark.parametrize(
+    ("fields", "removed", "status"),
+    [
+        ({}, (), 1),
+        ({"remove_flags": ("--a",)}, ("--a=1",), 1),
+        ({"remove_flags": ("a", "b")}, ("--a=1", "--b 2"), 0),
+        ({"strip_flags": True}, ("--a=1", "--b 2"), 0),
+    ],
+)
+def test_flags_go_only_where_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], removed: tuple[str, ...], status: int
+) -> None:
+    seen = node("--v=2", "--a=1", "--b", "2")
+    picky(monkeypatch, seen)
+
+    found = gathered(seen, **fields).kubelet
+
+    assert (found.arguments.removed, found.arguments_status) == (removed, status)
+
+
+def test_a_flag_that_cannot_be_left_out_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node("-x")
+    says(monkeypatch, seen, 1, "unknown shorthand flag: 'x' in -x")
+
+    assert gathered(seen, strip_flags=True).kubelet.arguments_status == 1
+
+
+def test_a_new_program_that_hangs_is_a_finding_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+
+    def hangs(_binary: PurePosixPath, _arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        raise Transient("it does not end")
+
+    monkeypatch.setattr(seen.kubelet, "version_output", hangs)
+    found = gathered(seen).kubelet
+
+    assert (found.staged_version, found.staged_output, found.current) == ("", "it does not end", None)
+    assert (found.arguments_status, found.arguments_output) == (1, "it does not end")
+
+
+def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+
+    def unreadable(_ids: object) -> None:
+        raise StepFailed("unknown encoding")
+
+    monkeypatch.setattr(seen.runtime, "before_images", unreadable)
+
+    with pytest.raises(Refused, match="unknown encoding") as refusal:
+        gathered(seen)
+    assert refusal.value.reason is Reason.STORED_HASH_NOT_REPRODUCED
+
+
+def test_units_bound_to_the_runtime_count_while_they_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+    status = seen.services.status
+    states = {"a.service": "active", "b.service": "inactive", "c.service": "failed", "d.service": "activating"}
+
+    def bound(unit: str) -> UnitStatus:
+        found = status(unit)
+        if unit == gather.RUNTIME_UNIT:
+            return replace(found, bound_by=tuple(states))
+        return replace(found, active_state=states.get(unit, found.active_state))
+
+    monkeypatch.setattr(seen.services, "status", bound)
+
+    assert gathered(seen).runtime_unit.bound_by == ("a.service", "d.service")
+
+
+CONFIG = b"staticPodPath: /etc/kubernetes/manifests\nhealthzPort: 1\n"
+
+
+def test_the_layout_is_read_from_all_configuration_files_in_their_order() -> None:
+    seen = node(
+        "--config=/etc/k.yaml",
+        "--config-dir=/etc/k.d",
+        files={
+            "/etc/k.yaml": CONFIG,
+            "/etc/k.d/20.conf": b"healthzPort: 3",
+            "/etc/k.d/10.conf": b"healthzPort: 2",
+            "/etc/k.d/90.yaml": b"healthzPort: 4",
+            "/etc/kubernetes/manifests/.hidden.yaml": manifest("hidden", "hidden"),
+        },
+    )
+    running = running_kubelet(seen.services, seen.kubelet, UNIT)
+
+    layout = kubelet_layout(seen.ports.files, running)
+
+    assert (layout.healthz_url, layout.manifests) == ("http://127.0.0.1:3/healthz", "/etc/kubernetes/manifests")
+    assert list(manifests(seen.ports.files, layout)) == ["/etc/kubernetes/manifests/etcd.yaml"], "no dotfiles"
+
+
+def test_a_configuration_that_is_not_there_is_as_good_as_none() -> None:
+    seen = node("--config=/etc/k.yaml")
+
+    layout = kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
+
+    assert layout.manifests is None
+    assert manifests(seen.ports.files, layout) == {}
+
+
+def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:
+    seen = node("--config=/etc/k.yaml", files={"/etc/k.yaml": b"- no map"})
+
+    with pytest.raises(Refused, match="not a map") as refusal:
+        kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
+    assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
