@@ -140,6 +140,18 @@ def _kill(pid: int) -> None:
         return
 
 
+def freeze(group: str, *, timeout: float = 5) -> None:
+    """Stop every process in ``group`` and below where it is; ``destroy`` kills what is frozen."""
+    for hierarchy in hierarchies():
+        for name, word, shown in (("freezer.state", "FROZEN", "FROZEN"), ("cgroup.freeze", "1", "1")):
+            state = hierarchy.mount / group / name
+            if state.exists():
+                state.write_text(word)
+                deadline = time.monotonic() + timeout
+                while state.read_text().strip() != shown and time.monotonic() < deadline:
+                    time.sleep(0.005)
+
+
 def _thaw(group: str) -> None:
     """Let frozen processes die: on version 1 not even SIGKILL reaches them. runc freezes while it changes limits."""
     for place in _places(group):

@@ -1,9 +1,7 @@
 """One node of a lab: a Linux system with its own systemd, containerd and kubelet."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import time
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +20,9 @@ from e2e.lab.versions import Version
 def _ended(pid: int) -> bool:
     reap(pid)
     return start_time(pid) is None
+
+
+PLENTY_OF_INOTIFY = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,7 @@ class Node:
         try:
             wait_until(f"containerd on node {self.name}", self._runtime_answers, timeout=timeout)
         except LabError as error:
-            raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}") from error
+            raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}{_hint()}") from error
 
     @property
     def cgroup(self) -> str:
@@ -205,7 +206,7 @@ class Node:
         """Kill PID 1 and with it every process of the node, at once; the disk stays."""
         record = self.record
         if self.alive:
-            os.kill(record.pid, signal.SIGKILL)  # and the kernel kills the rest in the same instant
+            cgroups.freeze(self.cgroup)  # or some would see others die before them
         cgroups.destroy(self.cgroup)
         if record.launcher:
             wait_until("the end of the node's launcher", lambda: _ended(record.launcher), timeout=10, interval=0.02)
@@ -263,3 +264,14 @@ class Node:
     def snapshot(self) -> NodeSnapshot:
         """Record every CRI container and sandbox, and what really runs for them."""
         return snapshot_reader.read(self.name, self.containerd_socket, self.root)
+
+
+def _hint() -> str:
+    """What most often keeps a node of a crowded machine from booting."""
+    limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+    if limit >= PLENTY_OF_INOTIFY:
+        return ""
+    return (
+        f" (a node takes about 20 inotify instances, and this machine allows {limit} in all: "
+        f"sysctl fs.inotify.max_user_instances={PLENTY_OF_INOTIFY})"
+    )
