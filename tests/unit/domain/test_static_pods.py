@@ -106,7 +106,7 @@ REFUSED = {
     "not YAML": "metadata: {",
     "not UTF-8": PLAIN.replace("name: etcd", "name: \xe9tcd"),
     "an impossible date": PLAIN.replace("metadata:\n", "metadata:\n  labels: {since: 2026-02-31}\n"),
-    "bottomless": "metadata: " + "[" * 400,
+    "bottomless": f"metadata: {'[' * 600}{']' * 600}",
     "a list": "- metadata\n",
     "nothing": "",
 }
