@@ -124,6 +124,9 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
                 f"all {summary.baseline} containers are the same instances, {summary.rewritten} hashes rewritten"
             )
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
+        case Outcome.UPGRADED if summary.rebooted:
+            message = f"kubelet {plan.to_version} runs, but the node was rebooted before the run was over: {restarts}"
+            return TaskPhase.FAILED, Reason.NODE_REBOOTED, message
         case Outcome.UPGRADED:
             message = f"kubelet {plan.to_version} runs, but {restarts}"
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message

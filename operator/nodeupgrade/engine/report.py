@@ -27,7 +27,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:LISTED],
-        rebooted=len({record.boot for record in journal.records}) > 1,
+        rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
 
 

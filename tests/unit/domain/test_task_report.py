@@ -168,6 +168,7 @@ def test_a_run_under_way(seen: Journal, status: TaskStatus) -> None:
 
 LOST = replace(ENDED, restarted=1, listed=("default/web/nginx", "default/web (sandbox)"))
 BACK = replace(ENDED, outcome=Outcome.ROLLED_BACK, reason=Reason.KUBELET_DID_NOT_START, message=CAUSE, rewritten=0)
+LOST_TOLD = "1 of 2 containers restarted, changed: default/web/nginx, default/web (sandbox)"
 ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
     "upgraded": (
         ENDED, TaskPhase.SUCCEEDED, Reason.SUCCEEDED,
@@ -175,7 +176,11 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
     ),
     "restarted after the commit": (
         LOST, TaskPhase.FAILED, Reason.CONTAINER_RESTARTED,
-        "kubelet v1.33.13 runs, but 1 of 2 containers restarted, changed: default/web/nginx, default/web (sandbox)",
+        f"kubelet v1.33.13 runs, but {LOST_TOLD}",
+    ),
+    "rebooted after the commit": (
+        replace(LOST, rebooted=True), TaskPhase.FAILED, Reason.NODE_REBOOTED,
+        f"kubelet v1.33.13 runs, but the node was rebooted before the run was over: {LOST_TOLD}",
     ),
     "a monitor lost after the commit": (
         replace(ENDED, listed=("default/web (sandbox)",)), TaskPhase.FAILED, Reason.CONTAINER_RESTARTED,
