@@ -182,12 +182,16 @@ class Ordeal:
 
     def complaints(self, phase: str, expected: frozenset[str], *, reboots: bool) -> list[str]:
         """Everything that is not as it must be after the run."""
-        return [*self._about_the_node(phase, expected), *self._about_containers(phase, reboots=reboots)]
+        return [*self._about_the_node(phase, expected), *self._about_containers(reboots=reboots)]
+
+    def _version_after(self) -> str:
+        """The version at which the task says that the node is."""
+        return self.new if self.cluster.task()["status"].get("kubelet", {}).get("after") else self.old
 
     def _about_the_node(self, phase: str, expected: frozenset[str]) -> Iterator[str]:
         if phase not in expected:
             yield f"ended as {phase}, not {' or '.join(sorted(expected))}"
-        version = self.new if phase == "Succeeded" else self.old
+        version = self._version_after()
         with contextlib.suppress(LabError):
             wait_until("the version", lambda: self.cluster.kubelet_version() == version, timeout=30)
         if (found := self.cluster.kubelet_version()) != version:
@@ -200,12 +204,12 @@ class Ordeal:
             yield "the node is still cordoned, or marked as cordoned by us"
         if left := self._left_over():
             yield f"left behind: {', '.join(left)}"
-        if phase != "Succeeded" and self._manifests() != self.manifests_before:
+        if version == self.old and self._manifests() != self.manifests_before:
             yield "static pod manifests are not what they were"
 
-    def _about_containers(self, phase: str, *, reboots: bool) -> Iterator[str]:
+    def _about_containers(self, *, reboots: bool) -> Iterator[str]:
         after = self.cluster.node.settled(quiet=3, limit=90)
-        version = self.new if phase == "Succeeded" else self.old
+        version = self._version_after()
         if not reboots:
             found = [d for d in disturbed(self.before, after) if not self._is_free(d.pod)]
             if found:
