@@ -319,6 +319,27 @@ async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:
     assert upgraded(world)
 
 
+async def test_a_later_agent_starts_an_executor_that_is_gone_at_once(world: World) -> None:
+    """With the kubelet stopped there is no time to wait and see."""
+
+    def lost(moment: str) -> None:
+        if moment == "sleep" and world.stops:
+            world.node.services.active.discard(units.EXECUTOR)
+            raise Killed
+
+    world.hook = lost
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook = lambda _moment: None
+    known = len(world.moments)
+
+    await world.serve()
+
+    later = world.moments[known:]
+    assert later.index("_hand_over") < later.index("sleep")
+    assert upgraded(world)
+
+
 async def test_an_executor_that_cannot_be_started_ends_the_run_before_it_began(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,9 +145,16 @@ def test_flags_go_only_where_that_was_asked_for(
 
 def test_a_flag_that_cannot_be_left_out_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = node("-x")
-    says(monkeypatch, seen, 1, "unknown shorthand flag: 'x' in -x")
+    tries: list[tuple[str, ...]] = []
+
+    def version_output(_binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        tries.append(arguments)
+        return 1, "unknown shorthand flag: 'x' in -x"
+
+    monkeypatch.setattr(seen.kubelet, "version_output", version_output)
 
     assert gathered(seen, strip_flags=True).kubelet.arguments_status == 1
+    assert tries.count(("-x",)) == 2
 
 
 def test_a_new_program_that_hangs_is_a_finding_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
