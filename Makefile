@@ -53,7 +53,8 @@ e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes on
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo
 
-bench: setup ## Measure how long a node is without a kubelet, against the floor
+bench: setup ## Measure hashing, and how long a node is without a kubelet, against the floor
+	@$(BIN)/python bench/hash_speed.py
 	@$(BIN)/python -m e2e.bench
 
 # --- artefacts ---------------------------------------------------------------------------------------------------

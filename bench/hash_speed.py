@@ -1,6 +1,6 @@
 """How fast hashes are computed on one core, and whether the command line's memory stays flat on a large cluster.
 
-Run it as `PYTHONPATH=operator python bench/hash_speed.py`; it fails when a target is missed.
+`make bench` runs it; it fails when a target is missed.
 """
 # ruff: noqa: INP001 - a script, not part of a package
 

@@ -4,7 +4,9 @@ The tests share a node and leave it at the version at which they found it, all i
 restarts everything, comes last.
 """
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from e2e import tamper
 from e2e.cluster import Cluster, conditions, disturbed
 from e2e.lab import components
+from e2e.lab.errors import LabError
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
@@ -166,8 +169,9 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     """Upgrade, and assert that nobody noticed."""
     before = cluster.wait_settled()
     running = before.running()
-    cluster.apply(name, version, artifact, **spec)
-    upgrade = cluster.wait_for_end(name)
+    with watched(cluster, "nodeupgrade-system/nodeupgrade-agent-") as agents:
+        cluster.apply(name, version, artifact, **spec)
+        upgrade = cluster.wait_for_end(name)
     task = cluster.task()["status"]
 
     assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
@@ -176,12 +180,36 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     assert cluster.kubelet_version() == version
     assert cluster.schedulable()
     assert task["containers"]["restarted"] == 0
-    # The agent's own container was there too, and lived through it.
+    # The agent's own container was there too, and was one and the same all the time.
     assert task["containers"]["baseline"] == len(running) + 1
+    assert len(agents) == 1
     row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
     assert row[:6] == [name, f"v{version}", "Succeeded", "1/1", "0", "0"]
     nodes = cluster.lab.kubectl_json("get", "nodes")["items"]
     assert all(c["status"] == "True" for n in nodes for c in n["status"]["conditions"] if c["type"] == "Ready")
+
+
+@contextmanager
+def watched(cluster: Cluster, pod: str) -> Iterator[set[tuple[str, int, int | None]]]:
+    """Collect every instance of the main container of a pod that is seen running while the body runs."""
+    seen: set[tuple[str, int, int | None]] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(1):
+            with suppress(LabError, OSError):  # the runtime is being restarted
+                running = cluster.node.snapshot().running()
+                seen.update(
+                    (c.id, c.pid, c.process_start) for c in running if c.pod.startswith(pod) and c.name == "agent"
+                )
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_60_pods_do_not_notice_an_upgrade_across_eras(cluster: Cluster) -> None:
