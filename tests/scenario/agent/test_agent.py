@@ -27,6 +27,8 @@ MANIFEST = "/etc/kubernetes/manifests/etcd.yaml"
 BACKUP = "/usr/bin/.kubelet.nodeupgrade-previous"
 PHASES = [TaskPhase.STAGING, TaskPhase.PRECHECKING, TaskPhase.RUNNING, TaskPhase.VERIFYING, TaskPhase.SUCCEEDED]
 FIRST = RunId(f"{RUN}.1")
+SAME_MOMENTS = 6
+"""While the agent watches the executor, one look is like the other."""
 
 
 def untouched(world: World) -> bool:
@@ -479,8 +481,9 @@ async def test_killed_at_any_moment_the_next_agent_finishes_the_one_run(
 ) -> None:
     whole = await _served(tmp_path / "whole", monkeypatch, kill_at=None)
 
-    for number in range(len(whole.moments)):
-        moment = whole.moments[number]
+    for number, moment in enumerate(whole.moments):
+        if whole.moments[:number].count(moment) >= SAME_MOMENTS:
+            continue
         world = await _served(tmp_path / str(number), monkeypatch, kill_at=number)
         assert world.status.phase is TaskPhase.SUCCEEDED, f"killed at {number}, {moment}: {world.status.message}"
         assert upgraded(world), f"killed at {number}, {moment}: {sorted(world.left_behind())}"
