@@ -49,12 +49,13 @@ class Row:
 @click.option("--name", default="pairs", show_default=True, help="Name of the labs that are made for it, one by one.")
 @click.option("--pods", default=10, show_default=True, help="Pods on the node.")
 @click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively, on a fresh node.")
-def main(walks: tuple[str, ...], name: str, pods: int, control: bool) -> None:
+@click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
+def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, skew: str) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
     rows: list[Row] = []
     try:
         for walk in walks or WALKS:
-            for row in _walk(walk.split("-"), name, pods, control=control):
+            for row in _walk(walk.split("-"), name, pods, control=control, skew=skew):
                 rows.append(row)
                 click.echo(row)
     finally:
@@ -63,23 +64,23 @@ def main(walks: tuple[str, ...], name: str, pods: int, control: bool) -> None:
         raise click.ClickException("an upgrade disturbed what ran")
 
 
-def _walk(versions: Sequence[str], name: str, pods: int, *, control: bool) -> Iterator[Row]:
+def _walk(versions: Sequence[str], name: str, pods: int, *, control: bool, skew: str) -> Iterator[Row]:
     naive = [_naively(old, new, name, pods) if control else "" for old, new in _pairs(versions)]
     with _lab(name, versions[0]) as lab:
         cluster = Cluster.with_operator(lab, pods=pods)
         for (old, new), restarted in zip(_pairs(versions), naive, strict=True):
-            yield _upgrade(cluster, old, new, restarted)
+            yield _upgrade(cluster, old, new, restarted, skew)
 
 
 def _pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
     return list(itertools.pairwise(versions))
 
 
-def _upgrade(cluster: Cluster, old: str, new: str, naive: str) -> Row:
+def _upgrade(cluster: Cluster, old: str, new: str, naive: str, skew: str) -> Row:
     before = cluster.wait_settled()
     name = f"from-{old}-to-{new}".replace(".", "-")
     down = Version.parse(new).release < Version.parse(old).release
-    cluster.apply(name, new, cluster.pre_staged(new), allowDowngrade=down)
+    cluster.apply(name, new, cluster.pre_staged(new), allowDowngrade=down, skewPolicy=skew)
     upgrade = cluster.wait_for_end(name)
     changed = {d.id for d in disturbed(before, cluster.wait_settled())}
     failures = upgrade["status"].get("failures", [])
