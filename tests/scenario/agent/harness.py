@@ -27,17 +27,19 @@ from nodeupgrade.domain.task import (
 )
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.verification import differences
-from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node_run import NodeRun
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kube import Event, NotFoundError
 from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
-from nodeupgrade.simulation.node.kubelet import program
+from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 
 NODE = NodeName("node-a")
 OLD, NEW = "v1.30.14", "v1.33.13"
+MANIFEST = "/etc/kubernetes/manifests/etcd.yaml"
+BACKUP = "/usr/bin/.kubelet.nodeupgrade-previous"
 SOURCE = "/opt/kubelet-new"
 RUN = RunId("0123abcd-1")
 
@@ -265,3 +267,25 @@ def _bundle(root: Path) -> Path:
         (made / name).chmod(0o755)
     bundle.write_manifest(made, version="1.2.3", python="3.11.2", machine="x86_64")
     return made
+
+
+def untouched(world: World) -> bool:
+    """Whether nothing of ours is on the node and nothing ever happened to it."""
+    return (
+        world.left_behind() == {}
+        and world.stops == 0
+        and world.runs.unfinished() is None
+        and not world.node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER}
+        and world.restarted == []
+    )
+
+
+def upgraded(world: World) -> bool:
+    """Whether the node runs the new kubelet, with every instance what it was and nothing left but what stays."""
+    return (
+        sorted(world.left_behind()) == sorted([MANIFEST, BACKUP, PROGRAM])
+        and world.node.disk[PROGRAM] == program(NEW)
+        and world.restarted == []
+        and world.node.kubelet.violations == []
+        and not world.node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER}
+    )

@@ -1,0 +1,368 @@
+"""An agent's stories when something comes between: outages, second thoughts, losses, and a kill at every moment."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent import units
+from nodeupgrade.agent.settings import STATE
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact, TaskPhase, TaskStatus, VerifySettings
+from nodeupgrade.domain.values import RunId
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.kube import RejectedError, UnavailableError
+from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.scenario.agent.harness import OLD, RUN, Killed, World, make_world, untouched, upgraded
+
+FIRST = RunId(f"{RUN}.1")
+SAME_MOMENTS = 6
+"""While the agent watches the executor, one look is like the other."""
+
+
+async def test_the_api_server_is_not_needed_while_the_executor_works(world: World) -> None:
+    """Away from the first decision on, and until long after the end."""
+    refused: list[str] = []
+
+    def away(moment: str) -> None:
+        if (world.stops and len(refused) < 40) and moment in {"get_task", "patch_task_status"}:
+            refused.append(moment)
+            raise UnavailableError("the API server does not answer")
+
+    world.hook = away
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert len(refused) == 40
+    assert upgraded(world)
+
+
+async def test_nothing_is_begun_before_the_control_plane_heard_of_it(world: World) -> None:
+    """What was never heard of counts as never begun, so it must not be."""
+
+    def deaf(moment: str) -> None:
+        if moment == "patch_task_status":
+            if world.moments.count("sleep") > 20:
+                raise Killed
+            raise UnavailableError("the API server does not answer")
+
+    world.hook = deaf
+
+    with pytest.raises(Killed):
+        await world.serve()
+
+    assert world.runs.read_plan(FIRST) is not None
+    assert world.stops == 0
+    assert units.EXECUTOR not in world.node.services.active
+
+
+async def test_a_task_that_vanishes_while_being_planned_is_nobodys_wish(world: World) -> None:
+    def vanish(moment: str) -> None:
+        if moment == "write_plan":
+            world.kube.task = None
+
+    world.hook = vanish
+
+    with pytest.raises(AssertionError):
+        await world.serve()  # there is no status to return
+
+    assert untouched(world)
+
+
+@pytest.mark.parametrize("changes", [{"run_id": RunId("0123abcd-2")}, {"action": TaskAction.RELEASE}])
+async def test_a_run_that_is_not_asked_for_is_not_begun(world: World, changes: dict[str, Any]) -> None:
+    world.kube.wish(**changes)
+
+    assert await world.serve() == TaskStatus()
+    assert untouched(world)
+
+
+PAST = datetime.now(UTC) - timedelta(seconds=1)
+CALLED_OFF = [{"action": TaskAction.ABORT}, {"deadline": PAST}]
+
+
+@pytest.mark.parametrize("changes", CALLED_OFF, ids=["abort", "deadline"])
+@pytest.mark.parametrize("when", ["get_task", "stage", "write_plan done", "patch_task_status done"])
+async def test_what_is_called_off_before_it_began_never_begins(
+    world: World, when: str, changes: dict[str, Any]
+) -> None:
+    def call_off(moment: str) -> None:
+        if moment == when:
+            world.kube.wish(**changes)
+
+    world.hook = call_off
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.ABORTED)
+    assert untouched(world)
+
+
+@pytest.mark.parametrize("changes", CALLED_OFF, ids=["abort", "deadline"])
+async def test_what_is_called_off_later_is_passed_on(world: World, changes: dict[str, Any]) -> None:
+    world.kube.wish(verify=VerifySettings(settle_seconds=600))
+
+    def call_off(_moment: str) -> None:
+        if world.stops:
+            world.kube.wish(**changes)
+
+    world.hook = call_off
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.ABORTED)
+    assert world.node.disk[PROGRAM] == program(OLD)
+    assert world.restarted == []
+
+
+async def test_an_executor_that_cannot_go_on_is_reported(world: World) -> None:
+    def trouble(moment: str) -> None:
+        if world.stops and moment == "sleep":
+            world.executor_works = False
+            world.runs.report_trouble(FIRST, "the plan and the node disagree")
+
+    world.hook = trouble
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert "the plan and the node disagree" in status.message
+    assert status.finished_at is not None
+
+
+async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(world: World) -> None:
+    def damage(moment: str) -> None:
+        journal = world.root / "var/lib/nodeupgrade/runs" / FIRST / "journal"
+        if world.executor_works and moment == "sleep" and world.stops:
+            world.executor_works = False
+            journal.write_bytes(b"x" + journal.read_bytes())
+
+    world.hook = damage
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert "record 1 is damaged" in status.message
+
+
+async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:
+    world.kube.wish(verify=VerifySettings(settle_seconds=2, kubelet_down_budget_seconds=600))
+
+    def gone_once(_moment: str) -> None:
+        if world.stops == 1 and world.moments.count("_hand_over") == 1:
+            world.node.services.active.discard(units.EXECUTOR)
+
+    world.hook = gone_once
+
+    await world.serve()
+
+    assert world.moments.count("_hand_over") == 2
+    assert upgraded(world)
+
+
+async def test_a_later_agent_starts_an_executor_that_is_gone_at_once(world: World) -> None:
+    """With the kubelet stopped there is no time to wait and see."""
+
+    def lost(moment: str) -> None:
+        if moment == "sleep" and world.stops:
+            world.node.services.active.discard(units.EXECUTOR)
+            raise Killed
+
+    world.hook = lost
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook = lambda _moment: None
+    known = len(world.moments)
+
+    await world.serve()
+
+    later = world.moments[known:]
+    assert later.index("_hand_over") < later.index("sleep")
+    assert upgraded(world)
+
+
+async def test_an_executor_that_cannot_be_started_ends_the_run_before_it_began(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(unit: str, *, wait: bool = True) -> None:
+        raise StepFailed(f"systemd refuses {unit}")
+
+    monkeypatch.setattr(world.node.services, "start", refuse)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
+    assert "systemd refuses" in status.message
+    assert untouched(world)
+
+
+async def test_a_damaged_bundle_ends_the_run_before_it_began(world: World) -> None:
+    (world.settings.bundle / "bin/python3").write_bytes(b"something else")
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
+    assert untouched(world)
+
+
+async def test_a_plan_that_cannot_be_written_ends_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_store: RunStore, _plan: RunPlan) -> None:
+        raise StepFailed("no space left on device")
+
+    monkeypatch.setattr(RunStore, "write_plan", full)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
+    assert untouched(world)
+
+
+async def test_an_api_server_that_says_no_ends_the_run(world: World) -> None:
+    def forbidden(moment: str) -> None:
+        if moment == "list_pods_on_node":
+            raise RejectedError("pods is forbidden")
+
+    world.hook = forbidden
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
+    assert "pods is forbidden" in status.message
+    assert untouched(world)
+
+
+async def test_containers_that_came_meanwhile_get_a_second_plan(world: World) -> None:
+    """A pod that starts between planning and stopping the kubelet turns the first attempt back."""
+    sandbox = next(iter(world.node.runtime.sandboxes.values()))
+    gone: list[object] = []
+
+    def comes() -> None:
+        made = world.node.runtime.create_container(sandbox, "debug", HashValue("1"))
+        world.node.timeline.after(1.0, lambda: gone.append(world.node.runtime.containers.pop(made.id)))
+
+    world.node.calls.before("services.stop kubelet.service", comes)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.stops == 2
+    assert upgraded(world)
+    first = world.runs.read_journal(FIRST).finished
+    assert first is not None
+    assert first.reason == Reason.INVENTORY_CHANGED
+
+
+async def test_a_container_that_ended_meanwhile_gets_a_second_plan(world: World) -> None:
+    """It ended before anything was touched, so that it is nothing to go back for."""
+    victim = next(world.node.inventory().running())
+    crashes = [victim.id]
+
+    def crash() -> None:
+        if crashes:
+            world.node.runtime.end(crashes.pop(), exit_code=1)
+
+    world.node.calls.before("services.stop kubelet.service", crash)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.stops == 2
+    first = world.runs.read_journal(FIRST).finished
+    assert first is not None
+    assert first.reason == Reason.INVENTORY_CHANGED
+
+
+async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> None:
+    """An executor that is started later for any reason must not find it."""
+    world.settings = replace(world.settings, run_id=RunId("0123abcd-0"))
+    world.kube.wish(run_id=world.settings.run_id)
+
+    def killed(moment: str) -> None:
+        if moment == "write_plan done":
+            raise Killed
+
+    world.hook = killed
+    with pytest.raises(Killed):
+        await world.serve()
+    assert world.runs.unfinished() == "0123abcd-0.1"
+    world.hook = lambda _moment: None
+    world.settings = replace(world.settings, run_id=RUN)
+    world.kube.wish(run_id=RUN)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.runs.unfinished() is None
+    assert world.stops == 1
+
+
+async def test_an_earlier_run_that_is_not_over_forbids_another(world: World) -> None:
+    def stranded(moment: str) -> None:
+        if world.stops:
+            raise Killed
+
+    world.hook = stranded
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook = lambda _moment: None
+    world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
+    world.kube.wish(run_id=world.settings.run_id)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
+    assert f"run {FIRST}" in status.message
+    assert str(STATE / "runs") in status.message
+
+
+async def test_killed_at_any_moment_the_next_agent_finishes_the_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await _served(tmp_path / "whole", monkeypatch, kill_at=None)
+
+    for number, moment in enumerate(whole.moments):
+        if whole.moments[:number].count(moment) >= SAME_MOMENTS:
+            continue
+        world = await _served(tmp_path / str(number), monkeypatch, kill_at=number)
+        assert world.status.phase is TaskPhase.SUCCEEDED, f"killed at {number}, {moment}: {world.status.message}"
+        assert upgraded(world), f"killed at {number}, {moment}: {sorted(world.left_behind())}"
+        assert world.stops == 1, f"killed at {number}, {moment}"
+        assert world.runs.unfinished() is None
+
+
+async def _served(root: Path, monkeypatch: pytest.MonkeyPatch, kill_at: int | None) -> World:
+    world = make_world(root, monkeypatch)
+
+    def kill(_moment: str) -> None:
+        if len(world.moments) - 1 == kill_at:
+            raise Killed
+
+    world.hook = kill
+    if kill_at is None:
+        await world.serve()
+        return world
+    with pytest.raises(Killed):
+        await world.serve()
+    world.tick()  # the executor does not wait for the next agent
+    await world.serve()
+    return world
+
+
+async def test_an_image_brings_the_kubelet_by_way_of_an_init_container(world: World) -> None:
+    """Here what the init container copied is missing: the image has no such file."""
+    world.kube.wish(
+        artifact=TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:00", path="/kubelet")
+    )
+    world.settings = replace(world.settings, copied=world.root / "staging/kubelet")
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ARTIFACT_UNAVAILABLE)
+    assert "/kubelet could not be taken from registry.example/kubelet" in status.message
+    assert untouched(world)
