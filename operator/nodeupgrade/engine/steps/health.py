@@ -7,21 +7,33 @@ from nodeupgrade.engine.node import Node
 OLD_KUBELET_START_SECONDS = 120.0
 POLL_SECONDS = 0.02
 LOOK_AT_UNIT_SECONDS = 1.0
-RESTARTS_TOLERATED = 2
 
 
-def wait_until_healthy(node: Node, unit: str, timeout: float) -> None:
+def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool) -> None:
     """Return once ``/healthz`` answers ok.
 
+    Args:
+        forgiving: whether it may die and be started again meanwhile. A new kubelet that dies at its start will do so
+            again, and every second of hope is one without a kubelet; the old one has to come up in the end.
+
     Raises:
-        StepFailed: it did not within ``timeout`` seconds, or the unit failed or keeps dying.
+        StepFailed: it did not within ``timeout`` seconds, or there is no hope that it will.
     """
     deadline = node.clock.monotonic() + timeout
     next_look = node.clock.monotonic() + LOOK_AT_UNIT_SECONDS
+    pids: set[int] = set()
     while not node.kubelet.healthy():
         now = node.clock.monotonic()
         if now >= next_look:
-            _refuse_to_hope(node, unit)
+            status = node.services.status(unit)
+            pids.add(status.main_pid)
+            died = status.sub_state == "auto-restart" or len(pids - {0}) > 1
+            if status.active_state == "failed" or (died and not forgiving):
+                raise StepFailed(
+                    f"the kubelet exits right after its start ({status.active_state}, result {status.result}); "
+                    f"see journalctl -u {unit}",
+                    reason=Reason.KUBELET_DID_NOT_START,
+                )
             next_look = now + LOOK_AT_UNIT_SECONDS
         if now >= deadline:
             raise StepFailed(
@@ -29,13 +41,3 @@ def wait_until_healthy(node: Node, unit: str, timeout: float) -> None:
                 reason=Reason.KUBELET_DID_NOT_START,
             )
         node.clock.sleep(POLL_SECONDS)
-
-
-def _refuse_to_hope(node: Node, unit: str) -> None:
-    status = node.services.status(unit)
-    if status.active_state == "failed" or status.restarts >= RESTARTS_TOLERATED:
-        raise StepFailed(
-            f"the kubelet exits right after its start ({status.active_state}, result {status.result}, "
-            f"{status.restarts} automatic restarts); see journalctl -u {unit}",
-            reason=Reason.KUBELET_DID_NOT_START,
-        )

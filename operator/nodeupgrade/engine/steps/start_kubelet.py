@@ -17,7 +17,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Start it and wait until it is healthy."""
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
-    wait_until_healthy(node, plan.swap.unit, plan.limits.kubelet_start)
+    wait_until_healthy(node, plan.swap.unit, plan.limits.kubelet_start, forgiving=False)
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
