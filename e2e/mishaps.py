@@ -140,7 +140,7 @@ def agent_deleted(ordeal: Ordeal) -> Iterator[None]:
     """Delete the agent pod without grace, twice: before the kubelet stops, and while it settles."""
     yield
     delete = ("delete", "pod", "-n", NAMESPACE, "-l", AGENT, "--force", "--grace-period=0", "--wait=false")
-    wait_until("the agent pod", lambda: _phase(ordeal) in {"Staging", "Prechecking", "Running"}, timeout=120)
+    wait_until("the agent pod", lambda: phase(ordeal) in {"Staging", "Prechecking", "Running"}, timeout=120)
     ordeal.cluster.lab.kubectl(*delete)
     ordeal.wait_record(Step.VERIFY, Mark.DOING)
     ordeal.cluster.lab.kubectl(*delete)
@@ -306,114 +306,7 @@ def kubelet_killed(step: Step, mark: Mark) -> Harm:
     return harm
 
 
-# ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def upgrade_deleted(step: Step | None) -> Harm:
-    """Delete the NodeUpgrade: at once, or in the middle of the run."""
-
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        yield
-        if step is None:
-            wait_until("a cordon", lambda: not ordeal.cluster.schedulable(), timeout=60, interval=0.02)
-        else:
-            ordeal.wait_record(step, Mark.DOING)
-        ordeal.cluster.lab.kubectl("delete", "nodeupgrade", ordeal.name, "--wait=false")
-        ordeal.notes.append(f"deleted in {_phase(ordeal) or 'no phase'}")
-        yield
-
-    return harm
-
-
-def paused(ordeal: Ordeal) -> Iterator[None]:
-    """Pause the rollout in the middle of its only node, which is finished all the same."""
-    yield
-    ordeal.wait_record(Step.STOP_KUBELET, Mark.DOING)
-    patch = '{"spec":{"action":"Pause"}}'
-    ordeal.cluster.lab.kubectl("patch", "nodeupgrade", ordeal.name, "--type=merge", "-p", patch)
-    yield
-
-
-def cordoned_by_others(ordeal: Ordeal) -> Iterator[None]:
-    """Take our cordon away and change labels in the middle of the run."""
-    lab, name = ordeal.cluster.lab, ordeal.cluster.node.name
-    yield
-    ordeal.wait_record(Step.STOP_KUBELET, Mark.DOING)
-    lab.kubectl("uncordon", name)
-    lab.kubectl("label", "node", name, "nodeupgrade.test/mishap=yes", "--overwrite")
-    ordeal.wait_record(Step.VERIFY, Mark.DOING)
-    ordeal.notes.append("uncordoned by hand")
-    yield
-    lab.kubectl("label", "node", name, "nodeupgrade.test/mishap-")
-
-
-def second_upgrade(ordeal: Ordeal) -> Iterator[None]:
-    """Ask for another version of the same node while the run is under way."""
-    other = f"{ordeal.name}-too"
-    cluster = ordeal.cluster
-    yield
-    ordeal.wait_record(Step.STOP_KUBELET, Mark.DOING)
-    cluster.apply(other, ordeal.old, cluster.pre_staged(ordeal.old), nodes={"names": [cluster.node.name]})
-    ordeal.wait_record(None, Mark.FINISHED)
-    status = cluster.get(other).get("status", {})
-    ordeal.notes.append(f"the second is {status.get('phase')}: {[f['reason'] for f in status.get('failures', [])]}")
-    # It may do its own work after the first has ended; here it must not.
-    cluster.delete(other)
-    yield
-
-
-def pod_deleted(ordeal: Ordeal) -> Iterator[None]:
-    """Delete a pod and create another on the node while the kubelet is down."""
-    cluster = ordeal.cluster
-    victim = _extra_pod(ordeal, "victim")
-    ordeal.free |= {"workload/victim", "workload/newcomer"}
-    cluster.lab.apply(victim)
-    _wait_ready(ordeal, "victim")
-    yield
-    ordeal.wait_record(Step.STOP_KUBELET, Mark.DOING)
-    cluster.lab.kubectl("delete", "pod", "-n", "workload", "victim", "--wait=false")
-    cluster.lab.apply(_extra_pod(ordeal, "newcomer"))
-    yield
-    cluster.lab.kubectl("delete", "pod", "-n", "workload", "newcomer", "victim", "--ignore-not-found", timeout=120)
-
-
-def pod_deleted_just_before(ordeal: Ordeal) -> Iterator[None]:
-    """Delete a pod between plan and stop of the kubelet."""
-    cluster = ordeal.cluster
-    ordeal.free.add("workload/victim")
-    cluster.lab.apply(_extra_pod(ordeal, "victim"))
-    _wait_ready(ordeal, "victim")
-    yield
-    wait_until("the plan", lambda: _planned(ordeal), timeout=120, interval=0.005)
-    cluster.lab.kubectl("delete", "pod", "-n", "workload", "victim", "--wait=false", "--grace-period=1")
-    yield
-    cluster.lab.kubectl("delete", "pod", "-n", "workload", "victim", "--ignore-not-found", timeout=120)
-
-
-def _planned(ordeal: Ordeal) -> bool:
-    root = ordeal.cluster.node.root / "var/lib/nodeupgrade/runs"
-    return any(path.parent.name not in ordeal.runs_before for path in root.glob("*/plan.json"))
-
-
-def _extra_pod(ordeal: Ordeal, name: str) -> dict[str, object]:
-    container = {
-        "name": "main", "image": "nodeupgrade.test/busybox:1", "imagePullPolicy": "Never",
-        "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"],
-    }  # fmt: skip
-    return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "workload"},
-        "spec": {
-            "nodeName": ordeal.cluster.node.name, "terminationGracePeriodSeconds": 1, "containers": [container],
-        },
-    }  # fmt: skip
-
-
-def _wait_ready(ordeal: Ordeal, name: str) -> None:
-    ready = ("wait", "-n", "workload", f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
-    ordeal.cluster.lab.kubectl(*ready, timeout=90)
-
-
-def _phase(ordeal: Ordeal) -> str:
+def phase(ordeal: Ordeal) -> str:
     with contextlib.suppress(LabError):
         return str(ordeal.cluster.task().get("status", {}).get("phase", ""))
     return ""
@@ -446,11 +339,4 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),
     Fault("kubelet/killed-before", kubelet_killed(Step.CONFIRM_BINARIES, Mark.DOING)),
-    Fault("people/deleted-at-once", upgrade_deleted(None), EITHER | {"Failed"}),
-    Fault("people/deleted", upgrade_deleted(Step.STOP_KUBELET)),
-    Fault("people/paused", paused),
-    Fault("people/uncordoned", cordoned_by_others),
-    Fault("people/second-upgrade", second_upgrade),
-    Fault("people/pods", pod_deleted),
-    Fault("people/pod-just-before", pod_deleted_just_before),
 )
