@@ -52,6 +52,11 @@ def copy(destination: Path, progress: Progress) -> None:
     run("cp", "--archive", "--reflink=auto", ensure(progress), destination, timeout=300)
 
 
+def mirror() -> list[str]:
+    """What debootstrap is told about where packages come from: nothing, so that it asks where it always does."""
+    return [chosen] if (chosen := os.environ.get("NODEUPGRADE_LAB_MIRROR")) else []
+
+
 def _make(target: Path, progress: Progress) -> None:
     progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and containerd")
     began = time.monotonic()
@@ -60,11 +65,10 @@ def _make(target: Path, progress: Progress) -> None:
         shutil.rmtree(stale, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
-        mirror = os.environ.get("NODEUPGRADE_LAB_MIRROR", "")
         root = work / "root"
         include = f"--include={','.join(_PACKAGES)}"
         # In a mount namespace of its own, what it mounts ends with it, however it ends.
-        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, mirror, timeout=900)
+        run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, *mirror(), timeout=900)
         _tidy(root)
         nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))
         root.rename(target)

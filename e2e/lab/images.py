@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.lab import paths
+from e2e.lab import baseroot, paths
 from e2e.lab.locking import locked
 from e2e.lab.process import run
 from e2e.lab.progress import Progress, Quiet
@@ -133,9 +133,8 @@ def _base_root() -> Path:
     target = paths.cache_root() / "roots" / f"python-r{_BASE_RECIPE}"
     if not target.is_dir():
         with _appearing(target) as fresh:
-            mirror = os.environ.get("NODEUPGRADE_LAB_MIRROR", "")
             include = f"--include={','.join(_BASE_PACKAGES)}"
-            run("debootstrap", "--variant=minbase", include, _BASE_SUITE, fresh, mirror, timeout=_BUILD_SECONDS)
+            run("debootstrap", "--variant=minbase", include, _BASE_SUITE, fresh, *baseroot.mirror(), timeout=_BUILD_SECONDS)
             for name in _DROPPED:
                 shutil.rmtree(fresh / name)
             (fresh / "dev").mkdir()  # without the device files that only root outside a container may make
