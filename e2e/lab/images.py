@@ -134,7 +134,15 @@ def _base_root() -> Path:
     if not target.is_dir():
         with _appearing(target) as fresh:
             include = f"--include={','.join(_BASE_PACKAGES)}"
-            run("debootstrap", "--variant=minbase", include, _BASE_SUITE, fresh, *baseroot.mirror(), timeout=_BUILD_SECONDS)
+            run(
+                "debootstrap",
+                "--variant=minbase",
+                include,
+                _BASE_SUITE,
+                fresh,
+                *baseroot.mirror(),
+                timeout=_BUILD_SECONDS,
+            )
             for name in _DROPPED:
                 shutil.rmtree(fresh / name)
             (fresh / "dev").mkdir()  # without the device files that only root outside a container may make
