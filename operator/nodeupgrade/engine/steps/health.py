@@ -7,14 +7,16 @@ from nodeupgrade.engine.node import Node
 OLD_KUBELET_START_SECONDS = 120.0
 POLL_SECONDS = 0.02
 LOOK_AT_UNIT_SECONDS = 1.0
+DEATHS_TOLERATED = 1
 
 
 def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool) -> None:
     """Return once ``/healthz`` answers ok.
 
     Args:
-        forgiving: whether it may die and be started again meanwhile. A new kubelet that dies at its start will do so
-            again, and every second of hope is one without a kubelet; the old one has to come up in the end.
+        forgiving: whether it may die any number of times. A new kubelet that dies twice at its start will do so again,
+            and every second of hope is one without a kubelet (one death may be the runtime's fault, which answers
+            for a moment and then not); the old one has to come up in the end.
 
     Raises:
         StepFailed: it did not within ``timeout`` seconds, or there is no hope that it will.
@@ -27,8 +29,8 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
         if now >= next_look:
             status = node.services.status(unit)
             pids.add(status.main_pid)
-            died = status.sub_state == "auto-restart" or len(pids - {0}) > 1
-            if status.active_state == "failed" or (died and not forgiving):
+            deaths = max(status.restarts, len(pids - {0}) - 1) + (status.sub_state == "auto-restart")
+            if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
                 raise StepFailed(
                     f"the kubelet exits right after its start ({status.active_state}, result {status.result}); "
                     f"see journalctl -u {unit}",
