@@ -25,6 +25,12 @@ def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
     return image.hashes.container
 
 
+def restart_runtime(cluster: Cluster) -> None:
+    """Let the runtime serve what is stored, and wait until its CRI answers."""
+    cluster.node.exec("systemctl", "restart", "containerd")
+    wait_until("the runtime", cluster.node.snapshot, timeout=60)
+
+
 def waiting_kubelet(real: str) -> str:
     """A kubelet that, once started, waits for permission before it is one."""
     return f"""#!/bin/sh

@@ -146,7 +146,7 @@ def test_one_wrong_hash_is_noticed_and_rolled_back(cluster: Cluster, tmp_path: P
     cluster.apply("wrong", NEW, cluster.pre_staged_file(program, NEW))
     tamper.wait_for_waiting_kubelet(cluster)
     tamper.store_hash(cluster, victim.id, tamper.WRONG)
-    cluster.node.exec("systemctl", "restart", "containerd")
+    tamper.restart_runtime(cluster)
     tamper.let_kubelet_go(cluster)
     upgrade = cluster.wait_for_end("wrong")
     containers = cluster.task()["status"]["containers"]
