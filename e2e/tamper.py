@@ -1,6 +1,7 @@
 """Faults that the end-to-end tests put in the operator's way."""
 
 from e2e.cluster import Cluster
+from e2e.lab import snapshot_reader
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
@@ -28,7 +29,7 @@ def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
 def restart_runtime(cluster: Cluster) -> None:
     """Let the runtime serve what is stored, and wait until its CRI answers."""
     cluster.node.exec("systemctl", "restart", "containerd")
-    wait_until("the runtime", cluster.node.snapshot, timeout=60)
+    wait_until("the runtime", lambda: snapshot_reader.runtime_ready(cluster.node.containerd_socket), timeout=60)
 
 
 def waiting_kubelet(real: str) -> str:
