@@ -1,1 +1,1 @@
-"""Placeholder docstring, written with the package."""
+"""The node side: what runs in the agent's pod, and the executor that it hands over to on the host."""

@@ -1,1 +1,1 @@
-"""Placeholder docstring, written with the package."""
+"""In-memory doubles of the ports: a node whose kubelet really compares hashes, and an API server that conflicts."""
