@@ -154,7 +154,7 @@ def _wait_while_changing(score: Callable[[], Score]) -> None:
 
 
 def _show(console: Console, lab: Lab, *argv: str) -> None:
-    console.print(f"[bold]$ kubectl {' '.join(argv)}[/]")
+    console.print(f"\n[bold]$ kubectl {' '.join(argv)}[/]")
     console.print(lab.kubectl(*argv).stdout, highlight=False)
 
 
