@@ -47,7 +47,7 @@ test-fast: venv ## Run the tests that need neither root nor a node (about a minu
 test: venv ## Run everything this machine can run; says what it skips and why
 	@$(BIN)/python -m tools.run_tests
 
-e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once, ~15 minutes)
+e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once)
 	$(PYTEST) -v -m e2e --durations=15 e2e
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing

@@ -5,7 +5,6 @@ Everything it knows is on the node's disk or in the task, so a second agent cont
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import structlog
@@ -20,7 +19,7 @@ from nodeupgrade.domain.planning import RunRequest, plan_run
 from nodeupgrade.domain.pods import Json
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import FlagPolicy, Task, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import refusal_status, shorten
+from nodeupgrade.domain.task_report import failed_status, refusal_status
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
 from nodeupgrade.engine import gather
@@ -76,7 +75,7 @@ class Conductor:
 
     async def _give_up(self, task: Task, reason: Reason, message: str) -> None:
         await asyncio.to_thread(self._forget_staged, task)
-        await self._tell(self._failed(reason, f"{message}; the node is untouched"))
+        await self._tell(failed_status(self._settings.run_id, reason, f"{message}; the node is untouched"))
 
     async def _prepare(self, task: Task, attempt: RunId) -> RunPlan | tuple[Violation, ...]:
         spec = task.spec
@@ -128,7 +127,6 @@ class Conductor:
             target=KubeletVersion.parse(spec.to_version),
             allow_downgrade=spec.allow_downgrade,
             promised=Digest(spec.artifact.sha256) if spec.artifact.sha256 else None,
-            unit=spec.kubelet.unit,
             staged=staged,
             remove_flags=spec.kubelet.remove_flags,
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
@@ -235,6 +233,3 @@ class Conductor:
 
     def _working(self, phase: TaskPhase, message: str) -> TaskStatus:
         return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)
-
-    def _failed(self, reason: Reason, message: str) -> TaskStatus:
-        return replace(self._working(TaskPhase.FAILED, shorten(message)), reason=reason)

@@ -9,14 +9,13 @@ import structlog
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.domain.codec import decode
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.domain.journal import Journal, Outcome
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.task import Task, TaskAction, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import run_status, shorten, stranded_status, unreadable_status
+from nodeupgrade.domain.report import RunReport, report_of
+from nodeupgrade.domain.task import Task, TaskAction, TaskStatus
+from nodeupgrade.domain.task_report import failed_status, run_status, stranded_status, unreadable_status
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
@@ -137,7 +136,7 @@ class Agent:
         except NodeUpgradeError as error:
             log.warning("cannot hand over", error=str(error))
             if await self._withdrawn(plan):
-                return self._failed(Reason.STEP_FAILED, f"{error}; the node is untouched")
+                return failed_status(self._settings.run_id, Reason.STEP_FAILED, f"{error}; the node is untouched")
         return None
 
     async def _withdrawn(self, plan: RunPlan) -> bool:
@@ -221,10 +220,7 @@ class Agent:
         return status
 
     def _never_started(self) -> TaskStatus:
-        return self._failed(Reason.ABORTED, "aborted before anything was touched")
-
-    def _failed(self, reason: Reason, message: str) -> TaskStatus:
-        return TaskStatus(run_id=self._settings.run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
+        return failed_status(self._settings.run_id, Reason.ABORTED, "aborted before anything was touched")
 
 
 class _Released(Exception):
@@ -244,7 +240,8 @@ def _worth_another_attempt(journal: Journal) -> bool:
 
     Those that ended then are in the report; nothing had been touched, so that was not our doing.
     """
-    if journal.finished is None:
-        return False
-    report = decode(RunReport, journal.finished.payload)
-    return report.outcome is Outcome.ROLLED_BACK and report.reason is Reason.INVENTORY_CHANGED
+    match report_of(journal):
+        case RunReport(outcome=Outcome.ROLLED_BACK, reason=Reason.INVENTORY_CHANGED):
+            return True
+        case _:
+            return False

@@ -44,7 +44,6 @@ class Reason(StrEnum):
     POD_IN_TRANSITION = "PodInTransition"
     UNSUPPORTED_SERVICE_MANAGER = "UnsupportedServiceManager"
     INSUFFICIENT_SPACE = "InsufficientSpace"
-    DISK_PRESSURE = "DiskPressure"
     AGENT_UNAVAILABLE = "AgentUnavailable"
     INTERNAL_ERROR = "InternalError"
 
@@ -186,9 +185,6 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.INSUFFICIENT_SPACE: Explanation(
         "there is not enough disk space next to the kubelet binary", "free space on the node"
-    ),
-    Reason.DISK_PRESSURE: Explanation(
-        "the node reports disk pressure, so its kubelet is evicting pods", "free space on the node"
     ),
     Reason.AGENT_UNAVAILABLE: Explanation(
         "the agent pod cannot run on the node", "look at the agent pod in the operator's namespace"

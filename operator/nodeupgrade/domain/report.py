@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from nodeupgrade.domain.journal import Outcome
+from nodeupgrade.domain.codec import decode
+from nodeupgrade.domain.journal import Journal, Outcome
 from nodeupgrade.domain.reasons import Reason
 
 
@@ -28,3 +29,12 @@ class RunReport:
     restarted: int
     listed: tuple[str, ...]
     rebooted: bool
+
+
+def report_of(journal: Journal) -> RunReport | None:
+    """The report of a run that is over.
+
+    Raises:
+        CodecError: another version of this program wrote it.
+    """
+    return None if journal.finished is None else decode(RunReport, journal.finished.payload)

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.domain.codec import decode
 from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.report import RunReport, report_of
 from nodeupgrade.domain.task import (
     ContainerCounts,
     Hazard,
@@ -43,6 +42,11 @@ def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
+    """The run was given up for a technical reason."""
+    return TaskStatus(run_id=run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
+
+
 def refusal_status(run_id: str, violations: tuple[Violation, ...]) -> TaskStatus:
     """The node was not touched, and why."""
     first = violations[0]
@@ -66,7 +70,7 @@ def hazards(violations: Iterable[Violation]) -> tuple[Hazard, ...]:
 def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
     """What the journal says about a run, finished or not."""
     finished = journal.finished
-    summary = None if finished is None else decode(RunReport, finished.payload)
+    summary = report_of(journal)
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
     return TaskStatus(
         run_id=run_id,

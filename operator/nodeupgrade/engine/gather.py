@@ -39,7 +39,6 @@ class Wanted:
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
-    unit: str
     staged: PurePosixPath
     remove_flags: tuple[str, ...]
     strip_flags: bool

@@ -4,7 +4,7 @@ from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node_machine import Finish
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.verification import Difference, Kind, affected
+from nodeupgrade.domain.verification import Difference, affected
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps import verify
 
@@ -33,10 +33,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 
 def _settled_differences(node: Node, plan: RunPlan, outcome: Outcome) -> tuple[Difference, ...]:
     if outcome is Outcome.ROLLED_BACK:
-        end = node.clock.monotonic() + min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS)
-        while node.clock.monotonic() < end:
-            node.clock.sleep(verify.LOOK_SECONDS)
-    return tuple(d for d in verify.look(node, plan) if d.kind is not Kind.APPEARED)
+        node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
+    return verify.look(node, plan)
 
 
 def _down_seconds(journal: Journal) -> float | None:

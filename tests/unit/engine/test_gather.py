@@ -37,7 +37,6 @@ def wanted(**fields: Any) -> Wanted:
         "target": NEW,
         "allow_downgrade": False,
         "promised": None,
-        "unit": UNIT,
         "staged": STAGED,
         "remove_flags": (),
         "strip_flags": False,

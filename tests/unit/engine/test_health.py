@@ -1,0 +1,84 @@
+"""When hope for a starting kubelet ends: early for a new one that keeps dying, in the end for the old one."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.health import wait_until_healthy
+from nodeupgrade.ports.services import UnitStatus
+
+UNIT, LIMIT = "kubelet.service", 60.0
+
+
+@dataclass
+class Starting:
+    """A kubelet that dies at these moments, is started again ten seconds after each, and is well from one on."""
+
+    dies: tuple[float, ...]
+    well_from: float = 1e9
+    now: float = field(default=0.0)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def healthy(self) -> bool:
+        return self.now >= self.well_from
+
+    def status(self, unit: str) -> UnitStatus:
+        waiting = any(death <= self.now < death + 10 for death in self.dies)
+        restarts = sum(death + 10 <= self.now for death in self.dies)
+        return UnitStatus(
+            name=unit,
+            load_state="loaded",
+            active_state="activating" if waiting else "active",
+            sub_state="auto-restart" if waiting else "running",
+            main_pid=0 if waiting else 100 + restarts,
+            restarts=restarts,
+            result="exit-code" if waiting else "success",
+        )
+
+
+def wait(kubelet: Starting, *, forgiving: bool) -> None:
+    node = Node(
+        runtime=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
+        files=cast("object", None),  # type: ignore[arg-type]  # likewise
+        services=kubelet,  # type: ignore[arg-type]  # only status() is asked
+        kubelet=kubelet,  # type: ignore[arg-type]  # only healthy() is asked
+        clock=kubelet,  # type: ignore[arg-type]  # only what is defined above
+    )
+    wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving)
+
+
+def test_a_new_kubelet_that_dies_twice_is_given_up_at_once() -> None:
+    kubelet = Starting(dies=(0.1, 10.2, 20.3))
+
+    with pytest.raises(StepFailed, match="exits right after its start") as failed:
+        wait(kubelet, forgiving=False)
+
+    assert failed.value.reason is Reason.KUBELET_DID_NOT_START
+    assert 10.2 < kubelet.now < 13
+
+
+def test_a_new_kubelet_may_die_once() -> None:
+    wait(Starting(dies=(0.1,), well_from=12.0), forgiving=False)
+
+
+def test_the_old_kubelet_may_die_as_often_as_it_takes() -> None:
+    wait(Starting(dies=(0.1, 10.2, 20.3, 30.4), well_from=42.0), forgiving=True)
+
+
+@pytest.mark.parametrize("forgiving", [True, False])
+def test_hope_ends_with_the_limit(forgiving: bool) -> None:
+    kubelet = Starting(dies=())
+
+    with pytest.raises(StepFailed, match="did not become healthy within 60 s"):
+        wait(kubelet, forgiving=forgiving)
+
+    assert LIMIT <= kubelet.now < LIMIT + 1
