@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import RunVerdict, Task, TaskSpec
-from nodeupgrade.domain.upgrade import UpgradeStatus
+from nodeupgrade.domain.upgrade_status import UpgradeStatus
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import AgentPodView, NodeView
 

@@ -13,7 +13,8 @@ from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact
-from nodeupgrade.domain.upgrade import Artifact, CordonedPolicy, SkewPolicy, Upgrade, UpgradeSpec
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_terms import Artifact, CordonedPolicy, SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.views import NodeView, PodView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 

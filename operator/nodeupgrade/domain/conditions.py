@@ -15,16 +15,9 @@ from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.standing import Place, Standing
 from nodeupgrade.domain.task import Verdict
-from nodeupgrade.domain.upgrade import (
-    Condition,
-    ContainerTotals,
-    Counts,
-    NodeFailure,
-    RolloutAction,
-    Upgrade,
-    UpgradeSpec,
-    UpgradeStatus,
-)
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_status import Condition, ContainerTotals, Counts, NodeFailure, UpgradeStatus
+from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 
 ACCEPTED, PLANNED, RECONCILING, STALLED = "Accepted", "Planned", "Reconciling", "Stalled"
@@ -144,7 +137,7 @@ def _state(upgrade: Upgrade, spec: UpgradeSpec, standings: Mapping[NodeName, Sta
         lost = counted(counts.rollback_failed, "node")
         because = f"{lost} could not be rolled back ({_first(standings, Reason.ROLLBACK_FAILED)})"
         return _ended(Reason.ROLLBACK_FAILED, sentence(Reason.ROLLBACK_FAILED, because))
-    if failed >= spec.strategy.failure_threshold and counts.pending:
+    if failed >= spec.strategy.failure_threshold.of(counts.total) and counts.pending:
         because = f"{counted(failed, 'node')} failed"
         return _ended(Reason.FAILURE_THRESHOLD_REACHED, sentence(Reason.FAILURE_THRESHOLD_REACHED, because))
     if counts.pending:

@@ -27,7 +27,7 @@ from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.standing import candidate
 from nodeupgrade.domain.task import CordonRecord, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.domain.upgrade import UpgradeSpec
+from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.verdict import decide_verdict
 from nodeupgrade.domain.views import NodeView
@@ -112,7 +112,7 @@ def _task_spec(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: dat
         artifact=artifact,
         kubelet=spec.kubelet,
         verify=spec.verify,
-        deadline=now + spec.node_timeout,
+        deadline=now + spec.timeouts.node,
         cordon=CordonRecord(was_unschedulable=node.unschedulable and not by_us, by_us=by_us),
     )
 

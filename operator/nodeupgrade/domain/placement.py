@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nodeupgrade.domain.upgrade import LabelSelector, NodeSelection, Requirement
+from nodeupgrade.domain.upgrade_terms import LabelSelector, NodeSelection, Requirement
 from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
 
 

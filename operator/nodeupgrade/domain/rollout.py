@@ -25,7 +25,8 @@ from nodeupgrade.domain.flight import advance
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.standing import Place, Standing, candidate, in_flight, stand
 from nodeupgrade.domain.task import Verdict
-from nodeupgrade.domain.upgrade import RolloutAction, UpgradeSpec, UpgradeStatus
+from nodeupgrade.domain.upgrade_status import UpgradeStatus
+from nodeupgrade.domain.upgrade_terms import SLOTS, RolloutAction, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 
 
@@ -70,8 +71,9 @@ def unread(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     missing = [name for name in flying if name in fleet.nodes and name not in fleet.pods]
     if upgrade.finished or upgrade.deleting or not upgrade.has_finalizer:
         return tuple(missing)
-    slots = spec.strategy.max_concurrent - len(flying)
-    for standing in stand(fleet, spec).values():
+    standings = stand(fleet, spec)
+    slots = _slots(spec, standings) - len(flying)
+    for standing in standings.values():
         if slots <= 0:
             break
         if standing.place is Place.PENDING:
@@ -89,7 +91,7 @@ def _admissions(
         return ()
     if hold := _hold(fleet, spec, standings, flying):
         return (hold,)
-    free = spec.strategy.max_concurrent - flying
+    free = _slots(spec, standings) - flying
     readable = [name for name in pending if name in fleet.pods]
     return tuple(_admit(fleet, spec, name) for name in readable[:free])
 
@@ -109,15 +111,20 @@ def _hold(fleet: FleetSnapshot, spec: UpgradeSpec, standings: Mapping[NodeName, 
     if lost := conditions.count(standings, Verdict.ROLLBACK_FAILED):
         return Hold(reason=Reason.ROLLBACK_FAILED, message=f"{counted(lost, 'node')} could not be rolled back")
     failures = conditions.failures(standings)
-    if failures >= spec.strategy.failure_threshold:
+    if failures >= spec.strategy.failure_threshold.of(len(standings)):
         message = f"{counted(failures, 'node')} failed and {spec.strategy.failure_threshold} may"
         return Hold(reason=Reason.FAILURE_THRESHOLD_REACHED, message=message)
-    if spec.action is RolloutAction.PAUSE or upgrade.braked:
+    if spec.action is not RolloutAction.RUN or upgrade.braked:
         return Hold(reason=Reason.PAUSED, message="the rollout is paused")
-    if flying >= spec.strategy.max_concurrent:
-        message = f"{flying} of {counted(spec.strategy.max_concurrent, 'slot')} taken"
+    if flying >= _slots(spec, standings):
+        message = f"{flying} of {counted(_slots(spec, standings), 'slot')} taken"
         return Hold(reason=Reason.PROGRESSING, message=message)
     return None
+
+
+def _slots(spec: UpgradeSpec, standings: Mapping[NodeName, Standing]) -> int:
+    """Nodes that may be in flight at the same time."""
+    return min(SLOTS, spec.strategy.max_concurrent.of(len(standings)))
 
 
 def _settle(

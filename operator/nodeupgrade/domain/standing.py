@@ -11,7 +11,7 @@ from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.placement import selects
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.task import Task
-from nodeupgrade.domain.upgrade import UpgradeSpec
+from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
 

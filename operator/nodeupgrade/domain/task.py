@@ -22,7 +22,9 @@ class TaskAction(StrEnum):
     """What the control plane wants of the node side."""
 
     WAIT = "Wait"
-    """Do nothing yet."""
+    """Do nothing yet: the node is claimed by a rollout and waits for its turn."""
+    PRECHECK = "Precheck"
+    """Look, prove and report what an upgrade would do; touch nothing."""
     UPGRADE = "Upgrade"
     """Upgrade the node; the only action that admits work."""
     ABORT = "Abort"
@@ -37,6 +39,8 @@ class TaskPhase(StrEnum):
     PENDING = "Pending"
     STAGING = "Staging"
     PRECHECKING = "Prechecking"
+    PRECHECKED = "Prechecked"
+    """Asked to look only: nothing objects to an upgrade; ``preview`` says what it would do."""
     REFUSED = "Refused"
     """Preflight said no; the node is untouched."""
     RUNNING = "Running"
@@ -57,6 +61,7 @@ class TaskPhase(StrEnum):
 
 _TERMINAL = frozenset(
     {
+        TaskPhase.PRECHECKED,
         TaskPhase.REFUSED,
         TaskPhase.SUCCEEDED,
         TaskPhase.ROLLED_BACK,
@@ -79,6 +84,13 @@ class FlagPolicy(StrEnum):
 
     REFUSE = "Refuse"
     STRIP = "Strip"
+
+
+class HashMode(StrEnum):
+    """Whether stored hashes are rewritten, or a node where any would have to be is refused."""
+
+    REWRITE = "Rewrite"
+    ASSERT_UNCHANGED = "AssertUnchanged"
 
 
 class StepResult(StrEnum):
@@ -150,11 +162,23 @@ class CordonRecord:
 class Verdict(StrEnum):
     """How the control plane counts a finished run."""
 
+    PRECHECKED = "Prechecked"
     SUCCEEDED = "Succeeded"
     REFUSED = "Refused"
     FAILED = "Failed"
     ROLLED_BACK = "RolledBack"
     ROLLBACK_FAILED = "RollbackFailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """How an earlier run on this node ended, kept when the task is claimed anew (at most 5)."""
+
+    upgrade: str
+    from_version: str
+    to_version: str
+    result: Verdict
+    time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +196,13 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane wants of one node, and what it found in the end. Times are UTC."""
+    """What the control plane wants of one node, and what it found in the end. Times are UTC.
+
+    Attributes:
+        wave: name of the wave the node belongs to.
+        order: place of the node in the rollout, counted from 0.
+        retry: token of the retry that reopened the task.
+    """
 
     node_name: NodeName
     node_uid: str
@@ -184,12 +214,17 @@ class TaskSpec:
     action: TaskAction = TaskAction.WAIT
     action_reason: str = ""
     action_message: str = ""
+    wave: str = ""
+    order: int = 0
+    retry: str = ""
     allow_downgrade: bool = False
+    hash_mode: HashMode = HashMode.REWRITE
     kubelet: KubeletSettings = KubeletSettings()
     verify: VerifySettings = VerifySettings()
     deadline: datetime | None = None
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None
+    history: tuple[PastRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +285,35 @@ class Hazard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartForecast:
+    """A container that a plain exchange of the kubelet would restart, and why (at most 256 characters)."""
+
+    container: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What an upgrade would do on this node; nothing has been touched.
+
+    Attributes:
+        rewritten: containers whose stored hash would be rewritten.
+        unchanged: containers whose stored hash is right for both versions.
+        would_restart: containers that a plain exchange of the kubelet would restart.
+        would_restart_list: at most 20 of them.
+        static_pods: static pods whose manifest would be pinned.
+        removed_flags: kubelet flags that would be left out.
+    """
+
+    rewritten: int = 0
+    unchanged: int = 0
+    would_restart: int = 0
+    would_restart_list: tuple[RestartForecast, ...] = ()
+    static_pods: int = 0
+    removed_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
     """What the node side says about the run named by ``run_id``.
 
@@ -272,6 +336,7 @@ class TaskStatus:
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     hazards: tuple[Hazard, ...] = ()
+    preview: Preview | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
 

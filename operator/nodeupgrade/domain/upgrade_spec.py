@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
+from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.task import VerifySettings
 from nodeupgrade.domain.upgrade import (
+    ABANDON_ANNOTATION,
+    APPROVE_ANNOTATION,
     PAUSE_ANNOTATION,
-    Artifact,
-    NodeSelection,
+    RETRY_ANNOTATION,
     Upgrade,
-    UpgradeSpec,
-    UpgradeStatus,
 )
+from nodeupgrade.domain.upgrade_status import UpgradeStatus
+from nodeupgrade.domain.upgrade_terms import Artifact, NodeSelection, UpgradeSpec
 from nodeupgrade.domain.wire import Json, MalformedObjectError, from_json
 
-_DURATION = re.compile(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _VERSION = re.compile(r"v1\.\d+\.\d+([-+][0-9A-Za-z.-]+)?")
 _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -37,6 +38,8 @@ def parse_upgrade(body: Json) -> Upgrade:
         spec = parse_spec(body.get("spec"))
     except MalformedObjectError as error:
         problem = f"{error.path or 'spec'}: {error.problem}"
+    annotations = metadata.get("annotations") or {}
+    created = metadata.get("creationTimestamp")
     return Upgrade(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -47,8 +50,23 @@ def parse_upgrade(body: Json) -> Upgrade:
         status=from_json(UpgradeStatus, body.get("status", {}), "status"),
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
-        braked=(metadata.get("annotations") or {}).get(PAUSE_ANNOTATION) == "true",
+        created_at=datetime.fromisoformat(created) if created else None,
+        braked=annotations.get(PAUSE_ANNOTATION) == "true",
+        approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
+        retry=annotations.get(RETRY_ANNOTATION, ""),
+        abandon=annotations.get(ABANDON_ANNOTATION, ""),
     )
+
+
+def _approvals(metadata: Json, text: str) -> dict[str, str]:
+    """Read which waves are approved, and by which client, as far as the API server has recorded that."""
+    managers = (
+        entry.get("manager", "")
+        for entry in metadata.get("managedFields") or ()
+        if f"f:{APPROVE_ANNOTATION}" in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+    )
+    who = next(managers, "")
+    return {name: who for name in map(str.strip, text.split(",")) if name}
 
 
 def parse_spec(data: Any) -> UpgradeSpec:
@@ -65,20 +83,18 @@ def parse_spec(data: Any) -> UpgradeSpec:
         kubelet_down_budget_seconds=_seconds(verify, "kubeletDownBudget", "30s"),
         node_ready_timeout_seconds=_seconds(verify, "nodeReadyTimeout", "60s"),
     )
-    timeout = timedelta(seconds=_seconds(data.get("timeouts", {}), "node", "15m", where="spec.timeouts"))
-    plain = {key: value for key, value in data.items() if key not in {"verify", "timeouts"}}
-    spec = replace(from_json(UpgradeSpec, plain, "spec"), verify=seconds, node_timeout=timeout)
+    plain = {key: value for key, value in data.items() if key != "verify"}
+    spec = replace(from_json(UpgradeSpec, plain, "spec"), verify=seconds)
     _check(spec)
     return spec
 
 
-def _seconds(group: Any, name: str, default: str, where: str = "spec.verify") -> int:
+def _seconds(group: Any, name: str, default: str) -> int:
     text = group.get(name, default) if isinstance(group, dict) else group
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise MalformedObjectError(f"{where}.{name}", f"{text!r} is not a duration such as 90s, 15m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + seconds
+    try:
+        return int(parse_duration(text).total_seconds())
+    except ValueError as error:
+        raise MalformedObjectError(f"spec.verify.{name}", str(error)) from None
 
 
 def _check(spec: UpgradeSpec) -> None:
@@ -86,7 +102,7 @@ def _check(spec: UpgradeSpec) -> None:
         raise MalformedObjectError("spec.version", f"{spec.version!r} is not a version such as v1.33.13")
     if not _UNIT.fullmatch(spec.kubelet.unit):
         raise MalformedObjectError("spec.kubelet.unit", f"{spec.kubelet.unit!r} is not the name of a service unit")
-    if spec.strategy.max_concurrent < 1 or spec.strategy.failure_threshold < 1:
+    if spec.strategy.max_concurrent.number < 1 or spec.strategy.failure_threshold.number < 1:
         raise MalformedObjectError("spec.strategy", "its numbers must be at least 1")
     _check_selection(spec.nodes)
     _check_artifact(spec.artifact)

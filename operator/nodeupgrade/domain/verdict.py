@@ -16,6 +16,7 @@ MESSAGE_LIMIT = 512
 LIST_LIMIT = 20
 
 _OUTCOMES = {
+    TaskPhase.PRECHECKED: Verdict.PRECHECKED,
     TaskPhase.SUCCEEDED: Verdict.SUCCEEDED,
     TaskPhase.REFUSED: Verdict.REFUSED,
     TaskPhase.FAILED: Verdict.FAILED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.domain.upgrade import Requirement
+from nodeupgrade.domain.upgrade_terms import Requirement
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.wire import Json
 

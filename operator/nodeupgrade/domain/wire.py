@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Any, NewType, TypeVar, Union
 
+from nodeupgrade.domain.durations import parse_duration, render_duration
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.share import Share
 
 Json = dict[str, Any]  # Any: the JSON of an API object has no narrower type before it is parsed
 """A JSON object as the API server returns it."""
@@ -50,6 +52,10 @@ def to_json(value: object) -> Any:
             return value
         case datetime():
             return timestamp(value)
+        case timedelta():
+            return render_duration(value)
+        case Share():
+            return value.render()
         case Mapping():
             return {str(key): to_json(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
@@ -122,6 +128,8 @@ def _read(hint: Any, data: object, path: str) -> object:
     if origin is not None and issubclass(origin, Mapping):
         entries = _expect(dict, data, path)
         return {str(key): _read(arguments[1], item, f"{path}[{key}]") for key, item in entries.items()}
+    if hint in _TEXTS:
+        return _parsed(hint, data, path)
     if is_dataclass(hint):
         return from_json(typing.cast("type[object]", hint), data, path)
     if issubclass(hint, StrEnum):
@@ -131,6 +139,17 @@ def _read(hint: Any, data: object, path: str) -> object:
     if hint is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     return _expect(hint, data, path)
+
+
+_TEXTS: dict[object, Callable[[object], object]] = {timedelta: parse_duration, Share: Share.parse}
+"""Values that the API carries as text or as a number, and how they are read."""
+
+
+def _parsed(hint: object, data: object, path: str) -> object:
+    try:
+        return _TEXTS[hint](data)
+    except ValueError as error:
+        raise MalformedObjectError(path, str(error)) from None
 
 
 def _expect(kind: type[T], data: object, path: str) -> T:

@@ -1,0 +1,33 @@
+"""Durations as people write them in our objects: ``90s``, ``15m``, ``1h30m``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+PATTERN = r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?"
+_DURATION = re.compile(PATTERN)
+
+
+def parse_duration(text: object) -> timedelta:
+    """Read a duration in whole seconds.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration such as 90s, 15m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    try:
+        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than any rollout") from None
+
+
+def render_duration(duration: timedelta) -> str:
+    """Write a duration in whole seconds, the shortest way."""
+    minutes, seconds = divmod(int(duration.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
