@@ -28,6 +28,14 @@ class RejectedError(NodeUpgradeError):
     """The API server refuses the request for good: invalid, forbidden or unknown."""
 
 
+class ForbiddenError(RejectedError):
+    """The API server does not know who asks, or does not let them."""
+
+
+class NoClusterError(NodeUpgradeError):
+    """Nothing says which API server to talk to, or as whom."""
+
+
 class UnavailableError(Transient):
     """The API server did not answer in time, or asked to come back later."""
 
@@ -85,8 +93,26 @@ class KubeApi(Protocol):
         """Create an object, or raise ConflictError if its name is taken."""
         ...
 
-    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
-        """Merge a patch into an object (RFC 7386: null removes), status excepted."""
+    async def merge(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Json,
+        *,
+        resource_version: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        """Merge a patch into an object (RFC 7386: null removes), status excepted.
+
+        Args:
+            resource: The kind of object.
+            name: The object.
+            patch: What changes.
+            resource_version: The state the patch was made for.
+            field_manager: Under which name ``metadata.managedFields`` records who changed what.
+            dry_run: Check it and answer as if it were done, but change nothing.
+        """
         ...
 
     async def replace_status(

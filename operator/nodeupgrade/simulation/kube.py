@@ -75,9 +75,19 @@ class InMemoryKube(TypedKube):
         }
         return self._store(key, created, "create")
 
-    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
+    async def merge(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Json,
+        *,
+        resource_version: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> Json:
         """Merge a patch; the generation grows when the spec changes."""
-        self.before_write("merge", name)
+        if not dry_run:
+            self.before_write("merge", name)
         before = self._stored(resource, name, resource_version)
         after: Json = merged(before, patch)
         if resource.plural in _STATUS_SUBRESOURCE:
@@ -87,6 +97,10 @@ class InMemoryKube(TypedKube):
             return copy.deepcopy(before)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
+        if field_manager:
+            _record_manager(before, after, field_manager)
+        if dry_run:
+            return after
         key = _key(resource, name)
         if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
             del self._objects[key]
@@ -151,6 +165,24 @@ def merged(target: Any, patch: Any) -> Any:
         else:
             result[key] = merged(result.get(key), value)
     return result
+
+
+def _record_manager(before: Json, after: Json, manager: str) -> None:
+    """Note who set annotations, the only fields whose managers anybody of ours reads."""
+    old, new = (body["metadata"].get("annotations") or {} for body in (before, after))
+    changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    managers: dict[str, set[str]] = {
+        entry["manager"]: {field.removeprefix("f:") for field in entry["fieldsV1"]["f:metadata"]["f:annotations"]}
+        for entry in before["metadata"].get("managedFields") or ()
+    }
+    managers = {who: names - changed for who, names in managers.items()}
+    managers[manager] = managers.get(manager, set()) | (changed & set(new))
+    after["metadata"]["managedFields"] = [_managed(who, names) for who, names in managers.items() if names]
+
+
+def _managed(manager: str, annotations: set[str]) -> Json:
+    fields: Json = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in sorted(annotations)}}}
+    return {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
 
 
 def _key(resource: Resource, name: str) -> Key:

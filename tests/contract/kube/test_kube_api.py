@@ -24,6 +24,7 @@ from nodeupgrade.domain.task import (
     Verdict,
     parse_task,
 )
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -71,6 +72,28 @@ async def test_merge_sets_and_removes(kube: TypedKube, name: str) -> None:
     )
     assert "unschedulable" not in restored["spec"]
     assert "nodeupgrade.dev/cordoned-by" not in restored["metadata"].get("annotations", {})
+
+
+async def test_merge_records_who_wrote(kube: TypedKube, name: str) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    for wave, who in (("canary", "kubectl-nodeupgrade"), ("canary,rest", "somebody-else")):
+        annotations = {"nodeupgrade.dev/approve": wave}
+        await kube.merge(UPGRADES, name, {"metadata": {"annotations": annotations}}, field_manager=who)
+        approvals = parse_upgrade(await kube.get(UPGRADES, name)).approvals
+        assert approvals == dict.fromkeys(wave.split(","), who)
+
+
+async def test_dry_run_answers_and_changes_nothing(kube: TypedKube, name: str) -> None:
+    before = await kube.create(UPGRADES, upgrade_object(name))
+    version = before["metadata"]["resourceVersion"]
+    patch = {"spec": {"action": "Pause"}}
+    answer = await kube.merge(UPGRADES, name, patch, resource_version=version, dry_run=True)
+    assert (answer["spec"]["action"], answer["metadata"]["generation"]) == ("Pause", 2)
+    now = await kube.get(UPGRADES, name)
+    assert now["metadata"]["resourceVersion"] == version
+    await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}})
+    with pytest.raises(ConflictError):
+        await kube.merge(UPGRADES, name, patch, resource_version=version, dry_run=True)
 
 
 async def test_stale_writes_change_nothing(kube: TypedKube, name: str) -> None:

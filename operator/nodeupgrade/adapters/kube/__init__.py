@@ -1,5 +1,6 @@
 """The Kubernetes API, as raw JSON over the official client's transport."""
 
 from nodeupgrade.adapters.kube.client import KubeClient
+from nodeupgrade.adapters.kube.transport import Patience
 
-__all__ = ["KubeClient"]
+__all__ = ["KubeClient", "Patience"]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.transport import Transport
+from nodeupgrade.adapters.kube.transport import Patience, Transport
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NotFoundError, Resource
@@ -28,9 +28,15 @@ class KubeClient(TypedKube):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, kubeconfig: Path | None = None, context: str | None = None) -> AsyncIterator[KubeClient]:
-        """Connect, and close the connections at the end."""
-        transport = await Transport.connect(kubeconfig, context)
+    async def open(
+        cls, kubeconfig: Path | None = None, context: str | None = None, patience: Patience | None = None
+    ) -> AsyncIterator[KubeClient]:
+        """Connect, and close the connections at the end.
+
+        Raises:
+            NoClusterError: There is no usable kubeconfig.
+        """
+        transport = await Transport.connect(kubeconfig, context, patience or Patience())
         try:
             yield cls(transport)
         finally:
@@ -70,13 +76,25 @@ class KubeClient(TypedKube):
         """Create an object."""
         return cast("Json", await self._transport.request("POST", _path(resource), body=body))
 
-    async def merge(self, resource: Resource, name: str, patch: Json, *, resource_version: str | None = None) -> Json:
+    async def merge(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Json,
+        *,
+        resource_version: str | None = None,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+    ) -> Json:
         """Merge a patch into an object."""
         if resource_version is not None:
             metadata = {**patch.get("metadata", {}), "resourceVersion": resource_version}
             patch = {**patch, "metadata": metadata}
+        query = {"fieldManager": field_manager} if field_manager else {}
+        query |= {"dryRun": "All"} if dry_run else {}
         path, content_type = _path(resource, name), "application/merge-patch+json"
-        return cast("Json", await self._transport.request("PATCH", path, body=patch, content_type=content_type))
+        answer = await self._transport.request("PATCH", path, query=query, body=patch, content_type=content_type)
+        return cast("Json", answer)
 
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None

@@ -6,15 +6,24 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import tenacity
+import yaml
 from kubernetes.aio import client as untyped_client
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.ports.kube import ConflictError, NotFoundError, RejectedError, UnavailableError
+from nodeupgrade.ports.kube import (
+    ConflictError,
+    ForbiddenError,
+    NoClusterError,
+    NotFoundError,
+    RejectedError,
+    UnavailableError,
+)
 
 _client: Any = untyped_client  # Any: upstream has no type hints here
 _config: Any = untyped_config
@@ -36,34 +45,50 @@ class BusyError(UnavailableError):
         self.after = after
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds that one request may take, and seconds after which a failing one is not tried again."""
+
+    request_seconds: float = REQUEST_TIMEOUT_SECONDS
+    retry_seconds: float = RETRY_FOR_SECONDS
+
+
 class Transport:
     """Sends requests with the identity of a kubeconfig or of the pod it runs in."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, patience: Patience) -> None:
         self._client = client
+        self._patience = patience
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Transport:
+    async def connect(cls, kubeconfig: Path | None, context: str | None, patience: Patience) -> Transport:
         """Prepare a client; nothing is sent yet.
 
         Args:
             kubeconfig: File to use. None means the pod's service account where there is one, else the default
                 kubeconfig of the user.
             context: Context within the kubeconfig; None means its current one.
+            patience: How long requests may take.
+
+        Raises:
+            NoClusterError: There is no usable kubeconfig.
         """
         configuration = _client.Configuration()
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            _config.load_incluster_config(client_configuration=configuration)
-        else:
-            await _config.load_kube_config(
-                config_file=str(kubeconfig) if kubeconfig else None,
-                context=context,
-                client_configuration=configuration,
-            )
+        try:
+            if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+                _config.load_incluster_config(client_configuration=configuration)
+            else:
+                await _config.load_kube_config(
+                    config_file=str(kubeconfig) if kubeconfig else None,
+                    context=context,
+                    client_configuration=configuration,
+                )
+        except (_config.ConfigException, OSError, yaml.YAMLError) as error:
+            raise NoClusterError(f"cannot use {kubeconfig or 'the default kubeconfig'} because {error}") from error
         # Old authorities lack extensions that Python 3.13 and later insist on; chain and name are still verified.
         configuration.disable_strict_ssl_verification = True
         configuration.retries = None  # one layer of retries, below
-        return cls(_client.ApiClient(configuration))
+        return cls(_client.ApiClient(configuration), patience)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -89,7 +114,7 @@ class Transport:
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(BusyError),
             wait=_wait,
-            stop=tenacity.stop_after_delay(RETRY_FOR_SECONDS),
+            stop=tenacity.stop_after_delay(self._patience.retry_seconds),
             reraise=True,
         )
         return await retrying(self._send, method, path, dict(query or {}), body, content_type)
@@ -106,7 +131,7 @@ class Transport:
             auth_settings=["BearerToken"],
         )
         try:
-            response = await client.call_api(*request, _request_timeout=REQUEST_TIMEOUT_SECONDS)
+            response = await client.call_api(*request, _request_timeout=self._patience.request_seconds)
             payload = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise BusyError(f"cannot {what} because the API server does not answer ({error!r})") from error
@@ -128,6 +153,8 @@ def _error(what: str, status: int, payload: bytes, retry_after: str | None) -> E
             return NotFoundError(message)
         case 409:
             return ConflictError(message)
+        case 401 | 403:
+            return ForbiddenError(message)
         case _ if status in _BUSY:
             seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
             return BusyError(message, float(seconds))
