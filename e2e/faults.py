@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e import meddling, mishaps, noise
+from e2e import exact, meddling, mishaps, noise
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabError, LabSpec, deploy
 from e2e.lab.progress import Lines
@@ -22,7 +22,7 @@ from e2e.mishaps import Fault
 from e2e.ordeal import Ordeal
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
-FAULTS = (*mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
+FAULTS = (*exact.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,15 @@ from e2e.lab import LabError, cgroups
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
+from nodeupgrade.adapters.failpoints import VARIABLE
+from nodeupgrade.domain.failpoints import Failpoint
 from nodeupgrade.domain.journal import Journal, Mark, Step, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")
 MANIFESTS = "etc/kubernetes/manifests"
+FAILPOINTS = "/var/lib/failpoints"
+FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
 LEFT_OVER = (
@@ -109,6 +113,27 @@ class Ordeal:
         except LabError as error:
             return {"error": str(error)[:200]}
         return {key: value for key, value in found.items() if key in {"phase", "reason", "message"}}
+
+    # ── failpoints ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def arm(self, name: Failpoint, action: str) -> None:
+        """Let the next executor that passes a failpoint be killed, meet a full disk, or hang."""
+        node = self.cluster.node
+        node.write(FAILPOINTS_DROP_IN, f"[Service]\nEnvironment={VARIABLE}={FAILPOINTS}\n")
+        node.write(f"{FAILPOINTS}/{name}", action)
+
+    def wait_hit(self, name: Failpoint, timeout: float = 180) -> None:
+        """Return once a failpoint has struck."""
+        hit = self.cluster.node.disk / FAILPOINTS.lstrip("/") / f"{name}.hit"
+        wait_until(f"the executor to pass {name}", hit.exists, timeout=timeout, interval=0.005)
+
+    def release(self, name: Failpoint) -> None:
+        """Let an executor that hangs at a failpoint go on."""
+        self.cluster.node.exec("rm", f"{FAILPOINTS}/{name}.hit")
+
+    def disarm(self) -> None:
+        """Let no failpoint strike any more."""
+        self.cluster.node.exec("rm", "-rf", FAILPOINTS, str(Path(FAILPOINTS_DROP_IN).parent))
 
     # ── doing harm ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,12 +4,14 @@ It has no API credentials and no network. It reads a plan and keeps a journal, a
 do. Killed at any moment, it continues when it is started again.
 """
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
+from nodeupgrade.adapters.failpoints import failpoints
 from nodeupgrade.adapters.journal import BusyError, RunStore
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.agent import units
@@ -52,7 +54,7 @@ def main() -> int:
 
 def _carry_out(runs: RunStore, run: RunId) -> int:
     plan = runs.require_plan(run)
-    node = replace(wiring.node_on_host(plan), abort=lambda: runs.abort_requested(run))
+    node = replace(wiring.node_on_host(plan), abort=lambda: runs.abort_requested(run), failpoint=failpoints(os.environ))
     with runs.open_journal(run) as store:
         fence_after_reboot(node, plan, store.load())
         notify_ready()

@@ -6,8 +6,10 @@ and because a step that was merely announced counts as one that may have happene
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
+from nodeupgrade.domain.budget import undo_seconds
 from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.plan import Limits
 from nodeupgrade.domain.reasons import Reason
@@ -32,9 +34,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Do:
-    """Carry out a step."""
+    """Carry out a step.
+
+    Attributes:
+        seconds: how long it may wait for something; after that, going back would spend more than the budget.
+    """
 
     step: Step
+    seconds: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +86,22 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
 
     * ``verify: done`` is the commit: the run is upgraded, whatever else is true.
     * Any failure, abort, reboot or spent budget turns the run backward, and backward never turns forward again.
+      The budget is spent when the time without a kubelet and the time that going back takes add up to it.
     * Backward undoes the last step, in order of definition, that may have happened and is not undone.
     * Forward does the first step that is not done.
     """
     if journal.mark(Step.VERIFY) is Mark.DONE:
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
     setback = setback_of(journal, seen, limits)
-    if setback is None:
-        return Do(step=next(step for step in Step if journal.mark(step) is not Mark.DONE))
-    return _backward(journal, seen, limits, setback)
+    if setback is not None:
+        return _backward(journal, seen, limits, setback)
+    left = seconds_left(journal, seen, limits)
+    return Do(step=next_step(journal), seconds=inf if left is None else left)
+
+
+def next_step(journal: Journal) -> Step:
+    """The step that comes next on the way forward."""
+    return next(step for step in Step if journal.mark(step) is not Mark.DONE)
 
 
 def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback | None:
@@ -106,13 +120,28 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback |
         )
     if seen.abort:
         return Setback(reason=Reason.ABORTED, why="the run was asked to abort")
-    down = kubelet_down_seconds(journal, seen)
-    if down is not None and down > limits.kubelet_down:
+    left = seconds_left(journal, seen, limits)
+    if left is not None and left < 0:
+        down = kubelet_down_seconds(journal, seen) or 0.0
         return Setback(
             reason=Reason.BUDGET_SPENT,
-            why=f"the kubelet has been down for {down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
+            why=f"the kubelet has been down for {down:.1f} s and going back takes up to "
+            f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
         )
     return None
+
+
+def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
+    """What of the kubelet-down budget the next step may use, if everything up to it may have to be undone again.
+
+    ``None`` while it takes nothing from the budget: before the kubelet is stopped, and once the new one is healthy.
+    """
+    steps = tuple(Step)
+    number = steps.index(next_step(journal))
+    if not steps.index(Step.STOP_KUBELET) <= number <= steps.index(Step.START_KUBELET):
+        return None
+    down = kubelet_down_seconds(journal, seen) or 0.0
+    return limits.kubelet_down - down - undo_seconds(journal, steps[: number + 1])
 
 
 def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:

@@ -97,7 +97,7 @@ class Limits:
     """How long things may take, in seconds.
 
     Attributes:
-        kubelet_down: the kubelet-down budget; when it is spent before the new kubelet is healthy, roll back.
+        kubelet_down: the kubelet-down budget: for all the time without a kubelet, a rollback included.
         settle: how long everything must hold before the run is committed.
         runtime_restart: how long the runtime may take to answer again.
         undo_attempts: how often one undo may fail before automation stops.
@@ -107,11 +107,6 @@ class Limits:
     settle: float = 60.0
     runtime_restart: float = 120.0
     undo_attempts: int = 5
-
-    @property
-    def kubelet_start(self) -> float:
-        """Seconds the new kubelet may take until it is healthy; what remains of the budget is for going back."""
-        return self.kubelet_down * 2 / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

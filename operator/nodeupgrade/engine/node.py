@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
+from nodeupgrade.domain.failpoints import Failpoint
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kubelet import Kubelet
@@ -19,12 +21,18 @@ def never() -> bool:
     return False
 
 
+def inert(_name: Failpoint) -> None:
+    """No test interrupts anything."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """Everything a step may use.
 
     Attributes:
         abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
+        failpoint: called at every place where a test may interrupt the run.
+        seconds: how long the step at hand may wait for something.
     """
 
     runtime: ContainerRuntime
@@ -33,6 +41,8 @@ class Node:
     kubelet: Kubelet
     clock: Clock
     abort: Callable[[], bool] = never
+    failpoint: Callable[[Failpoint], None] = inert
+    seconds: float = inf
 
 
 class Host(Protocol):

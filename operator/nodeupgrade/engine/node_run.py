@@ -6,12 +6,13 @@ special one.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
 from nodeupgrade.domain.codec import Json, decode, encode_object
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.domain.failpoints import When, at
 from nodeupgrade.domain.journal import Journal, Mark, Record, Step
 from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, Wait, decide
 from nodeupgrade.domain.plan import RunPlan
@@ -55,8 +56,8 @@ class NodeRun:
         clock = self.node.clock
         seen = Observation(monotonic=clock.monotonic(), boot=clock.boot(), abort=self.node.abort())
         match decide(journal, seen, self.plan.limits):
-            case Do(step=step):
-                return self._do(journal, step)
+            case Do(step=step, seconds=seconds):
+                return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
                 return self._undo(journal, step, undo)
             case Wait(seconds=seconds):
@@ -68,7 +69,7 @@ class NodeRun:
             case never:
                 assert_never(never)
 
-    def _do(self, journal: Journal, step: Step) -> Journal:
+    def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
         try:
             payload = journal.payload(step)
@@ -76,8 +77,10 @@ class NodeRun:
             if payload is None:
                 payload = actions.prepare(self.node, self.plan)
                 journal = self._record(journal, Mark.DOING, step, payload=payload)
+            self.node.failpoint(at(step, When.ANNOUNCED))
             if not (interrupted and actions.is_done(self.node, self.plan, payload)):
-                actions.do(self.node, self.plan, payload)
+                actions.do(replace(self.node, seconds=seconds), self.plan, payload)
+            self.node.failpoint(at(step, When.DONE))
         except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
             return self._record(journal, Mark.FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.DONE, step)
@@ -89,7 +92,9 @@ class NodeRun:
         if journal.mark(step) is not Mark.UNDOING:
             journal = self._record(journal, Mark.UNDOING, step, error=undo.why, reason=undo.reason)
         try:
+            self.node.failpoint(at(step, When.UNDOING))
             STEPS[step].undo(self.node, self.plan, payload)
+            self.node.failpoint(at(step, When.UNDONE))
         except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.UNDONE, step)

@@ -38,10 +38,14 @@ def _settled_differences(node: Node, plan: RunPlan, outcome: Outcome) -> tuple[D
 
 
 def _down_seconds(journal: Journal) -> float | None:
-    stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
-    if stopping is None:
-        return None
-    started = journal.first(Step.START_KUBELET, Mark.DONE) or journal.first(Step.STOP_KUBELET, Mark.UNDONE)
-    if started is None or started.boot != stopping.boot:
-        return None
-    return round(started.monotonic - stopping.monotonic, 3)
+    """Time without a healthy kubelet: once on the way there, and once more if it went back after that."""
+    there, back = journal.first(Step.START_KUBELET, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.UNDONE)
+    windows = [(journal.first(Step.STOP_KUBELET, Mark.DOING), there or back)]
+    if there is not None and (again := journal.first(Step.START_KUBELET, Mark.UNDOING)) is not None:
+        windows.append((again, back))
+    total = 0.0
+    for stopping, started in windows:
+        if stopping is None or started is None or started.boot != stopping.boot:
+            return None
+        total += started.monotonic - stopping.monotonic
+    return round(total, 3)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.verification import hash_differences
@@ -20,8 +21,9 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     if not plan.rewrites():
         return
     node.services.restart(plan.runtime_unit)
+    node.failpoint(RUNTIME_RESTARTED)
     try:
-        node.runtime.wait_until_answering(plan.limits.runtime_restart)
+        node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
     except Transient as error:
         raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
 

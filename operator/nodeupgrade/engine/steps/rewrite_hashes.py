@@ -5,9 +5,11 @@ containers there are, the node changes over in one instant.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from nodeupgrade.domain.codec import Json, decode, encode
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
+from nodeupgrade.domain.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
 from nodeupgrade.domain.inventory import ContainerInstance, ContainerState
 from nodeupgrade.domain.plan import PlannedContainer, RunPlan
 from nodeupgrade.domain.reasons import Reason
@@ -34,7 +36,10 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
 def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     """Rewrite all of them; repeating it skips what is written."""
     images = _images(payload)
-    node.runtime.rewrite((images[c.id], c.after) for c in plan.rewrites() if c.id in images)
+    changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
+    node.runtime.rewrite(changes[:1])
+    node.failpoint(FIRST_REWRITTEN)
+    node.runtime.rewrite(changes[1:])
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
@@ -45,10 +50,9 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     """
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in _images(payload).values():
-        try:
+        with suppress(ContainerGone):
             node.runtime.restore(image)
-        except ContainerGone:
-            continue
+        node.failpoint(FIRST_RESTORED)
     for replacement, planned in _replacements(node, plan):
         for present in node.runtime.before_images([replacement.id]).values():
             node.runtime.rewrite([(present, planned.before)])

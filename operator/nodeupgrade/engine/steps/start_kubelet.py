@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import wait_until_healthy
@@ -17,7 +18,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Start it and wait until it is healthy."""
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
-    wait_until_healthy(node, plan.swap.unit, plan.limits.kubelet_start, forgiving=False)
+    node.failpoint(KUBELET_STARTED)
+    wait_until_healthy(node, plan.swap.unit, min(plan.limits.kubelet_down, node.seconds), forgiving=False)
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.failpoints import FENCED
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
@@ -16,6 +17,7 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Fence first, so that no automatic restart can slip in between."""
     node.services.mask(plan.swap.unit)
+    node.failpoint(FENCED)
     node.services.stop(plan.swap.unit)
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TypeAlias
 
+from nodeupgrade.domain.failpoints import Failpoint
 from nodeupgrade.simulation.node.timeline import Timeline
 
 EFFECT_SECONDS = 0.001
@@ -49,6 +50,8 @@ class Calls:
         effects: names of all effects so far; an effect's number is its index.
         readings: likewise for calls that change nothing.
         durations: seconds that an effect takes, by name, if not a millisecond.
+        passed: names of all failpoints passed so far.
+        failpoints: what happens, once, when one is passed.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -57,12 +60,19 @@ class Calls:
         self.effects: list[str] = []
         self.readings: list[str] = []
         self.durations: dict[str, float] = {}
+        self.passed: list[Failpoint] = []
+        self.failpoints: dict[Failpoint, Callable[[], None]] = {}
         self._timeline = timeline
         self._once: dict[str, list[Callable[[], None]]] = {}
 
     def before(self, name: str, action: Callable[[], None]) -> None:
         """Let ``action`` happen once, right before the next effect of this name."""
         self._once.setdefault(name, []).append(action)
+
+    def failpoint(self, name: Failpoint) -> None:
+        """Pass a failpoint."""
+        self.passed.append(name)
+        self.failpoints.pop(name, lambda: None)()
 
     def read(self, name: str) -> None:
         """Pass a call that changes nothing."""

@@ -56,6 +56,7 @@ class SimulatedNode:
             files=SimulatedFiles(self.disk, self.calls),
             kubelet=self.kubelet,
             clock=SimulatedClock(self.timeline),
+            failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch
         self.kubelet.pods = [view(pod) for pod in pods]

@@ -1,0 +1,55 @@
+"""Every failpoint, with everything that a test on a real node lets happen there: the names are the same."""
+
+import errno
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nodeupgrade.domain.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.simulation.node import Crash
+from tests.crash.harness import WAYS, World, back, wrongs
+
+HANGS_SECONDS = 120.0
+
+
+def kill(_world: World) -> None:
+    raise Crash
+
+
+def cut_power(_world: World) -> None:
+    raise Crash(reboot=True)
+
+
+def full_disk(_world: World) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def hang(world: World) -> None:
+    world.node.timeline.advance(HANGS_SECONDS)
+
+
+@pytest.mark.parametrize("harm", [kill, cut_power, full_disk, hang])
+@WAYS
+def test_whatever_happens_at_a_failpoint_the_node_ends_as_old_or_new(
+    make: Callable[[], World], harm: Callable[[World], None]
+) -> None:
+    wrong = {}
+    for name in FAILPOINTS:
+        after = make()
+        after.node.calls.failpoints[name] = lambda world=after: harm(world)  # type: ignore[misc]  # bound at once
+        after.run()
+        if found := wrongs(after, restarts_allowed=harm is cut_power):
+            wrong[name] = found
+
+    assert wrong == {}
+
+
+def test_the_longest_way_there_and_back_passes_every_failpoint_that_has_an_effect_behind_it() -> None:
+    passed = set(back().run().node.calls.passed)
+
+    assert set(FAILPOINTS) - passed == set(_only_on_success())
+    assert passed <= set(FAILPOINTS)
+
+
+def _only_on_success() -> Iterator[Failpoint]:
+    yield Failpoint("verify.done")
