@@ -1,6 +1,6 @@
 """A node in the middle of its run, interruptions, and the question whether it ended as exactly OLD or exactly NEW."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -32,6 +32,8 @@ from nodeupgrade.simulation.node.services import DROP_IN
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
+
+STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
 HARMLESS_LEFTOVERS = {
     "services.stop nodeupgrade-dead-man.timer": "the dead-man timer still runs",
@@ -66,9 +68,9 @@ def world(*, small: bool = False, turns_back: bool = False) -> World:
         small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
     """
-    node = _node(small)
+    node = node_of(small=small)
     disk = dict(node.disk)
-    plan = _plan(small)
+    plan = plan_of(small=small)
     node.disk[STAGED] = program(NEW)
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
@@ -80,7 +82,7 @@ back = partial(world, turns_back=True)
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
 
 
-def _node(small: bool) -> SimulatedNode:
+def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None) -> SimulatedNode:
     pods = [pod_json("web", "nginx")]
     if not small:
         pods = [
@@ -92,13 +94,14 @@ def _node(small: bool) -> SimulatedNode:
         pods=pods,
         manifests={"etcd.yaml": manifest("etcd", "etcd")},
         arguments=(FLAG_REMOVED_IN_1_27, "--v=2"),
+        disk=disk,
     )
 
 
 @cache
-def _plan(small: bool) -> RunPlan:
-    """The same for every node made by _node, since nothing in it is left to chance."""
-    return plan_for(_node(small), NEW, limits=LIMITS)
+def plan_of(*, small: bool) -> RunPlan:
+    """The same for every node made by node_of, since nothing in it is left to chance."""
+    return plan_for(node_of(small=small), NEW, limits=LIMITS)
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,21 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     node, plan, report = after.node, after.plan, after.report
     if report is None:
         return ["the run did not end"]
+    found = mixtures(after, upgraded=report.outcome is Outcome.UPGRADED)
+    if DEAD_MAN_TIMER in node.services.active:
+        found.append("the dead-man timer still runs")
+    if not restarts_allowed:
+        free = [c.id for c in plan.containers if c.may_complete]
+        found += node.kubelet.replaced
+        found += [str(d) for d in differences(plan.baseline, node.inventory(), may_complete=free)]
+        found += [] if report.restarted == 0 else [f"the report lists {report.listed}"]
+    return found
+
+
+def mixtures(after: World, *, upgraded: bool) -> list[str]:
+    """Everything that is not as it is with the new kubelet, or with the old one."""
+    node = after.node
     node.timeline.advance(3.0)
-    upgraded = report.outcome is Outcome.UPGRADED
     found = [*node.kubelet.violations]
     found += [f"{path} differs" for path in _differing_files(after, upgraded=upgraded)]
     found += _wrong_hashes(after, upgraded=upgraded)
@@ -174,13 +190,6 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
         found.append(f"kubelet {process} runs")
     if node.services.unit.fenced:
         found.append("the fence still stands")
-    if DEAD_MAN_TIMER in node.services.active:
-        found.append("the dead-man timer still runs")
-    if not restarts_allowed:
-        free = [c.id for c in plan.containers if c.may_complete]
-        found += node.kubelet.replaced
-        found += [str(d) for d in differences(plan.baseline, node.inventory(), may_complete=free)]
-        found += [] if report.restarted == 0 else [f"the report lists {report.listed}"]
     return found
 
 
@@ -192,7 +201,11 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
         wanted |= {PROGRAM: program(NEW), STATE: f"state {NEW}".encode()}
         assert swap.arguments is not None
         wanted[DROP_IN] = swap.arguments.content
-    now = {path: data for path, data in after.node.disk.items() if path != swap.backup}
+    now = {
+        path: data
+        for path, data in after.node.disk.items()
+        if path != swap.backup and not path.startswith(STATE_DIRECTORY)
+    }
     return sorted(path for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path))
 
 

@@ -138,6 +138,12 @@ class RunPlan:
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
 
+    def files(self) -> tuple[str, ...]:
+        """Every file that the run may write."""
+        swap = self.swap
+        override = () if swap.arguments is None else (swap.arguments.path,)
+        return (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins), *self.state_files)
+
     def rewrites(self) -> tuple[PlannedContainer, ...]:
         """Containers whose stored hash has to change."""
         return tuple(c for c in self.containers if c.changes)

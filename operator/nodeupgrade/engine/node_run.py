@@ -131,6 +131,9 @@ class NodeRun:
             self.node.services.reload()  # lets systemd forget the fence; too slow while the kubelet was down
         with suppress(StepFailed):
             self.node.files.remove(PurePosixPath(self.plan.swap.staged))
+        for path in self.plan.files():
+            with suppress(StepFailed):
+                self.node.files.tidy(PurePosixPath(path))
 
 
 def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:

@@ -43,6 +43,10 @@ class Files(Protocol):
         """Remove a file; no error when it is not there."""
         ...
 
+    def tidy(self, path: PurePosixPath) -> None:
+        """Remove what an interrupted change of ``path`` left beside it; the file itself is not touched."""
+        ...
+
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Regular files in a directory, sorted; empty when there is no such directory."""
         ...

@@ -8,11 +8,16 @@ import pytest
 
 from e2e.lab import Lab, LabSpec
 from e2e.lab.node import Node
-from tests.contract.node.doubles import SimulatedFilesWorld, SimulatedRuntimeWorld, SimulatedServicesWorld
+from tests.contract.node.doubles import (
+    ModelDiskWorld,
+    SimulatedFilesWorld,
+    SimulatedRuntimeWorld,
+    SimulatedServicesWorld,
+)
 from tests.contract.node.real import ContainerdWorld, RealFilesWorld, SystemdWorld
 from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld
 
-FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld]
+FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
 RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [SimulatedRuntimeWorld]
 SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
 

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.domain.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.files import Files
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.disk import ModelDisk
 from nodeupgrade.simulation.node.files import SimulatedFiles
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
@@ -63,4 +65,12 @@ class SimulatedFilesWorld:
     def __init__(self, _root: Path) -> None:
         timeline = Timeline()
         self.files: Files = SimulatedFiles({}, Calls(timeline))
+        self.directory = PurePosixPath("/var/lib/thing")
+
+
+class ModelDiskWorld:
+    """The real adapter on a disk in memory."""
+
+    def __init__(self, _root: Path) -> None:
+        self.files: Files = HostFiles(disk=ModelDisk())
         self.directory = PurePosixPath("/var/lib/thing")

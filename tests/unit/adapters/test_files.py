@@ -168,3 +168,13 @@ def test_what_a_crash_left_is_not_listed_and_is_overwritten(files: HostFiles, ro
     files.write(FILE, b"whole")
 
     assert [p.name for p in (root / "etc").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("tidying", ["remove", "tidy"])
+def test_what_a_crash_left_is_taken_away(files: HostFiles, root: Path, tidying: str) -> None:
+    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+    files.write(PurePosixPath("/etc/other"), b"x")
+
+    getattr(files, tidying)(FILE)
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["other"]

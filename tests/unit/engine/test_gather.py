@@ -28,7 +28,7 @@ def node(*arguments: str, files: dict[str, bytes] | None = None) -> SimulatedNod
         manifests={"etcd.yaml": manifest("etcd", "etcd")},
         arguments=arguments,
     )
-    made.disk |= {str(STAGED): program("v1.33.13"), **(files or {})}
+    made.disk.update({str(STAGED): program("v1.33.13"), **(files or {})})
     return made
 
 

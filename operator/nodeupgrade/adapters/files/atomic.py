@@ -1,74 +1,131 @@
 """The pieces of a crash-safe change: a file that appears whole, with the right attributes, and for good."""
 
-import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+
+from nodeupgrade.ports.disk import Disk
 
 LEFTOVER = ".nodeupgrade-new"
+CHUNK = 1024 * 1024
 # Signatures over content or inode: they would be wrong on another file.
 NOT_CARRIED = frozenset({"security.ima", "security.evm"})
 
 
-@contextlib.contextmanager
-def fresh_beside(target: Path, *, mode: int) -> Iterator[IO[bytes]]:
-    """Give a new file that takes the place of ``target`` when the block ends, or vanishes when it raises.
+@contextmanager
+def fresh_beside(target: Path, *, mode: int, disk: Disk = os) -> Iterator[int]:
+    """Give a new open file that takes the place of ``target`` when the block ends, or vanishes when it raises.
 
     Content is on disk before the rename, the rename before this returns. The temporary name is always the same,
     so that what a crash left is overwritten by the next attempt.
     """
-    fresh = target.with_name(f".{target.name}{LEFTOVER}")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fresh = remove_leftover(target, disk=disk)
+    descriptor = disk.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(target)
+        try:
+            disk.fchmod(descriptor, mode)
+            yield descriptor
+            disk.fsync(descriptor)
+        finally:
+            disk.close(descriptor)
+        disk.rename(fresh, target)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        _unlink(fresh, disk)
         raise
-    sync_directory(target.parent)
+    sync_directory(target.parent, disk)
 
 
-def carry_attributes(source: Path, descriptor: int) -> None:
-    """Give an open file the owner, mode and extended attributes of another file."""
-    status = source.stat()
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) != (status.st_uid, status.st_gid):
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-    # A change of owner clears set-id bits and file capabilities, so these come after it.
-    os.fchmod(descriptor, status.st_mode & 0o7777)
-    for name in _attributes(source):
-        os.setxattr(descriptor, name, os.getxattr(source, name))
+def replace_by_link(source: Path, target: Path, *, disk: Disk = os) -> None:
+    """Make ``target`` another name of the file ``source``, at once and for good."""
+    scratch = remove_leftover(target, disk=disk)
+    disk.link(source, scratch)
+    disk.rename(scratch, target)
+    sync_directory(target.parent, disk)
 
 
-def sync_directory(directory: Path) -> None:
-    """Wait until the names in a directory are on disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def remove_leftover(target: Path, *, disk: Disk = os) -> Path:
+    """Give the temporary name of ``target``; nothing that an interrupted change left has it any more."""
+    scratch = target.with_name(f".{target.name}{LEFTOVER}")
+    _unlink(scratch, disk)
+    return scratch
+
+
+def write_all(descriptor: int, data: bytes, *, disk: Disk = os) -> None:
+    """Write every byte, however many calls that takes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[disk.write(descriptor, rest) :]
+
+
+def read_chunks(path: Path, *, disk: Disk = os) -> Iterator[bytes]:
+    """Read a file from its beginning to its end."""
+    descriptor = disk.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        while chunk := disk.read(descriptor, CHUNK):
+            yield chunk
     finally:
-        os.close(descriptor)
+        disk.close(descriptor)
 
 
-def _attributes(path: Path) -> list[str]:
+def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:
+    """Give an open file the owner, mode and extended attributes of another file."""
+    status = disk.stat(source)
+    now = disk.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (status.st_uid, status.st_gid):
+        disk.fchown(descriptor, status.st_uid, status.st_gid)
+    # A change of owner clears set-id bits and file capabilities, so these come after it.
+    disk.fchmod(descriptor, status.st_mode & 0o7777)
+    for name in _attributes(source, disk):
+        disk.setxattr(descriptor, name, disk.getxattr(source, name))
+
+
+def make_directory(directory: Path, *, mode: int = 0o755, disk: Disk = os) -> None:
+    """Make a directory and those above it that are missing, each for good."""
+    missing = [made for made in (directory, *directory.parents) if not exists(made, disk)]
+    for made in reversed(missing):
+        with suppress(FileExistsError):
+            disk.mkdir(made, mode)
+        sync_directory(made.parent, disk)
+
+
+def exists(path: Path, disk: Disk = os) -> bool:
+    """Whether a path leads to anything."""
     try:
-        return [name for name in os.listxattr(path) if name not in NOT_CARRIED]
+        disk.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def is_regular(path: Path, disk: Disk = os) -> bool:
+    """Whether a name is that of a regular file, and no symbolic link."""
+    try:
+        return stat.S_ISREG(disk.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def sync_directory(directory: Path, disk: Disk = os) -> None:
+    """Wait until the names in a directory are on disk."""
+    descriptor = disk.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        disk.fsync(descriptor)
+    finally:
+        disk.close(descriptor)
+
+
+def _unlink(path: Path, disk: Disk) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        disk.unlink(path)
+
+
+def _attributes(path: Path, disk: Disk) -> list[str]:
+    try:
+        return [name for name in disk.listxattr(path) if name not in NOT_CARRIED]
     except OSError as error:
         if error.errno == errno.ENOTSUP:
             return []
         raise
-
-
-def replace_by_link(source: Path, target: Path) -> None:
-    """Make ``target`` another name of the file ``source``, at once and for good."""
-    scratch = target.with_name(f".{target.name}{LEFTOVER}")
-    scratch.unlink(missing_ok=True)
-    scratch.hardlink_to(source)
-    scratch.replace(target)
-    sync_directory(target.parent)

@@ -6,10 +6,12 @@ import stat
 from collections import deque
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.ports.disk import Disk
+
 MAX_LINKS = 40  # as the kernel allows
 
 
-def resolve(root: Path, path: PurePosixPath, *, follow_last: bool) -> Path:
+def resolve(root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = os) -> Path:
     """Resolve a node's path as the node would, and never leave ``root``.
 
     An absolute symbolic link inside a container's view of the host would otherwise lead into the container.
@@ -34,21 +36,21 @@ def resolve(root: Path, path: PurePosixPath, *, follow_last: bool) -> Path:
             del done[-1:]
             continue
         here = root.joinpath(*done, part)
-        if not (pending or follow_last) or not _is_link(here):
+        if not (pending or follow_last) or not _is_link(here, disk):
             done.append(part)
             continue
         links += 1
         if links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-        target = PurePosixPath(here.readlink())
+        target = PurePosixPath(disk.readlink(here))
         if target.is_absolute():
             done.clear()
         pending.extendleft(reversed([p for p in target.parts if p != "/"]))
     return root.joinpath(*done)
 
 
-def _is_link(path: Path) -> bool:
+def _is_link(path: Path, disk: Disk) -> bool:
     try:
-        return stat.S_ISLNK(path.lstat().st_mode)
+        return stat.S_ISLNK(disk.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False

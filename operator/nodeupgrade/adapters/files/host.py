@@ -4,15 +4,27 @@ import contextlib
 import errno
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.files.atomic import LEFTOVER, carry_attributes, fresh_beside, replace_by_link, sync_directory
+from nodeupgrade.adapters.files.atomic import (
+    LEFTOVER,
+    carry_attributes,
+    exists,
+    fresh_beside,
+    is_regular,
+    make_directory,
+    read_chunks,
+    remove_leftover,
+    replace_by_link,
+    sync_directory,
+    write_all,
+)
 from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.values import Digest
+from nodeupgrade.ports.disk import Disk
 
 
 class HostFiles:
@@ -21,16 +33,21 @@ class HostFiles:
     Symbolic links are resolved as the node would, never out of ``root``. Reading follows them to the end;
     changing a path that *is* a symbolic link, or anything but a regular file, is refused: whether the link or
     its target is meant is for the caller to say.
+
+    Args:
+        root: where the node's root directory is seen.
+        disk: what the system calls go to.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), *, disk: Disk = os) -> None:
         self._root = root
+        self._disk = disk
 
     def read(self, path: PurePosixPath) -> bytes | None:
         """Whole content; ``None`` when there is no such file."""
         with _failing(f"cannot read {path}"):
             found = self._existing(path)
-            return None if found is None else found.read_bytes()
+            return None if found is None else b"".join(read_chunks(found, disk=self._disk))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` when there is no such file."""
@@ -38,38 +55,41 @@ class HostFiles:
             found = self._existing(path)
             if found is None:
                 return None
-            with found.open("rb") as file:
-                return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+            digest = hashlib.sha256()
+            for chunk in read_chunks(found, disk=self._disk):
+                digest.update(chunk)
+            return Digest(digest.hexdigest())
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file atomically; ``mode`` is for a file that is not there yet."""
         with _failing(f"cannot write {path}"):
             target = self._changeable(path)
-            self._make_parents(target)
-            with fresh_beside(target, mode=mode) as file:
-                file.write(data)
-                if target.exists():
-                    carry_attributes(target, file.fileno())
+            make_directory(target.parent, disk=self._disk)
+            with fresh_beside(target, mode=mode, disk=self._disk) as fresh:
+                write_all(fresh, data, disk=self._disk)
+                if exists(target, self._disk):
+                    carry_attributes(target, fresh, disk=self._disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Copy content, mode, owner and extended attributes; the target appears whole."""
         with _failing(f"cannot copy {source} to {target}"):
             origin = self._required(source)
             goal = self._changeable(target)
-            self._make_parents(goal)
-            with origin.open("rb") as reader, fresh_beside(goal, mode=0o600) as writer:
-                shutil.copyfileobj(reader, writer, 1024 * 1024)
-                carry_attributes(origin, writer.fileno())
+            make_directory(goal.parent, disk=self._disk)
+            with fresh_beside(goal, mode=0o600, disk=self._disk) as fresh:
+                for chunk in read_chunks(origin, disk=self._disk):
+                    write_all(fresh, chunk, disk=self._disk)
+                carry_attributes(origin, fresh, disk=self._disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
         """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
         with _failing(f"cannot give {target} the attributes of {pattern}"):
-            descriptor = os.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = self._disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
-                carry_attributes(self._required(pattern), descriptor)
-                os.fsync(descriptor)
+                carry_attributes(self._required(pattern), descriptor, disk=self._disk)
+                self._disk.fsync(descriptor)
             finally:
-                os.close(descriptor)
+                self._disk.close(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem.
@@ -79,18 +99,24 @@ class HostFiles:
         with _failing(f"cannot put {source} at {target}"):
             origin = self._required(source)
             goal = self._changeable(target)
-            if goal.exists() and goal.samefile(origin):
+            if self._is_same(origin, goal):
                 return
-            self._make_parents(goal)
-            replace_by_link(origin, goal)
+            make_directory(goal.parent, disk=self._disk)
+            replace_by_link(origin, goal, disk=self._disk)
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file; no error when it is not there."""
+        """Remove a file, and what an interrupted change of it left; no error when it is not there."""
         with _failing(f"cannot remove {path}"):
             target = self._changeable(path)
-            if target.exists():
-                target.unlink()
-                sync_directory(target.parent)
+            remove_leftover(target, disk=self._disk)
+            if exists(target, self._disk):
+                self._disk.unlink(target)
+                sync_directory(target.parent, self._disk)
+
+    def tidy(self, path: PurePosixPath) -> None:
+        """Remove what an interrupted change of ``path`` left beside it."""
+        with _failing(f"cannot tidy up beside {path}"):
+            remove_leftover(self._changeable(path), disk=self._disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Regular files in a directory, sorted; empty when there is no such directory.
@@ -98,25 +124,25 @@ class HostFiles:
         Temporary files that a crash of this program left are not listed.
         """
         with _failing(f"cannot list {directory}"):
-            found = resolve(self._root, directory, follow_last=True)
-            if not found.exists():
+            found = resolve(self._root, directory, follow_last=True, disk=self._disk)
+            if not exists(found, self._disk):
                 return ()
-            names = [e.name for e in os.scandir(found) if e.is_file(follow_symlinks=False)]
+            names = [n for n in self._disk.listdir(found) if is_regular(found / n, self._disk)]
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
         with _failing(f"cannot ask for the free space at {path}"):
-            found = resolve(self._root, path, follow_last=True)
-            while not found.exists():
+            found = resolve(self._root, path, follow_last=True, disk=self._disk)
+            while not exists(found, self._disk):
                 found = found.parent
-            usage = os.statvfs(found)
+            usage = self._disk.statvfs(found)
             return usage.f_bavail * usage.f_frsize
 
     def _existing(self, path: PurePosixPath) -> Path | None:
-        found = resolve(self._root, path, follow_last=True)
+        found = resolve(self._root, path, follow_last=True, disk=self._disk)
         try:
-            kind = found.lstat().st_mode
+            kind = self._disk.lstat(found).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
         _require_regular(kind, path)
@@ -129,16 +155,16 @@ class HostFiles:
         return found
 
     def _changeable(self, path: PurePosixPath) -> Path:
-        target = resolve(self._root, path, follow_last=False)
+        target = resolve(self._root, path, follow_last=False, disk=self._disk)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            _require_regular(target.lstat().st_mode, path)
+            _require_regular(self._disk.lstat(target).st_mode, path)
         return target
 
-    def _make_parents(self, target: Path) -> None:
-        missing = [d for d in target.parents if not d.exists()]
-        for directory in reversed(missing):
-            directory.mkdir(mode=0o755, exist_ok=True)
-            sync_directory(directory.parent)
+    def _is_same(self, one: Path, other: Path) -> bool:
+        if not exists(other, self._disk):
+            return False
+        first, second = self._disk.stat(one), self._disk.stat(other)
+        return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
 
 
 def _require_regular(kind: int, path: PurePosixPath) -> None:

@@ -3,14 +3,16 @@
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nodeupgrade.adapters.files.atomic import sync_directory
+from nodeupgrade.adapters.files.atomic import exists, read_chunks, sync_directory, write_all
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.journal import Journal, Record, parse, render
+from nodeupgrade.ports.disk import Disk
 
 RESERVE_BYTES = 256 * 1024
 """Enough for every record of the way back, and for the files that it writes."""
@@ -20,22 +22,31 @@ class BusyError(NodeUpgradeError):
     """Another process writes this journal."""
 
 
-def read_journal(path: Path) -> Journal:
+def lock(descriptor: int) -> None:
+    """Lock an open file against every other process, until it is closed.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def read_journal(path: Path, *, disk: Disk = os) -> Journal:
     """Read a journal, also while somebody else writes it; a record that is being written does not count yet.
 
     Raises:
         Inconsistent: it is damaged before its last line.
     """
     try:
-        return parse(path.read_bytes())[0]
+        return parse(b"".join(read_chunks(path, disk=disk)))[0]
     except FileNotFoundError:
         return Journal()
 
 
-def drop_reserve(path: Path) -> None:
+def drop_reserve(path: Path, *, disk: Disk = os) -> None:
     """Give up the space that a writer of this journal left in reserve; only once the run is over."""
     with suppress(OSError):
-        _reserve(path).unlink(missing_ok=True)
+        disk.unlink(_reserve(path))
 
 
 def _reserve(path: Path) -> Path:
@@ -48,23 +59,29 @@ class FileJournal:
     A disk that fills up must not strand a node without its kubelet. So some space is held in reserve while the
     journal is open, and given up when a record finds no room.
 
+    Args:
+        path: the file; its directory exists.
+        disk: what the system calls go to.
+        lock: keeps other processes out.
+
     Raises:
         BusyError: another process holds it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
         self._path = path
+        self._disk = disk
         self._reserve = _reserve(path)
-        existed = path.exists()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        existed = exists(path, disk)
+        self._descriptor = disk.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._descriptor)
         except BlockingIOError as error:
-            os.close(self._descriptor)
+            disk.close(self._descriptor)
             raise BusyError(f"cannot write {path} because another executor does; wait until it is done") from error
         if not existed:
-            sync_directory(path.parent)
-        self._whole = os.fstat(self._descriptor).st_size
+            sync_directory(path.parent, disk)
+        self._whole = disk.fstat(self._descriptor).st_size
         self._hold_reserve()
 
     def __enter__(self) -> Self:
@@ -77,12 +94,12 @@ class FileJournal:
 
     def close(self) -> None:
         """Release the lock and the reserve."""
-        drop_reserve(self._path)
-        os.close(self._descriptor)
+        drop_reserve(self._path, disk=self._disk)
+        self._disk.close(self._descriptor)
 
     def load(self) -> Journal:
         """Read all records, and cut off what a crash left of one that was never finished."""
-        journal, self._whole = parse(self._path.read_bytes())
+        journal, self._whole = parse(b"".join(read_chunks(self._path, disk=self._disk)))
         self._cut()
         return journal
 
@@ -92,24 +109,22 @@ class FileJournal:
         try:
             self._write(line)
         except OSError as error:
-            if error.errno != errno.ENOSPC or not self._reserve.exists():
+            if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
                 raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
             self._write_from_reserve(line)
 
     def _write_from_reserve(self, line: bytes) -> None:
         try:
-            self._reserve.unlink()
+            self._disk.unlink(self._reserve)
             self._write(line)
         except OSError as error:
             raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
 
     def _write(self, line: bytes) -> None:
         self._cut()
-        rest = memoryview(line)
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-            os.fdatasync(self._descriptor)
+            write_all(self._descriptor, line, disk=self._disk)
+            self._disk.fdatasync(self._descriptor)
         except OSError:
             with suppress(OSError):  # the next append, or the next load, cuts it off
                 self._cut()
@@ -118,15 +133,15 @@ class FileJournal:
 
     def _cut(self) -> None:
         """Leave nothing behind the last whole record, and write there next."""
-        if os.fstat(self._descriptor).st_size > self._whole:
-            os.ftruncate(self._descriptor, self._whole)
-            os.fsync(self._descriptor)
-        os.lseek(self._descriptor, self._whole, os.SEEK_SET)
+        if self._disk.fstat(self._descriptor).st_size > self._whole:
+            self._disk.ftruncate(self._descriptor, self._whole)
+            self._disk.fsync(self._descriptor)
+        self._disk.lseek(self._descriptor, self._whole, os.SEEK_SET)
 
     def _hold_reserve(self) -> None:
         with suppress(OSError):  # without a reserve the run is as safe, only a full disk can make it wait
-            descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._disk.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+                self._disk.posix_fallocate(descriptor, 0, RESERVE_BYTES)
             finally:
-                os.close(descriptor)
+                self._disk.close(descriptor)

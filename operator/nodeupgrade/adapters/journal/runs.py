@@ -4,17 +4,27 @@ The directory of a finished run is evidence and stays for a while; the oldest go
 """
 
 import json
-import shutil
+import os
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from nodeupgrade.adapters.files.atomic import fresh_beside, sync_directory
-from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, read_journal
+from nodeupgrade.adapters.files.atomic import (
+    exists,
+    fresh_beside,
+    make_directory,
+    read_chunks,
+    sync_directory,
+    write_all,
+)
+from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.journal import Journal
 from nodeupgrade.domain.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.domain.values import RunId
+from nodeupgrade.ports.disk import Disk
 
 PLAN = "plan.json"
 JOURNAL = "journal"
@@ -29,11 +39,15 @@ class RunStore:
     Args:
         root: the directory, as this process sees it; made when needed, readable by root only.
         kept: how many finished runs are kept.
+        disk: what the system calls go to.
+        lock: keeps other processes out of a journal that is written.
     """
 
-    def __init__(self, root: Path, *, kept: int = KEPT) -> None:
+    def __init__(self, root: Path, *, kept: int = KEPT, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
         self._root = root
         self._kept = kept
+        self._disk = disk
+        self._lock = lock
 
     def write_plan(self, plan: RunPlan) -> None:
         """Write a plan durably; an executor started from now on carries it out.
@@ -45,11 +59,8 @@ class RunStore:
         document = encode(plan)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         try:
-            for made in (self._root, directory):
-                made.mkdir(mode=0o700, parents=True, exist_ok=True)
-                sync_directory(made.parent)
-            with fresh_beside(directory / PLAN, mode=0o600) as file:
-                file.write(json.dumps(sealed, indent=1).encode())
+            make_directory(directory, mode=0o700, disk=self._disk)
+            self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
         except OSError as error:
             raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
 
@@ -60,7 +71,7 @@ class RunStore:
             Inconsistent: it was written by another version of this program, or is damaged.
         """
         try:
-            sealed = json.loads((self._directory(run) / PLAN).read_bytes())
+            sealed = json.loads(self._read(self._directory(run) / PLAN))
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -87,8 +98,9 @@ class RunStore:
         if self.read_journal(run).records:
             raise Inconsistent(f"run {run} has begun and cannot be forgotten")
         try:
-            (directory / PLAN).unlink(missing_ok=True)
-            sync_directory(directory)
+            with suppress(FileNotFoundError):
+                self._disk.unlink(directory / PLAN)
+            sync_directory(directory, self._disk)
         except OSError as error:
             raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
 
@@ -101,7 +113,7 @@ class RunStore:
 
     def read_journal(self, run: RunId) -> Journal:
         """Read the journal of a run, also while its executor writes it."""
-        return read_journal(self._directory(run) / JOURNAL)
+        return read_journal(self._directory(run) / JOURNAL, disk=self._disk)
 
     def open_journal(self, run: RunId) -> FileJournal:
         """Open the journal of a run for writing.
@@ -109,7 +121,7 @@ class RunStore:
         Raises:
             BusyError: its executor is at work.
         """
-        return FileJournal(self._directory(run) / JOURNAL)
+        return FileJournal(self._directory(run) / JOURNAL, disk=self._disk, lock=self._lock)
 
     def unfinished(self) -> RunId | None:
         """The newest run that has a plan and is not over."""
@@ -118,23 +130,22 @@ class RunStore:
 
     def report_trouble(self, run: RunId, message: str) -> None:
         """Leave word why the executor stopped without an end."""
-        with fresh_beside(self._root / run / TROUBLE, mode=0o600) as file:
-            file.write(message.encode())
+        self._write(self._root / run / TROUBLE, message.encode())
 
     def trouble(self, run: RunId) -> str | None:
         """Why the executor stopped without an end, if it did."""
         try:
-            return (self._root / run / TROUBLE).read_text(encoding="utf-8", errors="replace")
+            return self._read(self._root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
             return None
 
     def request_abort(self, run: RunId) -> None:
         """Ask the executor of a run to go back."""
-        (self._directory(run) / ABORT).touch()
+        self._write(self._directory(run) / ABORT, b"")
 
     def abort_requested(self, run: RunId) -> bool:
         """Whether somebody asked to go back."""
-        return (self._directory(run) / ABORT).exists()
+        return exists(self._directory(run) / ABORT, self._disk)
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.
@@ -143,9 +154,10 @@ class RunStore:
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
-            drop_reserve(self._directory(run) / JOURNAL)
+            drop_reserve(self._directory(run) / JOURNAL, disk=self._disk)
         for run in finished[: max(0, len(finished) - self._kept)]:
-            shutil.rmtree(self._directory(run), ignore_errors=True)
+            with suppress(OSError):
+                self._forget(self._directory(run))
 
     def _is_finished(self, run: RunId) -> bool:
         try:
@@ -160,8 +172,26 @@ class RunStore:
 
     def _runs(self) -> list[RunId]:
         """Runs that have a plan, oldest first."""
-        plans = sorted(self._root.glob(f"*/{PLAN}"), key=lambda path: path.stat().st_mtime_ns)
-        return [RunId(path.parent.name) for path in plans]
+        names = self._disk.listdir(self._root) if exists(self._root, self._disk) else []
+        plans = [plan for name in names if exists(plan := self._root / name / PLAN, self._disk)]
+        return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self._disk.stat(p).st_mtime_ns, p))]
+
+    def _read(self, path: Path) -> bytes:
+        return b"".join(read_chunks(path, disk=self._disk))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with fresh_beside(path, mode=0o600, disk=self._disk) as fresh:
+            write_all(fresh, data, disk=self._disk)
+
+    def _forget(self, directory: Path) -> None:
+        """Remove a run; its plan first and for good, since a plan without its journal is a run not yet begun."""
+        names = self._disk.listdir(directory)
+        if PLAN in names:
+            self._disk.unlink(directory / PLAN)
+            sync_directory(directory, self._disk)
+        for name in sorted({*names} - {PLAN}):
+            self._disk.unlink(directory / name)
+        self._disk.rmdir(directory)
 
 
 def _checksum(document: object) -> str:

@@ -1,5 +1,6 @@
 """The node's disk."""
 
+from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -13,7 +14,7 @@ FREE_BYTES = 10 * 1024**3
 class SimulatedFiles:
     """Implements ports.files.Files over a dictionary that survives every reboot."""
 
-    def __init__(self, disk: dict[str, bytes], calls: Calls) -> None:
+    def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self._disk = disk
         self._calls = calls
 
@@ -53,6 +54,9 @@ class SimulatedFiles:
         """Remove a file; no error when it is not there."""
         with self._calls.effect(f"files.remove {path}"):
             self._disk.pop(str(path), None)
+
+    def tidy(self, path: PurePosixPath) -> None:
+        """Nothing is ever left here: each change happens at once or not at all."""
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Files in a directory, sorted."""

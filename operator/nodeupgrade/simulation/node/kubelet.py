@@ -3,7 +3,7 @@
 Which version runs is decided by the bytes of the program at the moment it is started, as in life.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -77,7 +77,13 @@ class SimulatedKubelet:
     """
 
     def __init__(
-        self, *, node: str, disk: dict[str, bytes], runtime: SimulatedRuntime, timeline: Timeline, calls: Calls
+        self,
+        *,
+        node: str,
+        disk: MutableMapping[str, bytes],
+        runtime: SimulatedRuntime,
+        timeline: Timeline,
+        calls: Calls,
     ) -> None:
         self.node = node
         self.pods: list[NodePod] = []

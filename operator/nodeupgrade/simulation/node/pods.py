@@ -60,11 +60,14 @@ def manifest(name: str, *containers: str) -> bytes:
 def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[NodePod]:
     """What a kubelet makes of its manifest directory.
 
-    Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor.
+    Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor. Files whose name begins
+    with a dot are ignored, and so is what cannot be read.
     """
     for path in sorted(disk):
-        if path.startswith(f"{MANIFESTS}/"):
-            yield _static_pod(disk[path], kubelet.minor, node)
+        if path.startswith(f"{MANIFESTS}/") and not path.startswith(f"{MANIFESTS}/."):
+            pod = _static_pod(disk[path], kubelet.minor, node)
+            if pod is not None:
+                yield pod
 
 
 def computed_hash(pod: NodePod, container: PodContainer, kubelet: KubeletVersion) -> HashValue:
@@ -81,8 +84,13 @@ def compared(pod: NodePod, kubelet: KubeletVersion) -> Iterator[tuple[PodContain
 
 
 @cache
-def _static_pod(data: bytes, minor: int, node: str) -> NodePod:
-    document = yaml.safe_load(data)
+def _static_pod(data: bytes, minor: int, node: str) -> NodePod | None:
+    try:
+        document = yaml.safe_load(data)
+    except yaml.YAMLError:
+        return None
+    if not isinstance(document, dict) or not {"metadata", "spec"} <= document.keys():
+        return None
     derived = md5(b"%d %b" % (minor, data), usedforsecurity=False).hexdigest()
     shown = view(document)
     uid = document["metadata"].get("uid") or derived

@@ -53,7 +53,11 @@ class Troubles:
 
 
 class SimulatedRuntime:
-    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only."""
+    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
+
+    Attributes:
+        numbered: the last number that was given to anything.
+    """
 
     def __init__(self, timeline: Timeline, calls: Calls) -> None:
         self.containers: dict[ContainerId, Stored] = {}
@@ -62,7 +66,7 @@ class SimulatedRuntime:
         self._timeline = timeline
         self._calls = calls
         self._answers_from = 0.0
-        self._numbered = 100
+        self.numbered = 100
 
     def info(self) -> RuntimeInfo:
         """Ask the runtime who it is."""
@@ -222,8 +226,8 @@ class SimulatedRuntime:
             raise Transient("the runtime does not answer yet")
 
     def _next(self) -> int:
-        self._numbered += 1
-        return self._numbered
+        self.numbered += 1
+        return self.numbered
 
 
 def _changed(stored: StoredHashes, wanted: StoredHashes) -> StoredHashes:

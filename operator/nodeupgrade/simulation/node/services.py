@@ -1,6 +1,7 @@
 """The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
 
 import shlex
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 from nodeupgrade.domain.errors import StepFailed
@@ -43,7 +44,7 @@ class SimulatedServices:
     def __init__(
         self,
         *,
-        disk: dict[str, bytes],
+        disk: MutableMapping[str, bytes],
         kubelet: SimulatedKubelet,
         runtime: SimulatedRuntime,
         timeline: Timeline,
@@ -124,7 +125,8 @@ class SimulatedServices:
     def read_unit_files(self) -> None:
         """Take arguments from the drop-in, if there is one, or from the unit."""
         drop_in = self._disk.get(DROP_IN)
-        self.unit.arguments = self.arguments if drop_in is None else _arguments(drop_in)
+        overridden = None if drop_in is None else _arguments(drop_in)
+        self.unit.arguments = self.arguments if overridden is None else overridden
 
     def start_kubelet(self) -> None:
         """Run the kubelet as its unit says."""
@@ -168,7 +170,7 @@ class SimulatedServices:
         self._timeline.after(RESTART_SECONDS, restart)
 
 
-def _arguments(drop_in: bytes) -> tuple[str, ...]:
-    lines = drop_in.decode().splitlines()
-    command = next(line for line in reversed(lines) if line.startswith("ExecStart="))
-    return tuple(shlex.split(command.removeprefix("ExecStart="))[1:])
+def _arguments(drop_in: bytes) -> tuple[str, ...] | None:
+    """The arguments in a drop-in; ``None`` if it has no command line."""
+    commands = [line for line in drop_in.decode().splitlines() if line.startswith("ExecStart=")]
+    return tuple(shlex.split(commands[-1].removeprefix("ExecStart="))[1:]) if commands else None

@@ -1,6 +1,6 @@
 """One whole node: disk, runtime, kubelet and service manager, which can lose power at any moment."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.domain.inventory import Inventory
 from nodeupgrade.domain.pods import Json, view
@@ -25,7 +25,7 @@ class SimulatedNode:
         pods: as the API serves them.
         manifests: static pods, content by file name.
         arguments: the kubelet's.
-        state: format of the kubelet's state file is this kubelet's own.
+        disk: where its files are; in memory if not given.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class SimulatedNode:
         manifests: Mapping[str, bytes] | None = None,
         arguments: tuple[str, ...] = (),
         name: str = "node-a",
+        disk: MutableMapping[str, bytes] | None = None,
     ) -> None:
         self.name = name
         self.timeline = Timeline()
         self.calls = Calls(self.timeline)
-        self.disk: dict[str, bytes] = {PROGRAM: program(version)}
-        self.disk |= {f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()}
+        self.disk: MutableMapping[str, bytes] = {} if disk is None else disk
+        self.disk[PROGRAM] = program(version)
+        self.disk.update({f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()})
         self.runtime = SimulatedRuntime(self.timeline, self.calls)
         self.kubelet = SimulatedKubelet(
             node=name, disk=self.disk, runtime=self.runtime, timeline=self.timeline, calls=self.calls

@@ -1,0 +1,394 @@
+"""A disk that loses what was not synchronised when power fails.
+
+Beside what processes see, it knows what is on the platter. A file's content gets there by ``fsync`` of the file, a
+name by ``fsync`` of its directory, and by nothing else; so it promises less than any journaling filesystem keeps.
+``after_power_cut`` says everything that may then be found:
+
+* *Names.* Changes of names that were not synchronised yet may have reached the platter or not, in any combination,
+  except that of two changes to the same name the later is not there without the earlier. A rename is one change.
+* *Content.* A file whose content was not synchronised has, independently of every other: its former content, the
+  whole new one, its first half, or its new length in zeros. Who checks digests or checksums cannot tell one part
+  from another, so one part stands for all.
+
+Not modelled: filesystems without a journal (ext2, FAT), where a rename itself may be torn.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from itertools import product, takewhile
+from pathlib import PurePath
+from typing import TypeAlias
+
+MOST_PENDING = 10
+"""More unsynchronised changes of names at one moment than this would be too many to enumerate; it is an error."""
+
+Image: TypeAlias = tuple[tuple[str, bytes, int], ...]
+"""A disk at rest: path, content and mode of every file, sorted."""
+Change: TypeAlias = dict[str, "int | None"]
+"""One change of a directory: names that come (the file's number) and go (``None``), all at once."""
+
+
+@dataclass(slots=True)
+class Inode:
+    """A file or directory, as seen and as on the platter.
+
+    Attributes:
+        names: of a directory, file number by name.
+        pending: of a directory, changes that are not on the platter yet.
+    """
+
+    mode: int
+    data: bytes = b""
+    names: dict[str, int] = field(default_factory=dict)
+    kept_mode: int = 0
+    kept_data: bytes = b""
+    kept_names: dict[str, int] = field(default_factory=dict)
+    pending: list[Change] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """Implements ports.disk.Status."""
+
+    st_mode: int
+    st_ino: int
+    st_size: int
+    st_mtime_ns: int = 0
+    st_dev: int = 1
+    st_uid: int = 0
+    st_gid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Implements ports.disk.Space: always plenty."""
+
+    f_bavail: int = 10 * 1024**2
+    f_frsize: int = 1024
+
+
+class ModelDisk:
+    """Implements ports.disk.Disk.
+
+    Attributes:
+        passing: called with the name and path of each system call that changes something, before it does.
+    """
+
+    def __init__(self) -> None:
+        self.passing: Callable[[str, str], None] = lambda _call, _path: None
+        self.load(())
+
+    def load(self, image: Image) -> None:
+        """Be a disk that was found like this when the power came back."""
+        self._inodes = {1: Inode(mode=stat.S_IFDIR | 0o755)}
+        self._open: dict[int, tuple[int, int, str]] = {}
+        self._numbered = 1
+        for path, data, mode in image:
+            self.put(path, data, mode)
+
+    def put(self, path: str, data: bytes, mode: int | None = None) -> None:
+        """Have a file on the platter, as if it had been there for ever; a new one has mode 0644 unless told."""
+        where = self._inodes[1]
+        *directories, name = PurePath(path).parts[1:]
+        for directory in directories:
+            if directory not in where.names:
+                self._add(where, directory, Inode(mode=stat.S_IFDIR | 0o755))
+            where = self._inodes[where.names[directory]]
+        if name not in where.names:
+            self._add(where, name, Inode(mode=stat.S_IFREG | 0o644, kept_mode=stat.S_IFREG | 0o644))
+        file = self._inodes[where.names[name]]
+        file.data = file.kept_data = data
+        if mode is not None:
+            file.mode = file.kept_mode = stat.S_IFREG | mode
+
+    def content(self, path: str) -> bytes | None:
+        """What processes read; ``None`` when there is no such file."""
+        number = self._find(PurePath(path))
+        return None if number is None else self._inodes[number].data
+
+    def path(self, descriptor: int) -> str:
+        """The path by which a file was opened."""
+        return self._open[descriptor][2]
+
+    def image(self) -> Image:
+        """What processes see."""
+        return tuple(sorted((p, i.data, i.mode & 0o7777) for p, i in self._walk(lambda d: d.names)))
+
+    def after_power_cut(self) -> Iterator[Image]:
+        """Every disk that may be found when the power comes back, most of them once."""
+        directories = [inode for inode in self._inodes.values() if inode.pending]
+        for choice in product(*(list(_kept_names(inode)) for inode in directories)):
+            names = {id(inode): kept for inode, kept in zip(directories, choice, strict=True)}
+            found = list(self._walk(lambda d, names=names: names.get(id(d), d.kept_names)))  # type: ignore[misc]
+            for contents in product(*(list(_kept_contents(inode)) for _, inode in found)):
+                yield tuple(sorted((p, *content) for (p, _), content in zip(found, contents, strict=True)))
+
+    # --- system calls that change something ----------------------------------------------------------------------
+
+    def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
+        """Open a file or directory; make it if asked to."""
+        number = self._find(path)
+        if number is None:
+            if not flags & os.O_CREAT:
+                raise _error(errno.ENOENT, path)
+            self.passing("create", str(path))
+            number = self._add(self._parent(path), path.name, Inode(mode=stat.S_IFREG | mode), pending=True)
+        elif flags & os.O_EXCL:
+            raise _error(errno.EEXIST, path)
+        descriptor = max(self._open, default=2) + 1
+        self._open[descriptor] = (number, 0, str(path))
+        return descriptor
+
+    def write(self, fd: int, data: bytes | memoryview, /) -> int:
+        """Write where the descriptor stands."""
+        number, position, path = self._open[fd]
+        self.passing("write", path)
+        inode = self._inodes[number]
+        inode.data = inode.data[:position].ljust(position, b"\0") + bytes(data) + inode.data[position + len(data) :]
+        self._open[fd] = (number, position + len(data), path)
+        return len(data)
+
+    def ftruncate(self, fd: int, length: int, /) -> None:
+        """Cut off, or extend by zeros."""
+        self.passing("truncate", self._open[fd][2])
+        inode = self._inode(fd)
+        inode.data = inode.data[:length].ljust(length, b"\0")
+
+    def posix_fallocate(self, fd: int, _offset: int, _length: int, /) -> None:
+        """Take one byte for all, which keeps images small."""
+        self.passing("fallocate", self._open[fd][2])
+        self._inode(fd).data = b"\0"
+
+    def fsync(self, fd: int, /) -> None:
+        """Bring everything about a file, or the names in a directory, to the platter."""
+        self.passing("fsync", self._open[fd][2])
+        inode = self._inode(fd)
+        inode.kept_data, inode.kept_mode, inode.kept_names = inode.data, inode.mode, dict(inode.names)
+        inode.pending.clear()
+
+    def fdatasync(self, fd: int, /) -> None:
+        """Bring a file's content to the platter."""
+        self.passing("fdatasync", self._open[fd][2])
+        self._inode(fd).kept_data = self._inode(fd).data
+
+    def fchmod(self, fd: int, mode: int, /) -> None:
+        """Change permissions."""
+        self.passing("chmod", self._open[fd][2])
+        inode = self._inode(fd)
+        inode.mode = stat.S_IFMT(inode.mode) | mode
+
+    def mkdir(self, path: PurePath, mode: int = 0o777, /) -> None:
+        """Make a directory."""
+        if self._find(path) is not None:
+            raise _error(errno.EEXIST, path)
+        self.passing("mkdir", str(path))
+        self._add(self._parent(path), path.name, Inode(mode=stat.S_IFDIR | mode), pending=True)
+
+    def rmdir(self, path: PurePath, /) -> None:
+        """Remove an empty directory."""
+        if self._inodes[self._required(path)].names:
+            raise _error(errno.ENOTEMPTY, path)
+        self.unlink(path)
+
+    def link(self, src: PurePath, dst: PurePath, /) -> None:
+        """Give a file one more name."""
+        if self._find(dst) is not None:
+            raise _error(errno.EEXIST, dst)
+        self.passing("link", str(dst))
+        _change(self._parent(dst), {dst.name: self._required(src)})
+
+    def rename(self, src: PurePath, dst: PurePath, /) -> None:
+        """Give a file another name in the same directory."""
+        if src.parent != dst.parent:
+            raise _error(errno.EXDEV, dst)
+        self.passing("rename", str(dst))
+        _change(self._parent(dst), {src.name: None, dst.name: self._required(src)})
+
+    def unlink(self, path: PurePath, /) -> None:
+        """Take a name away."""
+        self._required(path)
+        self.passing("unlink", str(path))
+        _change(self._parent(path), {path.name: None})
+
+    # --- system calls that only look -----------------------------------------------------------------------------
+
+    def close(self, fd: int, /) -> None:
+        """Close a descriptor; that synchronises nothing."""
+        del self._open[fd]
+
+    def read(self, fd: int, length: int, /) -> bytes:
+        """Read from where the descriptor stands."""
+        number, position, path = self._open[fd]
+        data = self._inodes[number].data[position : position + length]
+        self._open[fd] = (number, position + len(data), path)
+        return data
+
+    def lseek(self, fd: int, position: int, _whence: int, /) -> int:
+        """Go to a position counted from the beginning."""
+        number, _, path = self._open[fd]
+        self._open[fd] = (number, position, path)
+        return position
+
+    def fstat(self, fd: int, /) -> FileStatus:
+        """What is known about an open file."""
+        return self._status(self._open[fd][0])
+
+    def stat(self, path: PurePath, /) -> FileStatus:
+        """What is known about a file."""
+        return self._status(self._required(path))
+
+    lstat = stat
+
+    def readlink(self, path: PurePath, /) -> str:
+        """There are no symbolic links here."""
+        raise _error(errno.EINVAL, path)
+
+    def listdir(self, path: PurePath, /) -> list[str]:
+        """Names in a directory."""
+        return list(self._inodes[self._required(path)].names)
+
+    def statvfs(self, _path: PurePath, /) -> Room:
+        """Always plenty."""
+        return Room()
+
+    def fchown(self, fd: int, uid: int, gid: int, /) -> None:
+        """Everything belongs to root."""
+
+    def listxattr(self, _path: PurePath, /) -> list[str]:
+        """There are none."""
+        return []
+
+    def getxattr(self, path: PurePath, _attribute: str, /) -> bytes:
+        """There are none."""
+        raise _error(errno.ENODATA, path)
+
+    def setxattr(self, _path: int, _attribute: str, _value: bytes, /) -> None:
+        """Cannot be kept."""
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    # -------------------------------------------------------------------------------------------------------------
+
+    def _add(self, directory: Inode, name: str, inode: Inode, *, pending: bool = False) -> int:
+        self._numbered += 1
+        self._inodes[self._numbered] = inode
+        if pending:
+            _change(directory, {name: self._numbered})
+        else:
+            directory.names[name] = directory.kept_names[name] = self._numbered
+        return self._numbered
+
+    def _find(self, path: PurePath) -> int | None:
+        number = 1
+        for part in path.parts[1:]:
+            inode = self._inodes[number]
+            if not stat.S_ISDIR(inode.mode):
+                raise _error(errno.ENOTDIR, path)
+            if part not in inode.names:
+                return None
+            number = inode.names[part]
+        return number
+
+    def _required(self, path: PurePath) -> int:
+        number = self._find(path)
+        if number is None:
+            raise _error(errno.ENOENT, path)
+        return number
+
+    def _parent(self, path: PurePath) -> Inode:
+        return self._inodes[self._required(path.parent)]
+
+    def _inode(self, descriptor: int) -> Inode:
+        return self._inodes[self._open[descriptor][0]]
+
+    def _status(self, number: int) -> FileStatus:
+        inode = self._inodes[number]
+        return FileStatus(inode.mode, number, len(inode.data))
+
+    def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
+        pending = [("", self._inodes[1])]
+        while pending:
+            path, directory = pending.pop()
+            for name, number in names(directory).items():
+                inode = self._inodes[number]
+                if stat.S_ISDIR(inode.mode):
+                    pending.append((f"{path}/{name}", inode))
+                else:
+                    yield f"{path}/{name}", inode
+
+
+class DiskView(MutableMapping[str, bytes]):
+    """The files of a disk as a dictionary, for who writes as if nothing could fail: the simulated node itself."""
+
+    def __init__(self, disk: ModelDisk) -> None:
+        self._disk = disk
+
+    def __getitem__(self, path: str) -> bytes:
+        data = self._disk.content(path)
+        if data is None:
+            raise KeyError(path)
+        return data
+
+    def __setitem__(self, path: str, data: bytes) -> None:
+        self._disk.put(path, data)
+
+    def __delitem__(self, path: str) -> None:
+        self._disk.unlink(PurePath(path))
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, _, _ in self._disk.image())
+
+    def __len__(self) -> int:
+        return len(self._disk.image())
+
+
+def _change(directory: Inode, change: Change) -> None:
+    directory.pending.append(change)
+    _apply(directory.names, change)
+
+
+def _apply(names: dict[str, int], change: Change) -> None:
+    for name, number in change.items():
+        if number is None:
+            names.pop(name, None)
+        else:
+            names[name] = number
+
+
+def _kept_names(directory: Inode) -> Iterator[dict[str, int]]:
+    """What a directory may hold after a power cut."""
+    changes = directory.pending
+    if len(changes) > MOST_PENDING:
+        raise RuntimeError(f"{len(changes)} changes of names are not synchronised: too many to try them all")
+    for kept in product((False, True), repeat=len(changes)):
+        if any(kept[later] and not kept[earlier] for earlier, later in _dependent(changes)):
+            continue
+        names = dict(directory.kept_names)
+        for change, is_kept in zip(changes, kept, strict=True):
+            if is_kept:
+                _apply(names, change)
+        yield names
+
+
+def _dependent(changes: list[Change]) -> Iterator[tuple[int, int]]:
+    for later, change in enumerate(changes):
+        for earlier in range(later):
+            if change.keys() & changes[earlier].keys():
+                yield earlier, later
+
+
+def _kept_contents(file: Inode) -> Iterator[tuple[bytes, int]]:
+    mode, before, after = stat.S_IMODE(file.kept_mode or file.mode), file.kept_data, file.data
+    if before == after and mode == stat.S_IMODE(file.mode):
+        yield after, mode
+        return
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    torn = after[: (common + len(after)) // 2]
+    zeros = after[:common].ljust(len(after), b"\0")
+    yield from product(dict.fromkeys((before, torn, zeros, after)), dict.fromkeys((mode, stat.S_IMODE(file.mode))))
+
+
+def _error(code: int, path: PurePath) -> OSError:
+    return OSError(code, os.strerror(code), str(path))
