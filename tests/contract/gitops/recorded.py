@@ -1,0 +1,45 @@
+"""NodeUpgrades at telling moments, recorded from the real planner, and how to look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from nodeupgrade.domain.wire import Json
+from tests.contract.kube.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "gitops"
+
+
+def load() -> dict[str, Json]:
+    """Read all recorded objects, by moment."""
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
+
+
+def golden(name: str) -> Path:
+    """Path of one recorded object."""
+    return GOLDEN / f"{name}.yaml"
+
+
+def counts(body: Json) -> Json:
+    """Return the counters of nodes."""
+    found: Json = body.get("status", {}).get("counts", {})
+    return found
+
+
+def conditions(body: Json) -> list[Json]:
+    """Return the conditions; none if nobody has looked at the object yet."""
+    found: list[Json] = body.get("status", {}).get("conditions", [])
+    return found
+
+
+def is_true(kind: str, status: str = "True") -> Callable[[Json], bool]:
+    """Tell objects by the status of one condition."""
+    return lambda body: any(c["type"] == kind and c["status"] == status for c in conditions(body))
+
+
+def reason_is(kind: str, reason: str, status: str = "True") -> Callable[[Json], bool]:
+    """Tell objects by status and reason of one condition."""
+    return lambda body: any((c["type"], c["reason"], c["status"]) == (kind, reason, status) for c in conditions(body))
