@@ -13,7 +13,7 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e demo bench images wheels proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e demo bench images wheels crds proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -68,6 +68,9 @@ wheels: venv ## Collect the image's packages into wheels/, hashes checked
 
 proto: venv ## Generate the committed protobuf modules from their .proto files
 	$(BIN)/python tools/generate_protobuf.py
+
+crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/domain/schema
+	$(BIN)/python -m tools.generate_crds
 
 proto-check: venv
 	$(BIN)/python tools/generate_protobuf.py --check

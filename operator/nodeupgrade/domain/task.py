@@ -327,7 +327,7 @@ class TaskStatus:
     """
 
     run_id: str = ""
-    observed_generation: int = 0
+    observed_generation: int = -1
     phase: TaskPhase = TaskPhase.PENDING
     reason: str = ""
     message: str = ""

@@ -26,6 +26,7 @@ class Upgrade:
 
     Attributes:
         spec: None when it is not valid.
+        spec_digest: of what may not change in it, as ``domain.frozen`` counts; empty when it is not valid.
         problem: why it is not valid; empty when it is.
         braked: whether the pause annotation is set.
         approvals: waves named by the approve annotation, and the field manager that wrote it.
@@ -38,6 +39,7 @@ class Upgrade:
     resource_version: str
     generation: int
     spec: UpgradeSpec | None
+    spec_digest: str = ""
     problem: str = ""
     status: UpgradeStatus = field(default_factory=UpgradeStatus)
     deleting: bool = False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.task import TaskStatus
+from nodeupgrade.domain.task import CordonRecord, TaskStatus
 from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade
 from nodeupgrade.domain.wire import Json, MalformedObjectError, to_json
 from nodeupgrade.ports.kube import TASKS, UPGRADES, RejectedError
@@ -48,7 +50,7 @@ INVALID: dict[str, Json] = {
     "no slots": {"strategy": {"maxConcurrent": 0}},
     "no service": {"kubelet": {"unit": "kubelet"}},
     "no duration": {"verify": {"settle": "soon"}},
-    "unknown action": {"action": "Abort"},
+    "unknown action": {"action": "Levitate"},
     "unknown policy": {"skewPolicy": "Ignore"},
 }
 
@@ -112,6 +114,9 @@ STATUS: dict[str, Any] = {
     "failed": 2,
     "counts": {"skipped": 3},
     "containers": {"restarted": 0},
+    "currentWave": {"name": "batch-1", "index": 2, "of": 3},
+    "startedAt": "2026-01-01T00:00:00Z",
+    "nextWindow": "2026-12-24T22:00:00Z",
     "conditions": [
         {
             "type": "Ready",
@@ -130,6 +135,7 @@ TASK_STATUS: dict[str, Any] = {
     "message": "node untouched",
     "containers": {"restarted": 0},
     "kubelet": {"downSeconds": 0.9},
+    "preview": {"wouldRestart": 61},
 }
 
 
@@ -138,7 +144,8 @@ async def test_columns(admin: KubeClient, api_server: ApiServer, output: str) ->
     name, arguments = f"columns{output}", ["-o", output] if output else []
     await admin.create(UPGRADES, upgrade_object(name))
     await admin.replace_status(UPGRADES, name, STATUS)
-    await admin.create(TASKS, {**task_object(name), "spec": to_json(task_spec(name))})
+    task = replace(task_spec(name), wave="batch-1", order=7, cordon=CordonRecord(by_us=True))
+    await admin.create(TASKS, {**task_object(name), "spec": to_json(task)})
     await admin.replace_status(TASKS, name, TASK_STATUS)
     for kind in ("nu", "nut"):
         check(GOLDEN / f"get-{kind}{output}.txt", timeless(api_server.kubectl("get", kind, name, *arguments)))
@@ -146,12 +153,14 @@ async def test_columns(admin: KubeClient, api_server: ApiServer, output: str) ->
 
 def timeless(table: str) -> str:
     """Replace ages, whose width varies too, and the spaces that line the columns up."""
-    lines = [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
-    age = lines[0].index("AGE")
-    return (
-        "\n".join(" | ".join([*line[:age], "…" if row else "AGE", *line[age + 1 :]]) for row, line in enumerate(lines))
-        + "\n"
-    )
+    header, *rows = table.splitlines()
+    starts = [found.start() for found in re.finditer(r"(?<!\S)\S+( \S+)*", header)]
+    bounds = list(itertools.zip_longest(starts, starts[1:]))
+    lines = [[line[start:end].strip() for start, end in bounds] for line in (header, *rows)]
+    ages = {index for index, title in enumerate(lines[0]) if title in {"AGE", "STARTED"}}
+    for cells in lines[1:]:
+        cells[:] = ["…" if index in ages else cell for index, cell in enumerate(cells)]
+    return "".join(" | ".join(cells) + "\n" for cells in lines)
 
 
 def check(golden: Path, told: str) -> None:

@@ -1,0 +1,211 @@
+"""The schemas agree with the types that are read by them, and the committed manifests with the schemas."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NewType
+
+import pytest
+import yaml
+
+from nodeupgrade.domain.durations import parse_duration
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.schema.kinds import KINDS
+from nodeupgrade.domain.schema.model import (
+    ABSENT,
+    Flag,
+    Kind,
+    ListOf,
+    MapOf,
+    Number,
+    Portion,
+    Record,
+    Schema,
+    Text,
+    Whole,
+)
+from nodeupgrade.domain.schema.settling import filled
+from nodeupgrade.domain.schema.task_spec import TASK_SPEC
+from nodeupgrade.domain.schema.task_status import TASK_STATUS
+from nodeupgrade.domain.schema.upgrade_spec import SPEC
+from nodeupgrade.domain.schema.upgrade_status import STATUS
+from nodeupgrade.domain.share import Share
+from nodeupgrade.domain.task import TaskSpec, TaskStatus, VerifySettings
+from nodeupgrade.domain.upgrade_status import UpgradeStatus
+from nodeupgrade.domain.upgrade_terms import UpgradeSpec
+from nodeupgrade.domain.wire import field_name, to_json
+from tools import generate_crds
+
+SIMPLE: dict[Any, type[Schema]] = {
+    str: Text,
+    datetime: Text,
+    timedelta: Text,
+    int: Whole,
+    float: Number,
+    bool: Flag,
+    Share: Portion,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [(SPEC, UpgradeSpec), (STATUS, UpgradeStatus), (TASK_SPEC, TaskSpec), (TASK_STATUS, TaskStatus)],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_schemas_and_types_have_the_same_fields(schema: Record, kind: type) -> None:
+    assert list(disagreements(schema, kind, "")) == []
+
+
+def disagreements(schema: Schema, hint: Any, path: str) -> Iterator[str]:
+    hint, origin = plain(hint), typing.get_origin(plain(hint))
+    arguments = typing.get_args(hint)
+    if origin is tuple and isinstance(schema, ListOf):
+        yield from disagreements(schema.item, arguments[0], f"{path}[]")
+    elif origin is not None and issubclass(origin, Mapping) and isinstance(schema, MapOf):
+        yield from disagreements(schema.value, arguments[1], f"{path}{{}}")
+    elif is_dataclass(hint) and hint is not Share and isinstance(schema, Record):
+        yield from record_disagreements(schema, typing.cast("type", hint), path)
+    elif isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(schema, Text):
+        # Reasons are open: a newer operator may know more of them.
+        if hint is not Reason and set(schema.choices) != {member.value for member in hint}:
+            yield f"{path}: {schema.choices}"
+    elif not isinstance(schema, SIMPLE.get(hint, type(None))):
+        yield f"{path}: {hint} is a {type(schema).__name__}"
+    elif hint is datetime and not (isinstance(schema, Text) and schema.moment):
+        yield f"{path}: no time"
+
+
+def record_disagreements(schema: Record, kind: type, path: str) -> Iterator[str]:
+    hints = typing.get_type_hints(kind)
+    spoken = kind is VerifySettings and "settle" in schema.fields  # durations for people, seconds for the node
+    named = {field_name(field.name.removesuffix("_seconds") if spoken else field.name): field for field in fields(kind)}
+    yield from (f"{path}.{name}: only one has it" for name in named.keys() ^ schema.fields.keys())
+    needed = {name for name, field in named.items() if field.default is field.default_factory is MISSING}
+    yield from (f"{path}.{name}: required by one only" for name in needed ^ set(schema.required))
+    for name in named.keys() & schema.fields.keys():
+        child = schema.fields[name]
+        yield from disagreements(child, timedelta if spoken else hints[named[name].name], f"{path}.{name}")
+        if child.default is not ABSENT and name not in needed and hints[named[name].name] is not VerifySettings:
+            theirs, ours = filled(child, child.default), default_of(named[name])
+            if (parse_duration(theirs).total_seconds() if spoken else without_nothing(theirs)) != ours:
+                yield f"{path}.{name}: default {theirs!r}, not {ours!r}"
+
+
+def plain(hint: Any) -> Any:
+    if isinstance(hint, NewType):
+        return hint.__supertype__
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        return plain(next(argument for argument in typing.get_args(hint) if argument is not type(None)))
+    return hint
+
+
+def default_of(field: Field[Any]) -> Any:
+    factory = field.default_factory
+    value = field.default if factory is MISSING else factory()
+    return without_nothing(to_json(value))
+
+
+def without_nothing(value: Any) -> Any:
+    """An empty list that is not there is empty all the same."""
+    if not isinstance(value, dict):
+        return value
+    return {name: lean for name, item in value.items() if (lean := without_nothing(item)) not in ([], {}, None)}
+
+
+def test_what_people_leave_out_has_the_types_defaults() -> None:
+    """Also where the schema gives none: then the type's own is nothing."""
+    optional = [name for name in SPEC.fields if name not in SPEC.required]
+    assert {name for name in optional if SPEC.fields[name].default is ABSENT} == set()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_columns_have_the_types_of_their_values(kind: Kind) -> None:
+    """Else the API server leaves the cell empty."""
+    kinds = {"string": Text, "integer": Whole, "number": Number, "boolean": Flag, "date": Text}
+    for column in kind.columns:
+        if column.path.startswith(".metadata"):
+            continue
+        schema: Schema = Record(fields={"spec": kind.spec, "status": kind.status})
+        for step in column.path.replace('[?(@.type=="Ready")]', "[]").lstrip(".").split("."):
+            assert isinstance(schema, Record), column.path
+            schema = schema.fields[step.removesuffix("[]")]
+            schema = schema.item if isinstance(schema, ListOf) else schema
+        assert isinstance(schema, kinds[column.type]), column.path
+        assert column.type != "date" or (isinstance(schema, Text) and schema.moment)
+
+
+def test_manifests_are_what_the_schemas_give() -> None:
+    assert generate_crds.outdated() == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_manifests_differ_in_rules_only(kind: Kind) -> None:
+    ruled, plain = (
+        yaml.safe_load((folder / f"{kind.plural}.yaml").read_text())
+        for folder in (generate_crds.CRDS, generate_crds.CRDS / "without-cel")
+    )
+    assert ruled != plain
+    assert without_rules(ruled) == plain
+    assert without_rules(plain) == plain
+
+
+def without_rules(value: Any) -> Any:
+    match value:
+        case dict():
+            return {k: without_rules(v) for k, v in value.items() if k != "x-kubernetes-validations"}
+        case list():
+            return [without_rules(item) for item in value]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+def test_everything_is_bounded(kind: Kind) -> None:
+    """Whatever somebody writes, objects stay small and rules cheap."""
+    assert list(unbounded(kind.spec, "spec")) == []
+    assert list(unbounded(kind.status, "status")) == []
+
+
+def unbounded(schema: Schema, path: str) -> Iterator[str]:
+    match schema:
+        case Text() if schema.longest is None and not schema.choices and not schema.moment:
+            yield path
+        case Record(fields=children):
+            for name, child in children.items():
+                yield from unbounded(child, f"{path}.{name}")
+        case MapOf(value=value):
+            yield from unbounded(value, path)
+        case ListOf(item=item):
+            yield from unbounded(item, path)
+        case _:
+            pass
+
+
+def test_a_full_status_fits() -> None:
+    """The API server stores no object above 1.5 MiB; ours stays far below, so that it can be written often."""
+    conditions = STATUS.fields["conditions"]
+    assert isinstance(conditions, ListOf)
+    ours = replace(conditions, most=8)
+    assert weight(replace(STATUS, fields={**STATUS.fields, "conditions": ours})) < 64 * 1024
+
+
+def weight(schema: Schema) -> int:
+    """Bytes of the largest value, in ASCII."""
+    match schema:
+        case Text(longest=longest, choices=choices):
+            return 2 + max(longest or 0, 24, *map(len, choices))
+        case Record(fields=children):
+            return 2 + sum(len(name) + 4 + weight(child) for name, child in children.items())
+        case MapOf(value=value, most=most):
+            return 2 + most * (64 + 4 + weight(value))
+        case ListOf(item=item, most=most):
+            return 2 + most * (1 + weight(item))
+        case Whole() | Number() | Flag() | Portion():
+            return 8
+        case _:
+            typing.assert_never(schema)

@@ -1,0 +1,98 @@
+"""Write the CustomResourceDefinitions from ``nodeupgrade.domain.schema``, with and without CEL rules.
+
+Run ``python -m tools.generate_crds`` after editing a schema; ``--check`` only says whether the committed files are
+what the schemas give.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nodeupgrade.domain.schema.kinds import KINDS
+from nodeupgrade.domain.schema.model import Kind
+from nodeupgrade.domain.schema.openapi import definition
+from nodeupgrade.domain.wire import Json
+
+CRDS = Path(__file__).resolve().parent.parent / "crds"
+WIDTH = 120
+SHORT = 100
+
+HINT = "Generated from operator/nodeupgrade/domain/schema; to change it: python -m tools.generate_crds"
+WITHOUT_CEL = "For API servers 1.16 to 1.24, which know no rules (CEL): the control plane alone enforces them."
+
+
+class Writer(yaml.SafeDumper):
+    """Writes YAML for people: small objects on one line, long texts folded."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything where it belongs."""
+        del data
+        return True
+
+    def represent_json(self, data: Json) -> yaml.MappingNode:
+        """Write an object of a few plain values on one line."""
+        node = self.represent_dict(data.items())
+        node.flow_style = len(str(data)) < SHORT and all(_is_plain(value) for value in data.values())
+        return node
+
+    def represent_text(self, data: str) -> yaml.ScalarNode:
+        """Fold what does not fit on a line."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=">" if len(data) > SHORT - 20 else None)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return not isinstance(value, dict) or not value
+
+
+Writer.add_representer(dict, Writer.represent_json)
+Writer.add_representer(str, Writer.represent_text)
+Writer.add_representer(
+    list,
+    lambda writer, data: writer.represent_sequence(
+        "tag:yaml.org,2002:seq", data, flow_style=all(isinstance(item, str) for item in data)
+    ),
+)
+
+
+def written(kind: Kind, *, cel: bool) -> str:
+    """One manifest, as text."""
+    comment = (*kind.comment, HINT) if cel else (*kind.comment, WITHOUT_CEL, HINT)
+    body = yaml.dump(definition(kind, cel=cel), Dumper=Writer, sort_keys=False, width=WIDTH, allow_unicode=True)
+    return "".join(f"# {line}\n" for line in comment) + body
+
+
+def manifests() -> dict[Path, str]:
+    """Every generated file and its content."""
+    folders = {True: CRDS, False: CRDS / "without-cel"}
+    return {folder / f"{kind.plural}.yaml": written(kind, cel=cel) for cel, folder in folders.items() for kind in KINDS}
+
+
+def outdated() -> list[str]:
+    """Names of committed files that are not what the schemas give."""
+    return [
+        str(path.relative_to(CRDS.parent))
+        for path, text in manifests().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
+    if parser.parse_args().check:
+        if stale := outdated():
+            sys.exit(f"outdated: {', '.join(stale)}; run python -m tools.generate_crds")
+        return
+    for path, text in manifests().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
