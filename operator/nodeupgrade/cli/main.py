@@ -1,16 +1,32 @@
-"""The root of the command line. Each module of commands adds itself here and knows nothing of the others."""
+"""The root of the command line. Each module of commands knows nothing of the others."""
 
 import click
 
 from nodeupgrade import __version__
+from nodeupgrade.cli.change_commands import abort_command, approve_command, pause_command, resume_command, retry_command
 from nodeupgrade.cli.hash_commands import explain_command, hash_command
+from nodeupgrade.cli.node_commands import evidence_command, failures_command
+from nodeupgrade.cli.program import Program
+from nodeupgrade.cli.status import status_command
+
+COMMANDS: dict[str, tuple[click.Command, ...]] = {
+    "Look": (status_command, failures_command, evidence_command),
+    "Steer": (approve_command, pause_command, resume_command, retry_command, abort_command),
+    "Without a cluster": (hash_command, explain_command),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group("nodeupgrade", cls=Program, sections=COMMANDS, context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="nodeupgrade")
 def main() -> None:
-    """Upgrade kubelets in place, without restarting a single container."""
+    """Upgrade kubelets in place, without restarting a single container.
 
+    A NodeUpgrade object says what is wanted and the operator in the cluster carries it out; these commands check
+    such objects, show how they do, and steer them. Everything can be done with plain kubectl as well.
 
-main.add_command(hash_command)
-main.add_command(explain_command)
+    Exit codes: 0 done, or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the cluster cannot be reached or does
+    not permit it; 4 the time given with --timeout is over.
+    """

@@ -1,0 +1,175 @@
+"""The proof of what was done to one node, from its NodeUpgradeTask alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.cli.words import BAD, GOOD, NOTHING, coloured, facts, heading, since, table
+from nodeupgrade.domain.reasons import counted
+from nodeupgrade.domain.task import KubeletBinary, StepResult, StepStatus, Task, TaskAction, TaskStatus, Verdict
+from nodeupgrade.domain.wire import Json, timestamp, to_json
+from nodeupgrade.engine.gather import STATE_DIRECTORY
+
+RUNS = STATE_DIRECTORY / "runs"
+"""Directory on the node with one directory for each run: plan, journal, before-images."""
+
+_UNDONE = frozenset({StepResult.FAILED, StepResult.UNDOING, StepResult.UNDONE})
+
+
+def document(task: Task) -> Json:
+    """Write the proof for programs: what was asked for, reported and judged, with the seconds of each step."""
+    spec = to_json(task.spec)
+    steps = [{**to_json(step), "seconds": _seconds(step)} for step in task.reported.steps]
+    return {
+        "node": task.name,
+        "nodeUID": task.spec.node_uid,
+        "upgrade": task.spec.upgrade_ref.name,
+        "runID": task.spec.run_id,
+        "action": task.spec.action.value,
+        "fromVersion": task.spec.from_version,
+        "toVersion": task.spec.to_version,
+        "artifact": spec["artifact"],
+        "cordon": spec["cordon"],
+        "report": {**to_json(task.reported), "steps": steps},
+        "verdict": to_json(task.verdict),
+        "history": spec["history"],
+        "journal": journal(task) if steps else None,
+    }
+
+
+def journal(task: Task) -> str:
+    """Where the journal of the run lies on the node."""
+    return f"{RUNS}/{task.spec.run_id}"
+
+
+def proof(task: Task, now: datetime) -> RenderableType:
+    """Draw the proof for people."""
+    return Group(*_parts(task, now))
+
+
+def steps(told: tuple[StepStatus, ...]) -> RenderableType:
+    """Draw the steps of a run with their times."""
+    drawn = table("STEP", "RESULT", "BEGAN", "SECONDS", "DETAIL")
+    for step in told:
+        seconds = _seconds(step)
+        drawn.add_row(
+            step.name,
+            Text(step.result.value, BAD if step.result in _UNDONE else ""),
+            NOTHING if step.started_at is None else timestamp(step.started_at),
+            NOTHING if seconds is None else f"{seconds:.3f}",
+            step.detail or NOTHING,
+        )
+    return drawn
+
+
+def history(task: Task) -> RenderableType:
+    """Draw how earlier runs on the node ended."""
+    drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME")
+    for run in task.spec.history:
+        when = NOTHING if run.time is None else timestamp(run.time)
+        drawn.add_row(run.upgrade, run.from_version, run.to_version, coloured(run.result.value), when)
+    return drawn
+
+
+def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
+    report = task.reported
+    if task.spec.action is TaskAction.WAIT and task.verdict is None:
+        yield Text.assemble(
+            (task.name, "bold"), f" waits for its turn in {task.spec.upgrade_ref.name}; nothing was done."
+        )
+    else:
+        run = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
+        yield Text.assemble((task.name, "bold"), f", {run}: ", coloured(report.phase.value))
+        yield facts(*_facts(task, now))
+    if report.steps:
+        yield heading("Steps")
+        yield steps(report.steps)
+    if report.hazards:
+        yield heading("Hazards")
+        yield hazards(report)
+    if report.preview is not None and report.preview.would_restart_list:
+        yield heading("What a plain swap would have restarted")
+        forecasts = table("CONTAINER", "WHY")
+        for forecast in report.preview.would_restart_list:
+            forecasts.add_row(forecast.container, forecast.why)
+        yield forecasts
+    if task.spec.history:
+        yield heading("Earlier runs")
+        yield history(task)
+    if report.steps:
+        yield heading("On the node")
+        yield Text(f"{journal(task)} holds the plan and the journal with the images from before, for root to read.")
+
+
+def hazards(report: TaskStatus) -> RenderableType:
+    """Draw what deserves attention about the node's pods."""
+    drawn = table("REASON", "POD", "DETAIL")
+    for hazard in report.hazards:
+        drawn.add_row(hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
+    return drawn
+
+
+def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    report, verdict = task.reported, task.verdict
+    if report.message:
+        yield "Node says", f"{report.reason}: {report.message}" if report.reason else report.message
+    if verdict is None:
+        yield "Control plane", "has not judged this run yet"
+    else:
+        good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
+        told = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
+        yield "Control plane", told
+        yield "Judged", _moment(verdict.decided_at, now)
+    yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
+    yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
+    if report.kubelet.down_seconds is not None:
+        yield "Without kubelet", f"{report.kubelet.down_seconds:.3f} seconds"
+    if report.runtime.name:
+        yield "Runtime", f"{report.runtime.name} {report.runtime.version}".strip()
+    yield from _containers(task)
+    if report.started_at:
+        ended = f", ended {timestamp(report.finished_at)}" if report.finished_at else ""
+        yield "Began", f"{timestamp(report.started_at)}{ended}"
+    yield "Cordon", cordon(task)
+
+
+def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
+    counts, verdict = task.reported.containers, task.verdict
+    if not counts.baseline:
+        return
+    told = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
+    yield "Containers", told
+    restarted = verdict.restarted if verdict else counts.restarted
+    listed = (verdict.restarted_list if verdict else ()) or counts.restarted_list
+    yield "Restarted", Text(f"{counted(restarted, 'container')}" if restarted else "none", BAD if restarted else GOOD)
+    for name in listed:
+        yield "", Text(name, BAD)
+
+
+def cordon(task: Task) -> str:
+    """Say who cordoned the node for the run, or before it."""
+    record = task.spec.cordon
+    if record.was_unschedulable:
+        return "somebody else's, from before the run; left as it is"
+    return "by nodeupgrade, for the run" if record.by_us else "none"
+
+
+def _binary(binary: KubeletBinary | None, otherwise: str) -> str:
+    if binary is None:
+        return otherwise
+    digest = f", sha256 {binary.sha256}" if binary.sha256 else ""
+    return f"{binary.version or NOTHING} at {binary.path or NOTHING}{digest}"
+
+
+def _moment(moment: datetime | None, now: datetime) -> str:
+    return NOTHING if moment is None else f"{timestamp(moment)} ({since(moment, now)} ago)"
+
+
+def _seconds(step: StepStatus) -> float | None:
+    if step.started_at is None or step.finished_at is None:
+        return None
+    return round((step.finished_at - step.started_at).total_seconds(), 3)

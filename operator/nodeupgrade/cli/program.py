@@ -1,0 +1,87 @@
+"""The shape that all commands share: how they are called, how they teach, how they fail.
+
+Exit codes: 0 done or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the cluster cannot be reached or does not
+permit it; 4 the time given with ``--timeout`` is over.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import click
+
+PLUGIN = "kubectl-nodeupgrade"
+OK, NO, WRONG_USAGE, NO_CLUSTER, TIME_IS_OVER = range(5)
+
+_PROGRAM = re.compile(r"(^|[|&] )nodeupgrade ")
+
+
+class CannotError(click.ClickException):
+    """The command cannot do what it is asked for; the message says why and what to do."""
+
+    exit_code = NO
+
+    def show(self, file: Any = None) -> None:
+        """Print one line on standard error."""
+        click.echo(f"error: {' '.join(self.format_message().split())}", file=file, err=file is None)
+
+
+class NoClusterAnswerError(CannotError):
+    """The cluster cannot be reached, does not know us, or does not permit it."""
+
+    exit_code = NO_CLUSTER
+
+
+class Teaching(click.Command):
+    """A command whose help ends with examples, written the way it was called."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, which must not be wrapped, after everything else."""
+        if not self.examples:
+            return
+        called = ctx.find_root().info_name or "nodeupgrade"
+        with formatter.section("Examples"):
+            for example in self.examples:
+                written = _PROGRAM.sub(lambda found: f"{found[1]}{called} ", example)
+                formatter.write(f"  {written}\n")
+
+
+class Program(click.Group):
+    """The root: knows whether kubectl called it, and lists its commands by what they are for."""
+
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Sequence[click.Command]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.sections = dict(sections or {})
+        for commands in self.sections.values():
+            for each in commands:
+                self.add_command(each)
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one list of commands for each section."""
+        widest = max((len(name) for name in self.commands), default=0)
+        for title, commands in self.sections.items():
+            with formatter.section(title):
+                rows = [(f"{each.name:<{widest}}", each.get_short_help_str(formatter.width)) for each in commands]
+                formatter.write_dl(rows)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run; as a plugin under kubectl's name, so that usage lines can be copied."""
+        if kwargs.get("prog_name") is None and PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN:
+            kwargs["prog_name"] = "kubectl nodeupgrade"
+            kwargs.setdefault("complete_var", "_KUBECTL_NODEUPGRADE_COMPLETE")
+        return super().main(*args, **kwargs)
+
+
+def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function; its docstring and the examples are its help."""
+    return click.command(name, cls=Teaching, examples=examples)

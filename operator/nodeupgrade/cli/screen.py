@@ -1,0 +1,51 @@
+"""Where output goes: coloured on a terminal, plain and wide elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import yaml
+from rich.console import Console, RenderableType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WIDTH_WITHOUT_TERMINAL = 200
+
+
+def console() -> Console:
+    """Standard output. Rich looks for NO_COLOR, a terminal and its width by itself."""
+    screen = Console(highlight=False, markup=False, emoji=False)
+    if screen.is_terminal or "COLUMNS" in os.environ:
+        return screen
+    return Console(highlight=False, markup=False, emoji=False, width=WIDTH_WITHOUT_TERMINAL)
+
+
+def show(*parts: RenderableType) -> None:
+    """Print for people."""
+    screen = console()
+    for part in parts:
+        screen.print(part)
+
+
+def dump(document: object, output: str) -> None:
+    """Print for programs: ``json`` or ``yaml``."""
+    if output == "json":
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def output_option() -> Callable[[F], F]:
+    """Offer the forms of output."""
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["text", "json", "yaml"]),
+        default="text",
+        show_default=True,
+        help="For people, or for programs.",
+    )

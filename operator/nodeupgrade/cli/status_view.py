@@ -1,0 +1,248 @@
+"""How rollouts look on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.cli.overview import Overview, failed_nodes
+from nodeupgrade.cli.words import (
+    BAD,
+    BAR_WIDTH,
+    BUSY,
+    FAINT,
+    GOOD,
+    NOTHING,
+    ahead,
+    bar,
+    coloured,
+    facts,
+    heading,
+    lasting,
+    since,
+    spaced,
+    table,
+)
+from nodeupgrade.domain import conditions
+from nodeupgrade.domain.reasons import counted
+from nodeupgrade.domain.upgrade_status import Condition, Counts, WaveStatus
+from nodeupgrade.domain.wire import timestamp
+
+FAILURES_SHOWN = 5
+FLYING_SHOWN = 20
+SHORT_BAR = 10
+
+_WORDS: dict[str, dict[str, tuple[str, str]]] = {
+    conditions.ACCEPTED: {
+        "True": ("the spec is valid", GOOD),
+        "False": ("the spec is not acted upon", BAD),
+    },
+    conditions.PLANNED: {
+        "True": ("the nodes are known and claimed", GOOD),
+        "False": ("the nodes are not claimed yet", BUSY),
+    },
+    conditions.RECONCILING: {
+        "True": ("work goes on, or waits for something that comes by itself", BUSY),
+        "False": ("nothing is going on", FAINT),
+    },
+    conditions.STALLED: {
+        "True": ("a human is needed", BAD),
+        "False": ("no human is needed", FAINT),
+    },
+    conditions.READY: {
+        "True": ("what was asked for is done", GOOD),
+        "False": ("what was asked for is not done", BUSY),
+    },
+    conditions.SUCCEEDED: {
+        "True": ("the rollout ended well", GOOD),
+        "False": ("the rollout ended without success", BAD),
+        "Unknown": ("the rollout has not ended", FAINT),
+    },
+    conditions.DEGRADED: {
+        "True": ("nodes failed", BAD),
+        "False": ("no node failed", FAINT),
+    },
+    conditions.ZERO_RESTART: {
+        "True": ("every container is the instance it was before", GOOD),
+        "False": ("containers were restarted", BAD),
+        "Unknown": ("no node has been verified yet", FAINT),
+    },
+}
+
+
+def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
+    """Draw all rollouts, one line each."""
+    drawn = table("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "REASON")
+    for each in overviews:
+        status = each.status
+        wave = status.current_wave
+        drawn.add_row(
+            each.upgrade.name,
+            each.version,
+            coloured(status.phase or "Pending"),
+            _progress(status.counts, SHORT_BAR),
+            _alarming(failed_nodes(status.counts)),
+            _alarming(status.containers.restarted),
+            NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
+            since(each.upgrade.created_at, now),
+            conditions.find(status, conditions.READY).reason or "NotSeenYet",
+        )
+    return drawn
+
+
+def one(seen: Overview, now: datetime) -> RenderableType:
+    """Draw one rollout in detail."""
+    return Group(*_parts(seen, now))
+
+
+def line(seen: Overview) -> str:
+    """Tell in one line how a rollout stands, for logs."""
+    status, wave = seen.status, seen.status.current_wave
+    parts = [f"{status.phase or 'Pending'} {status.progress}".strip()]
+    if wave is not None:
+        parts.append(f"wave {wave.name} ({wave.index} of {wave.of})")
+    if seen.flying:
+        parts.append(f"in flight: {', '.join(_stage(each.node, each.phase) for each in seen.flying)}")
+    if failed := failed_nodes(status.counts):
+        parts.append(f"{counted(failed, 'node')} failed")
+    if status.containers.restarted:
+        parts.append(f"{counted(status.containers.restarted, 'container')} restarted")
+    ready = conditions.find(status, conditions.READY)
+    return "; ".join(parts) + (f" – {ready.reason}: {ready.message}" if ready.reason else "")
+
+
+def _stage(node: str, phase: str) -> str:
+    return f"{node} {spaced(phase)}"
+
+
+def _parts(seen: Overview, now: datetime) -> Iterator[RenderableType]:
+    status = seen.status
+    yield from _headline(seen, now)
+    if status.waves:
+        yield heading("Waves")
+        yield _waves(status.waves, now)
+    if seen.flying:
+        yield heading("In flight")
+        yield _flying(seen)
+    if status.failures:
+        yield heading("Last failures")
+        yield _failures(seen, now)
+    if status.conditions:
+        yield heading("Conditions")
+        yield _conditions(status.conditions, now)
+
+
+def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
+    upgrade, status, ready = seen.upgrade, seen.status, conditions.find(seen.status, conditions.READY)
+    yield Text.assemble((upgrade.name, "bold"), f" to {seen.version}: ", coloured(status.phase or "Pending"))
+    if upgrade.problem:
+        yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)
+    if status.observed_generation < upgrade.generation:
+        yield Text("The operator has not seen the latest change yet; what follows may be older.", BUSY)
+    yield facts(*_facts(seen, ready, now))
+
+
+def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
+    yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
+    if ready.reason:
+        yield "Why", f"{ready.reason}: {ready.message}"
+    if upgrade.braked:
+        yield "Paused", Text("by the annotation nodeupgrade.dev/pause; `nodeupgrade resume` takes it away", BUSY)
+    if upgrade.deleting:
+        yield "Deletion", Text("is asked for; nodes in flight are finished first", BUSY)
+    if totals.baseline:
+        told = f"{totals.rewritten} rewritten, {totals.unchanged} unchanged"
+        restarted = Text(f"{totals.restarted} restarted", BAD if totals.restarted else GOOD)
+        yield "Containers", Text.assemble(f"{totals.baseline} verified: {told}, ", restarted)
+    if preview := status.preview:
+        refused = f"{preview.refused} would be refused"
+        yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
+        yield "Plain swap", f"would restart {counted(preview.would_restart, 'container')}"
+    if status.skips:
+        yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
+    if status.started_at:
+        until = status.completed_at or now
+        ended = f", ended {timestamp(status.completed_at)}" if status.completed_at else ""
+        yield "Started", f"{timestamp(status.started_at)}{ended} ({lasting(until - status.started_at)})"
+    if status.current_wave and status.current_wave.soak_until:
+        yield "Soaking", f"until {ahead(status.current_wave.soak_until, now)}"
+    if status.next_window:
+        yield "Next window", ahead(status.next_window, now)
+    if seen.estimate:
+        rate = f"at {seen.estimate.nodes_per_hour:g} nodes an hour, as so far"
+        yield "Done about", f"{ahead(seen.estimate.completion, now)}, {rate}"
+
+
+def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
+    done = counts.succeeded + counts.skipped
+    drawn = bar(done, counts.in_progress, failed_nodes(counts) + counts.refused, counts.total, width)
+    return Text.assemble(drawn, f" {done}/{counts.total}")
+
+
+def _counts(counts: Counts) -> str:
+    told = (
+        (counts.succeeded, "succeeded"),
+        (counts.skipped, "skipped"),
+        (counts.in_progress, "in flight"),
+        (counts.pending, "to come"),
+        (counts.refused, "refused"),
+        (counts.failed, "failed"),
+        (counts.rolled_back, "rolled back"),
+        (counts.rollback_failed, "could not be rolled back"),
+    )
+    return ", ".join(f"{number} {word}" for number, word in told if number) or "none yet"
+
+
+def _alarming(number: int) -> Text:
+    return Text(str(number), BAD if number else "")
+
+
+def _waves(waves: Iterable[WaveStatus], now: datetime) -> RenderableType:
+    drawn = table("#", "WAVE", "STATE", "NODES", "FAILED", "REFUSED", "TOOK", "APPROVED BY")
+    for number, wave in enumerate(waves, 1):
+        done = wave.succeeded + wave.skipped
+        nodes = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total)
+        took = NOTHING if wave.started_at is None else lasting((wave.completed_at or now) - wave.started_at)
+        drawn.add_row(
+            str(number),
+            wave.name,
+            coloured(wave.state.value),
+            Text.assemble(nodes, f" {done}/{wave.total}"),
+            _alarming(wave.failed),
+            _alarming(wave.refused),
+            took,
+            wave.approved_by or NOTHING,
+        )
+    return drawn
+
+
+def _flying(seen: Overview) -> RenderableType:
+    drawn = table("NODE", "WAVE", "PHASE", "STEP", "SECONDS")
+    for each in seen.flying[:FLYING_SHOWN]:
+        seconds = NOTHING if each.seconds is None else str(each.seconds)
+        drawn.add_row(each.node, each.wave or NOTHING, coloured(each.phase), each.step or NOTHING, seconds)
+    if (more := len(seen.flying) - FLYING_SHOWN) > 0:
+        drawn.add_row(f"and {more} more")
+    return drawn
+
+
+def _failures(seen: Overview, now: datetime) -> RenderableType:
+    drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE")
+    for failure in seen.status.failures[:FAILURES_SHOWN]:
+        step, when = failure.step or NOTHING, since(failure.time, now)
+        drawn.add_row(failure.node, step, failure.reason, when, failure.message)
+    if len(seen.status.failures) > FAILURES_SHOWN:
+        return Group(drawn, Text(f"All of them: nodeupgrade failures {seen.upgrade.name}", FAINT))
+    return drawn
+
+
+def _conditions(told: Iterable[Condition], now: datetime) -> RenderableType:
+    drawn = table("CONDITION", "STATUS", "MEANS", "REASON", "FOR")
+    for each in told:
+        words, style = _WORDS.get(each.type, {}).get(each.status, (each.message, ""))
+        drawn.add_row(each.type, Text(each.status, style), words, each.reason, since(each.last_transition_time, now))
+    return drawn

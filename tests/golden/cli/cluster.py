@@ -1,0 +1,83 @@
+"""A cluster in memory, filled with objects from files, and the command line on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner
+
+from nodeupgrade.cli.cluster import World
+from nodeupgrade.cli.main import main
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
+from nodeupgrade.simulation.kube import InMemoryKube
+
+HERE = Path(__file__).parent
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+WIDTH = "120"
+
+KINDS: dict[str, Resource] = {each.kind: each for each in (NODES, PODS, EVENTS, UPGRADES, TASKS)}
+
+
+class Cluster:
+    """What the commands talk to; its clock goes on only when a command sleeps."""
+
+    def __init__(self, *files: str) -> None:
+        self.now = NOW
+        self.kube = InMemoryKube(clock=lambda: self.now)
+        self.failure: Exception | None = None
+        self.at_sleep: list[Json] = []
+        for file in files:
+            for document in yaml.safe_load_all((HERE / "objects" / file).read_text(encoding="utf-8")):
+                for body in document.get("items", [document]):
+                    self.add(body)
+
+    def add(self, body: Json) -> None:
+        """Store an object as it is, identity and status included."""
+        metadata, resource = body["metadata"], KINDS[body["kind"]]
+        metadata.setdefault("uid", f"uid-{metadata['name']}")
+        self.kube._store((resource.plural, metadata.get("namespace"), metadata["name"]), body, "load")
+
+    def get(self, resource: Resource, name: str) -> Json:
+        return asyncio.run(self.kube.get(resource, name))
+
+    def world(self) -> World:
+        @asynccontextmanager
+        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[KubeApi]:
+            if self.failure is not None:
+                raise self.failure
+            yield self.kube
+
+        async def sleep(seconds: float) -> None:
+            self.now += timedelta(seconds=seconds)
+            if self.at_sleep:
+                self.add(self.at_sleep.pop(0))
+
+        return World(connect=connect, now=lambda: self.now, sleep=sleep)
+
+    def run(self, command: str, *, stdin: str | None = None) -> str:
+        """Run a command line; what it prints, its exit code last."""
+        runner, environment = CliRunner(), {"COLUMNS": WIDTH, "KUBECONFIG": ""}
+        program, *arguments = shlex.split(command)
+        assert program == "nodeupgrade"
+        result = runner.invoke(main, arguments, obj=self.world(), input=stdin, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        printed = "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
+        code = f"exit code {result.exit_code}\n" if result.exit_code else ""
+        return f"$ {command}\n{printed}{code}\n"
+
+
+def check(golden: str, transcripts: Iterable[str]) -> None:
+    """Compare with a golden file. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
+    printed, file = "".join(transcripts), HERE / golden
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(printed, encoding="utf-8")
+    assert printed == file.read_text(encoding="utf-8")

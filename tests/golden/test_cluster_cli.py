@@ -1,0 +1,187 @@
+"""What people see of the commands that talk to a cluster. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import click
+import pytest
+
+from nodeupgrade.cli.main import main
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NoClusterError, UnavailableError
+from tests.golden.cli.cluster import Cluster, check
+
+ROLLOUT = "kubelet-1-33-13"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster("upgrades.yaml", "tasks.yaml")
+
+
+LOOKING = {
+    "status-all.txt": ["status"],
+    "status-one.txt": [
+        f"status {ROLLOUT}",
+        f"status {ROLLOUT}-gpu",
+        "status kubelet-1-30-14",
+        "status kubelet-1-34-plan",
+        "status kubelet-new",
+        "status kubelet-1-33",
+    ],
+    "status-documents.txt": [f"status {ROLLOUT} -o json", "status kubelet-1-30-14 -o yaml"],
+    "failures.txt": [f"failures {ROLLOUT}", f"failures {ROLLOUT} -o json", "failures kubelet-1-30-14"],
+    "evidence.txt": [
+        "evidence web-c-1",
+        "evidence web-a-1",
+        "evidence web-a-2",
+        "evidence web-b-1",
+        "evidence web-c-1 -o json",
+        "evidence web-x-1",
+    ],
+}
+
+
+@pytest.mark.parametrize("golden", LOOKING)
+def test_looking(cluster: Cluster, golden: str) -> None:
+    check(golden, (cluster.run(f"nodeupgrade {command}") for command in LOOKING[golden]))
+
+
+STEERING = {
+    "pause.txt": (
+        ["pause ROLLOUT --dry-run", "pause ROLLOUT", "pause ROLLOUT", "pause kubelet-1-30-14", "pause nobody"],
+        ["metadata", "annotations"],
+    ),
+    "resume.txt": (
+        ["resume ROLLOUT-gpu --dry-run", "resume ROLLOUT-gpu", "resume ROLLOUT-gpu", "resume ROLLOUT"],
+        ["metadata", "annotations"],
+    ),
+    "approve.txt": (
+        [
+            "approve ROLLOUT rack-b --dry-run",
+            "approve ROLLOUT rack-b",
+            "approve ROLLOUT rack-b",
+            "approve ROLLOUT canary",
+            "approve ROLLOUT rack-c",
+        ],
+        ["metadata", "managedFields"],
+    ),
+    "retry.txt": (
+        [
+            "retry ROLLOUT --dry-run",
+            "retry ROLLOUT",
+            "retry ROLLOUT",
+            "retry ROLLOUT --wait --timeout 3s",
+            "retry kubelet-1-30-14",
+        ],
+        ["metadata", "annotations"],
+    ),
+    "abort.txt": (
+        ["abort ROLLOUT", "abort ROLLOUT --dry-run", "abort ROLLOUT --yes", "abort ROLLOUT --yes", "retry ROLLOUT"],
+        ["spec", "action"],
+    ),
+}
+
+
+@pytest.mark.parametrize("golden", STEERING)
+def test_steering(cluster: Cluster, golden: str) -> None:
+    """What is said, and what stands in the object after each command."""
+    lines, path = STEERING[golden]
+
+    def told(line: str) -> str:
+        said = cluster.run(f"nodeupgrade {line.replace('ROLLOUT', ROLLOUT)}")
+        name = f"{ROLLOUT}-gpu" if "-gpu" in line else ROLLOUT
+        value = cluster.get(UPGRADES, name)
+        for key in path:
+            value = value.get(key, {})
+        return f"{said.rstrip()}\n# {'.'.join(path)}: {json.dumps(value)}\n\n"
+
+    check(golden, map(told, lines))
+
+
+def test_steering_is_decided_again_when_somebody_else_wrote_in_between(cluster: Cluster) -> None:
+    wrote: list[str] = []
+
+    def write_first(_verb: str, name: str) -> None:
+        if len(wrote) < 3:
+            wrote.append(name)
+            other = cluster.kube._stored(UPGRADES, name)
+            cluster.kube._store(("nodeupgrades", None, name), other, "status")
+
+    cluster.kube.before_write = write_first
+    assert "exit code" not in cluster.run(f"nodeupgrade approve {ROLLOUT} rack-b")
+    assert len(wrote) == 3
+    assert cluster.get(UPGRADES, ROLLOUT)["metadata"]["annotations"]["nodeupgrade.dev/approve"] == "rack-a,rack-b"
+
+
+def later(cluster: Cluster, **status: object) -> Json:
+    """The rollout as it will be once the operator has gone on."""
+    body = copy.deepcopy(cluster.get(UPGRADES, ROLLOUT))
+    body["status"] |= status
+    return body
+
+
+def ended(cluster: Cluster, *, well: bool) -> Json:
+    body = later(cluster, phase="Succeeded" if well else "Failed", progress="12/12" if well else "5/12", inFlight=[])
+    reason = "AllNodesUpgraded" if well else "FailureThresholdReached"
+    body["status"] |= {"completedAt": "2026-03-02T11:00:00Z"}
+    for condition in body["status"]["conditions"]:
+        if condition["type"] in {"Ready", "Succeeded"}:
+            condition |= {"status": str(well), "reason": reason, "message": "it is over"}
+    return body
+
+
+def test_watching_without_a_terminal(cluster: Cluster) -> None:
+    def watch(*states: Json, options: str = "") -> str:
+        cluster.at_sleep = list(states)
+        return cluster.run(f"nodeupgrade status {ROLLOUT} --watch{options}")
+
+    going_on = later(cluster, progress="5/12", inFlight=["web-a-4"])
+    well, badly, before = ended(cluster, well=True), ended(cluster, well=False), later(cluster)
+    stalled = later(cluster, inFlight=[])
+    for condition in stalled["status"]["conditions"]:
+        if condition["type"] == "Stalled":
+            condition |= {"status": "True", "reason": "FailureThresholdReached"}
+    transcripts = [watch(before, before, going_on, well)]
+    cluster.add(before)
+    transcripts.append(watch(badly))
+    cluster.add(before)
+    transcripts.append(watch(options=" --timeout 10s --interval 5s"))
+    transcripts.append(watch(stalled, options=" --stop-when-stalled"))
+    check("watch.txt", transcripts)
+
+
+def test_what_a_cluster_that_does_not_play_along_gets(cluster: Cluster) -> None:
+    def failing(failure: Exception) -> str:
+        cluster.failure = failure
+        said = cluster.run(f"nodeupgrade status {ROLLOUT}")
+        cluster.failure = None
+        return said
+
+    nobody = 'nodeupgrades.nodeupgrade.dev is forbidden: User "nobody" cannot list resource "nodeupgrades"'
+    check(
+        "errors.txt",
+        [
+            failing(NoClusterError("cannot use the default kubeconfig because no configuration was found")),
+            failing(UnavailableError("cannot GET /version because the API server does not answer (TimeoutError())")),
+            failing(ForbiddenError(f"cannot GET /apis because the API server answers 403: {nobody}")),
+            cluster.run("nodeupgrade status --watch"),
+            cluster.run(f"nodeupgrade status {ROLLOUT} --timeout 5m"),
+            cluster.run(f"nodeupgrade status {ROLLOUT} --watch --timeout soon"),
+        ],
+    )
+
+
+def test_an_empty_cluster_says_so() -> None:
+    empty = Cluster()
+    check("empty.txt", map(empty.run, ("nodeupgrade status", "nodeupgrade pause x", "nodeupgrade evidence node-1")))
+
+
+def commands(group: click.Group, path: str) -> list[str]:
+    return [path, *(f"{path} {name}" for name in group.commands)]
+
+
+def test_every_help(cluster: Cluster) -> None:
+    check("help.txt", (cluster.run(f"{command} --help") for command in commands(main, "nodeupgrade")))
