@@ -11,25 +11,21 @@ import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
+from nodeupgrade.agent.looking import Looking, given_up, not_over
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.staging import backup_path, stage, staged_path
-from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed, Transient
-from nodeupgrade.domain.plan import Limits, RunPlan
-from nodeupgrade.domain.planning import RunRequest, plan_run
-from nodeupgrade.domain.pods import Json
+from nodeupgrade.agent.staging import stage, staged_path
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
+from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import FlagPolicy, Task, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import failed_status, refusal_status
-from nodeupgrade.domain.values import Digest, RunId
-from nodeupgrade.domain.violations import PASSING, Violation
-from nodeupgrade.engine import gather
+from nodeupgrade.domain.task import Task, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_report import refusal_status
+from nodeupgrade.domain.values import RunId
+from nodeupgrade.domain.violations import Violation
+from nodeupgrade.engine.gather import Candidate
 from nodeupgrade.engine.node import Host
-from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
 
 BUNDLES = STATE / "bundles"
-LOOKS = 12
-LOOK_AGAIN_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -41,10 +37,10 @@ class Conductor:
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host, runs: RunStore, tell: Tell) -> None:
         self._settings = settings
-        self._kube = kube
         self._runs = runs
         self._tell = tell
         self._host = host
+        self._looking = Looking(settings, kube, host)
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | None:
         """Stage and plan; the plan is on the node's disk when this returns.
@@ -52,97 +48,34 @@ class Conductor:
         Returns:
             The plan, or ``None`` when the node was refused; the task's status says why.
         """
-        violations: tuple[Violation, ...]
         try:
             found = await self._prepare(task, attempt)
             if isinstance(found, RunPlan):
                 await asyncio.to_thread(self._runs.write_plan, found)
                 return found
-            violations = found
+            status = refusal_status(self._settings.run_id, found)
         except Refused as refusal:
-            violations = (Violation(reason=refusal.reason, detail=refusal.message),)
-        except NodeUpgradeError as error:
-            await self._give_up(task, Reason.STEP_FAILED, f"cannot look at the node: {error}")
-            return None
+            status = refusal_status(self._settings.run_id, (refusal.violation,))
         except Exception as error:
-            log.exception("unexpected")
-            await self._give_up(task, Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}")
-            return None
-        log.info("refused", violations=[str(violation) for violation in violations])
+            log.exception("given up")
+            status = given_up(self._settings.run_id, error)
+        log.info("the node is left as it is", reason=status.reason, message=status.message)
         await asyncio.to_thread(self._forget_staged, task)
-        await self._tell(refusal_status(self._settings.run_id, violations))
+        await self._tell(status)
         return None
 
-    async def _give_up(self, task: Task, reason: Reason, message: str) -> None:
-        await asyncio.to_thread(self._forget_staged, task)
-        await self._tell(failed_status(self._settings.run_id, reason, f"{message}; the node is untouched"))
-
     async def _prepare(self, task: Task, attempt: RunId) -> RunPlan | tuple[Violation, ...]:
-        spec = task.spec
         await asyncio.to_thread(self._clear_the_way, task)
-        running = await asyncio.to_thread(self._running, task)
-        if running.program is None:
-            raise Refused(
-                Reason.UNSUPPORTED_SERVICE_MANAGER,
-                "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first",
-            )
+        program = await asyncio.to_thread(self._looking.program, task)
         await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
-        staged = await asyncio.to_thread(stage, self._settings, self._host.files, spec.artifact, running.program)
+        candidate = await asyncio.to_thread(self._stage, task, program)
         await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
-        found: RunPlan | tuple[Violation, ...] = ()
-        for look in range(LOOKS):
-            if look:
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            try:
-                found = await self._plan(task, attempt, staged)
-            except Transient as error:
-                if look == LOOKS - 1:
-                    raise
-                log.info("cannot look at the node yet", error=str(error))
-                continue
-            if isinstance(found, RunPlan) or not {violation.reason for violation in found} <= PASSING:
-                break
-            log.info("not yet", violations=[str(violation) for violation in found])
-        return found
+        found = await self._looking.settled(task, attempt, candidate)
+        return found.plan or found.violations
 
-    async def _plan(self, task: Task, attempt: RunId, staged: PurePosixPath) -> RunPlan | tuple[Violation, ...]:
-        """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
-        node_object = await self._kube.get_node(self._settings.node)
-        pods = await self._kube.list_pods_on_node(self._settings.node)
-        return await asyncio.to_thread(self._plan_here, task, attempt, staged, node_object, tuple(pods))
-
-    def _plan_here(
-        self,
-        task: Task,
-        attempt: RunId,
-        staged: PurePosixPath,
-        node_object: Json,
-        pods: tuple[Json, ...],
-    ) -> RunPlan | tuple[Violation, ...]:
-        spec = task.spec
-        running = self._running(task)
-        layout = gather.kubelet_layout(self._host.files, running)
-        node = self._host.node(layout.endpoint)
-        wanted = gather.Wanted(
-            target=KubeletVersion.parse(spec.to_version),
-            allow_downgrade=spec.allow_downgrade,
-            promised=Digest(spec.artifact.sha256) if spec.artifact.sha256 else None,
-            staged=staged,
-            remove_flags=spec.kubelet.remove_flags,
-            strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
-        )
-        facts = gather.gather(node, running, wanted, node_object=node_object, pods=pods)
-        request = RunRequest(
-            run_id=attempt,
-            node=self._settings.node,
-            upgrade=spec.upgrade_ref.name,
-            staged=str(staged),
-            backup=str(backup_path(running.program or staged)),
-            limits=Limits(
-                kubelet_down=float(spec.verify.kubelet_down_budget_seconds), settle=float(spec.verify.settle_seconds)
-            ),
-        )
-        return plan_run(request, facts, layout, gather.manifests(self._host.files, layout))
+    def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
+        staged = stage(self._settings, self._host.files, task.spec.artifact, program)
+        return Candidate(program=staged, digest=self._host.files.digest(staged))
 
     def _clear_the_way(self, task: Task) -> None:
         """See to it that no executor ever takes up an earlier run of this node, whose plan is out of date.
@@ -156,11 +89,7 @@ class Conductor:
                 self._runs.discard(earlier)
                 log.info("forgot a plan that nobody began", run=earlier)
         except Inconsistent as error:
-            raise Refused(
-                Reason.ROLLBACK_FAILED,
-                f"an earlier run on this node is not over: {error}; put the node in order by hand, "
-                f"then remove the run's directory below {STATE / 'runs'}",
-            ) from error
+            raise not_over(error) from error
 
     async def hand_over(self, plan: RunPlan) -> None:
         """Bring the bundle onto the node and start the executor. Repeating it is harmless.
@@ -220,12 +149,9 @@ class Conductor:
         self._host.files.remove(PurePosixPath(plan.swap.staged))
         bundle.retire(self._settings.on_host(BUNDLES), kept=bundle.read_manifest(self._settings.bundle).name)
 
-    def _running(self, task: Task) -> gather.RunningKubelet:
-        return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
-
     def _forget_staged(self, task: Task) -> None:
         try:
-            program = self._running(task).program
+            program = self._looking.running(task).program
             if program is not None:
                 self._host.files.remove(staged_path(program))
         except NodeUpgradeError as error:

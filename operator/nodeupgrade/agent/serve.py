@@ -8,6 +8,7 @@ import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
+from nodeupgrade.agent.precheck import Precheck
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.domain.journal import Journal, Outcome
@@ -37,12 +38,14 @@ class Agent:
         self._kube = kube
         self._runs = RunStore(settings.on_host(STATE / "runs"))
         self._conductor = Conductor(settings, kube, host, self._runs, self.tell)
+        self._precheck = Precheck(settings, kube, host, self._runs, self.tell)
         self._told: TaskStatus | None = None
 
     async def serve(self) -> None:
         """Do what the task asks; return when its status is terminal and told."""
         try:
-            status = await self._run(await self._task_for_sure())
+            task = await self._task_for_sure()
+            status = await (self._look_only(task) if task.spec.action is TaskAction.PRECHECK else self._run(task))
         except _Released:
             log.info("this run is not asked for any more", run=self._settings.run_id)
             return
@@ -50,6 +53,18 @@ class Agent:
             log.critical("a human is needed", error=str(error))
             status = unreadable_status(self._settings.run_id, str(error))
         await self._tell_for_sure(status)
+
+    async def _look_only(self, task: Task) -> TaskStatus:
+        """Report what an upgrade would do.
+
+        Raises:
+            _Released: by now, nobody wants to know.
+        """
+        if not _may_begin(task, TaskAction.PRECHECK):
+            return self._never_started()
+        status = await self._precheck.report(task)
+        await self._task_for_sure()
+        return status
 
     async def _run(self, task: Task) -> TaskStatus:
         for number in range(1, ATTEMPTS):
@@ -89,7 +104,7 @@ class Agent:
         """
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         if plan is None:
-            if not _may_begin(task):
+            if not _may_begin(task, TaskAction.UPGRADE):
                 return self._never_started()
             plan = await self._conductor.prepare(task, attempt)
         if plan is None:
@@ -129,7 +144,7 @@ class Agent:
         except _Released:
             await self._withdrawn(plan)
             raise
-        if not _may_begin(task):
+        if not _may_begin(task, TaskAction.UPGRADE):
             return self._never_started() if await self._withdrawn(plan) else None
         try:
             await self._conductor.hand_over(plan)
@@ -227,8 +242,8 @@ class _Released(Exception):
     """The task is gone or asks for another run."""
 
 
-def _may_begin(task: Task) -> bool:
-    return task.spec.action is TaskAction.UPGRADE and task.spec.verdict is None and not _is_late(task)
+def _may_begin(task: Task, action: TaskAction) -> bool:
+    return task.spec.action is action and task.spec.verdict is None and not _is_late(task)
 
 
 def _is_late(task: Task) -> bool:

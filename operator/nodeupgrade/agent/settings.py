@@ -1,5 +1,6 @@
 """What the agent pod is told by its environment."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -39,6 +40,13 @@ class AgentSettings:
             task=environment.get("TASK_NAME", environment["NODE_NAME"]),
             run_id=RunId(environment["RUN_ID"]),
         )
+
+    def in_pod(self, path: Path) -> PurePosixPath:
+        """A path of the agent's own file system as the node sees it, for as long as this process lives.
+
+        It needs no place on the node's disks that the node could see otherwise.
+        """
+        return PurePosixPath(f"/proc/{os.getpid()}/root") / path.relative_to("/")
 
     def on_host(self, path: PurePosixPath) -> Path:
         """A path of the node as the agent sees it."""

@@ -12,6 +12,7 @@
 """
 
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.violations import Violation
 
 
 class NodeUpgradeError(Exception):
@@ -25,6 +26,11 @@ class Refused(NodeUpgradeError):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+    @property
+    def violation(self) -> Violation:
+        """The same, beside others."""
+        return Violation(reason=self.reason, detail=self.message)
 
 
 class Transient(NodeUpgradeError):

@@ -1,6 +1,7 @@
 """From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nodeupgrade.domain.arguments import drop_in
@@ -16,10 +17,11 @@ from nodeupgrade.domain.plan import (
 )
 from nodeupgrade.domain.pods import NodePod
 from nodeupgrade.domain.preflight import NodeFacts, preflight
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rewriting import plan_rewriting
-from nodeupgrade.domain.static_pods import manifest_views, match, plan_pins
-from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.reasons import Reason, counted
+from nodeupgrade.domain.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.static_pods import StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.task import HashMode
+from nodeupgrade.domain.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import UnsupportedKubelet
@@ -36,6 +38,7 @@ class RunRequest:
 
     Attributes:
         run_id: of this attempt: the task's run, a dot and a number.
+        hash_mode: whether stored hashes may be rewritten at all.
     """
 
     run_id: RunId
@@ -44,6 +47,7 @@ class RunRequest:
     staged: str
     backup: str
     limits: Limits
+    hash_mode: HashMode = HashMode.REWRITE
 
     @property
     def task_run(self) -> str:
@@ -51,29 +55,94 @@ class RunRequest:
         return self.run_id.rpartition(".")[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What looking at a node has shown.
+
+    Attributes:
+        facts: as gathered, with static pods as their manifests have them.
+        static: the static pods.
+        rewriting: what would be written; empty when the hashes of one of the versions are not known.
+        pins: the manifests that would be pinned.
+        violations: everything that forbids the run.
+        plan: the complete plan; exactly when nothing forbids it.
+    """
+
+    request: RunRequest
+    facts: NodeFacts
+    static: StaticPods
+    rewriting: Rewriting
+    pins: tuple[StaticPodPin, ...]
+    violations: tuple[Violation, ...]
+    plan: RunPlan | None = None
+
+    @property
+    def agents(self) -> frozenset[PodUid]:
+        """The pods of the agent that looks: they are there for the run only."""
+        return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == self.request.task_run)
+
+
 def plan_run(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
 ) -> RunPlan | tuple[Violation, ...]:
     """Plan the run, or say everything that forbids it."""
+    found = examine(request, facts, layout, manifests)
+    return found.plan or found.violations
+
+
+def examine(
+    request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
+) -> Examination:
+    """Run every check, prove every hash, and plan the run if nothing forbids it."""
     static = match(manifests, facts.inventory, request.node)
     from_manifests, unread = manifest_views(static)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
     violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout), *unread]
-    kubelet, current = facts.kubelet, facts.kubelet.current
-    if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
-        return tuple(violations) or (_PROGRAM_VANISHED,)
-    try:
-        rewriting = plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
-    except UnsupportedKubelet:  # the preflight has named it
-        return tuple(violations)
-    pins: tuple[StaticPodPin, ...] = ()
+    rewriting = _rewriting(facts)
     violations += rewriting.violations
-    if current.minor != facts.target.minor:
+    pins: tuple[StaticPodPin, ...] = ()
+    current = facts.kubelet.current
+    if current is not None and current.minor != facts.target.minor:
         pins, unpinned = plan_pins(static)
         violations += (*static.violations, *unpinned)
-    if violations:
-        return tuple(violations)
-    agents = {pod.ref.uid for pod in facts.pods if _run_of(pod) == request.task_run}
+    found = Examination(
+        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, violations=tuple(violations)
+    )
+    if request.hash_mode is HashMode.ASSERT_UNCHANGED:
+        found = replace(found, violations=(*found.violations, *_hashes_stay(found)))
+    if found.violations:
+        return found
+    plan = _plan(found, layout)
+    return replace(found, plan=plan, violations=() if plan is not None else (_PROGRAM_VANISHED,))
+
+
+def _rewriting(facts: NodeFacts) -> Rewriting:
+    current = facts.kubelet.current
+    if current is not None:
+        with suppress(UnsupportedKubelet):  # the preflight has named it
+            return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
+    return Rewriting(containers=(), violations=())
+
+
+def _hashes_stay(found: Examination) -> Iterator[Violation]:
+    """Nothing has to be rewritten. The agent's own container is not what anybody wants to hear of first."""
+    changed = sorted((c for c in found.rewriting.containers if c.changes), key=lambda c: c.pod.uid in found.agents)
+    if changed:
+        others = f", like those of {counted(len(changed) - 1, 'other container')}" if len(changed) > 1 else ""
+        detail = (
+            f"its stored hash would have to be rewritten for kubelet {found.facts.target}{others} "
+            f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
+        )
+        subject = f"{changed[0].pod}/{changed[0].name}"
+        yield Violation(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
+
+
+def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
+    """Put the plan together; ``None`` when a program vanished meanwhile."""
+    request, facts = found.request, found.facts
+    kubelet, current = facts.kubelet, facts.kubelet.current
+    if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
+        return None
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=request.run_id,
@@ -94,9 +163,9 @@ def plan_run(
             after=kubelet.after,
             arguments=_override(facts),
         ),
-        containers=tuple(replace(c, expendable=c.pod.uid in agents) for c in rewriting.containers),
+        containers=tuple(replace(c, expendable=c.pod.uid in found.agents) for c in found.rewriting.containers),
         baseline=facts.inventory,
-        pins=pins,
+        pins=found.pins,
         state_files=layout.state_files,
         limits=request.limits,
     )

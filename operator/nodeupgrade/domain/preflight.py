@@ -31,13 +31,14 @@ class KubeletFacts:
         words: its arguments, without the program.
         current: version of the running program.
         before: digest of the program on disk.
+        arguments: the command line for the new program.
+        missing: why the new program cannot be had; nothing else is known of it then.
         staged_version: what the new program says it is; empty if it could not be run.
         staged_output: what it printed.
         after: digest of the new program.
-        arguments: the command line for the new program.
         arguments_status: exit status of the new program when it parsed them.
         arguments_output: what it printed then.
-        free_bytes: free space on the filesystem of the program.
+        free_bytes: free space on the filesystem of the program with the new one beside it.
     """
 
     unit: UnitStatus
@@ -45,13 +46,14 @@ class KubeletFacts:
     words: tuple[str, ...]
     current: KubeletVersion | None
     before: Digest | None
-    staged_version: str
-    staged_output: str
-    after: Digest | None
     arguments: Arguments
-    arguments_status: int
-    arguments_output: str
     free_bytes: int
+    missing: Violation | None = None
+    staged_version: str = ""
+    staged_output: str = ""
+    after: Digest | None = None
+    arguments_status: int = 0
+    arguments_output: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,9 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Violation]:
 def program_is_as_promised(facts: NodeFacts) -> Iterator[Violation]:
     """The new program has the promised digest, runs here, and is the version it should be."""
     kubelet = facts.kubelet
-    if facts.promised is not None and kubelet.after != facts.promised:
+    if kubelet.missing is not None:
+        yield kubelet.missing
+    elif facts.promised is not None and kubelet.after != facts.promised:
         detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {facts.promised}"
         yield Violation(reason=Reason.DIGEST_MISMATCH, detail=detail)
     elif kubelet.staged_version != str(facts.target):

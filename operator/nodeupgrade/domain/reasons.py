@@ -46,6 +46,7 @@ class Reason(StrEnum):
     INSUFFICIENT_SPACE = "InsufficientSpace"
     AGENT_UNAVAILABLE = "AgentUnavailable"
     INTERNAL_ERROR = "InternalError"
+    HASHES_WOULD_CHANGE = "HashesWouldChange"
 
     # Left alone on purpose.
     ALREADY_AT_TARGET = "AlreadyAtTarget"
@@ -64,6 +65,7 @@ class Reason(StrEnum):
     NODE_REBOOTED = "NodeRebooted"
     ABORTED = "Aborted"
     ROLLBACK_FAILED = "RollbackFailed"
+    PRECHECKED = "Prechecked"
 
     # How a rollout stands.
     VALID = "Valid"
@@ -192,6 +194,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.INTERNAL_ERROR: Explanation(
         "nodeupgrade met an error of its own", "report it together with the log of the agent or the operator"
     ),
+    Reason.HASHES_WOULD_CHANGE: Explanation(
+        "stored hashes would have to be rewritten, which hash.mode: AssertUnchanged forbids",
+        "choose a version that hashes as the node's does, or set hash.mode: Rewrite",
+    ),
     Reason.ALREADY_AT_TARGET: Explanation("the node runs the target version already", _NOTHING),
     Reason.STILL_SKEWED: Explanation(
         "the target is nearer to the API server's version but still outside the supported skew",
@@ -233,6 +239,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "the node could not be brought back to the old kubelet",
         "repair the node by hand, uncordon it, then delete its NodeUpgradeTask",
     ),
+    Reason.PRECHECKED: Explanation("nothing on the node objects to its upgrade; it is untouched", _NOTHING),
     Reason.VALID: Explanation("the spec is valid", _NOTHING),
     Reason.PLAN_READY: Explanation("the nodes to upgrade are known", _NOTHING),
     Reason.PROGRESSING: Explanation("nodes are being upgraded or waited for", _NOTHING),

@@ -91,7 +91,7 @@ def _prove(
     compared = is_compared(spec.role, current)
     stored = instance.hashes
     if compared:
-        computed = _hash(pod, spec, current)
+        computed = hash_of(pod, spec, current)
         if computed != stored.container:
             detail = (
                 f"stored hash {stored.container or 'missing'} is not what kubelet {current} computes for its spec "
@@ -122,8 +122,13 @@ def _after(pod: NodePod, spec: PodContainer, stored: StoredHashes, target: Kubel
     without = stored.without_resources
     if without is not None and target.minor in RESOURCELESS_HASH_MINORS:
         without = hash_without_resources(spec.spec, target)
-    return StoredHashes(container=_hash(pod, spec, target), without_resources=without)
+    return StoredHashes(container=hash_of(pod, spec, target), without_resources=without)
 
 
-def _hash(pod: NodePod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+def hash_of(pod: NodePod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+    """The hash that a kubelet computes for a container of a pod.
+
+    Raises:
+        UnhashableContainer: it holds something whose hash is not certain.
+    """
     return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)

@@ -13,6 +13,7 @@ from nodeupgrade.domain.task import (
     Hazard,
     KubeletBinary,
     KubeletStatus,
+    Preview,
     RuntimeStatus,
     StepResult,
     StepStatus,
@@ -47,7 +48,24 @@ def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
     return TaskStatus(run_id=run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
 
 
-def refusal_status(run_id: str, violations: tuple[Violation, ...]) -> TaskStatus:
+def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatus:
+    """Nothing objects to an upgrade of the node, and what it would do."""
+    message = (
+        f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
+        f"{preview.rewritten}, containers that a plain exchange of the kubelet would restart: {preview.would_restart}"
+    )
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.PRECHECKED,
+        reason=Reason.PRECHECKED,
+        message=shorten(message),
+        kubelet=_kubelet(plan, None),
+        runtime=_runtime(plan),
+        preview=preview,
+    )
+
+
+def refusal_status(run_id: str, violations: tuple[Violation, ...], preview: Preview | None = None) -> TaskStatus:
     """The node was not touched, and why."""
     first = violations[0]
     told = "; ".join(str(violation) for violation in violations[:TOLD])
@@ -56,8 +74,9 @@ def refusal_status(run_id: str, violations: tuple[Violation, ...]) -> TaskStatus
         run_id=run_id,
         phase=TaskPhase.REFUSED,
         reason=first.reason,
-        message=shorten(f"node untouched: {told}{more}"),
+        message=f"{shorten(f'node untouched: {told}', MESSAGE_LENGTH - len(more))}{more}",
         hazards=hazards(violations),
+        preview=preview,
     )
 
 
@@ -79,7 +98,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
         message=shorten(message),
         steps=tuple(status for step in Step if (status := _step(journal, step)) is not None),
         kubelet=_kubelet(plan, summary),
-        runtime=RuntimeStatus(name=plan.runtime.partition(" ")[0], version=plan.runtime.partition(" ")[2]),
+        runtime=_runtime(plan),
         containers=_containers(plan, summary),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
@@ -175,6 +194,11 @@ def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
     upgraded = summary is not None and summary.outcome is Outcome.UPGRADED
     after = KubeletBinary(version=plan.to_version, sha256=plan.swap.after, path=plan.swap.path) if upgraded else None
     return KubeletStatus(before=before, after=after, down_seconds=None if summary is None else summary.down_seconds)
+
+
+def _runtime(plan: RunPlan) -> RuntimeStatus:
+    name, _, version = plan.runtime.partition(" ")
+    return RuntimeStatus(name=name, version=version)
 
 
 def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:

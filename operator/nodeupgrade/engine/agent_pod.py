@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskArtifact
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.domain.wire import Json
@@ -46,6 +46,7 @@ def agent_pod(task: Task, settings: AgentSettings) -> Json:
     """Write the pod that serves one run."""
     artifact = task.spec.artifact
     from_image = artifact.kind is ArtifactKind.IMAGE
+    staging = from_image or _looks_only(task)
     secrets = [{"name": artifact.pull_secret}] if artifact.pull_secret else []
     return {
         "apiVersion": PODS.api_version,
@@ -67,10 +68,11 @@ def agent_pod(task: Task, settings: AgentSettings) -> Json:
             "terminationGracePeriodSeconds": 10,
             "imagePullSecrets": secrets,
             "initContainers": _artifact_containers(artifact, settings) if from_image else [],
-            "containers": [_agent_container(task, settings, from_image=from_image)],
+            "containers": [_agent_container(task, settings, staging=staging)],
             "volumes": [
                 {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
-                *([{"name": "bundle", "emptyDir": {}}, {"name": "staging", "emptyDir": {}}] if from_image else []),
+                *([{"name": "bundle", "emptyDir": {}}] if from_image else []),
+                *([{"name": "staging", "emptyDir": {}}] if staging else []),
             ],
         },
     }
@@ -85,9 +87,13 @@ def copy_command(path: str) -> tuple[str, ...]:
     return (*loader, *_FLAGS, "-m", "nodeupgrade.agent.copy", path, "/staging/kubelet")
 
 
-def _agent_container(task: Task, settings: AgentSettings, *, from_image: bool) -> Json:
+def _looks_only(task: Task) -> bool:
+    """Whether the node's root is mounted read-only, and what is looked at is fetched into the pod."""
+    return task.spec.action is TaskAction.PRECHECK
+
+
+def _agent_container(task: Task, settings: AgentSettings, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
-    staging = [{"name": "staging", "mountPath": "/staging"}] if from_image else []
     return {
         "name": AGENT_CONTAINER,
         "image": settings.image,
@@ -97,8 +103,13 @@ def _agent_container(task: Task, settings: AgentSettings, *, from_image: bool) -
         "securityContext": {"privileged": True, "runAsUser": 0},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": "host", "mountPath": "/host", "mountPropagation": "HostToContainer"},
-            *staging,
+            {
+                "name": "host",
+                "mountPath": "/host",
+                "mountPropagation": "HostToContainer",
+                **({"readOnly": True} if _looks_only(task) else {}),
+            },
+            *([{"name": "staging", "mountPath": "/staging"}] if staging else []),
         ],
     }
 

@@ -20,11 +20,12 @@ from nodeupgrade.domain.pods import Json, view
 from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
-from nodeupgrade.engine.node import Node
+from nodeupgrade.domain.violations import Violation
+from nodeupgrade.engine.node import NodeView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.services import ServicesView
 
 RUNTIME_UNIT = "containerd.service"
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
@@ -33,13 +34,32 @@ STRIPPED_FLAGS_LIMIT = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """The program that shall replace the kubelet.
+
+    Attributes:
+        program: where the node finds it.
+        digest: of its content; ``None`` when it vanished.
+        takes: bytes that it has yet to take beside the old program; 0 once it is staged there.
+    """
+
+    program: PurePosixPath
+    digest: Digest | None
+    takes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the task asks for, as far as looking at the node depends on it."""
+    """What the task asks for, as far as looking at the node depends on it.
+
+    Attributes:
+        candidate: the new program, or why it cannot be had.
+    """
 
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
-    staged: PurePosixPath
+    candidate: Candidate | Violation
     remove_flags: tuple[str, ...]
     strip_flags: bool
 
@@ -53,7 +73,7 @@ class RunningKubelet:
     words: tuple[str, ...]
 
 
-def running_kubelet(services: ServiceManager, kubelet: Kubelet, unit: str) -> RunningKubelet:
+def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
     """Find the kubelet's process and program.
 
     Raises:
@@ -70,7 +90,7 @@ def running_kubelet(services: ServiceManager, kubelet: Kubelet, unit: str) -> Ru
     return RunningKubelet(unit=status, program=kubelet.executable(status.main_pid), words=words[1:])
 
 
-def kubelet_layout(files: Files, running: RunningKubelet) -> KubeletLayout:
+def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
     """Read where the running kubelet keeps things.
 
     Raises:
@@ -87,7 +107,7 @@ def kubelet_layout(files: Files, running: RunningKubelet) -> KubeletLayout:
         ) from error
 
 
-def manifests(files: Files, layout: KubeletLayout) -> dict[str, bytes]:
+def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Static pod manifests by path; files that a kubelet ignores are left out."""
     if layout.manifests is None:
         return {}
@@ -99,7 +119,7 @@ def manifests(files: Files, layout: KubeletLayout) -> dict[str, bytes]:
 
 
 def gather(
-    node: Node, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
+    node: NodeView, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
     inventory = node.runtime.inventory(full=True)
@@ -119,17 +139,17 @@ def gather(
     )
 
 
-def _runtime_unit(services: ServiceManager) -> UnitStatus:
+def _runtime_unit(services: ServicesView) -> UnitStatus:
     """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
     unit = services.status(RUNTIME_UNIT)
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(services, name)))
 
 
-def _is_up(services: ServiceManager, unit: str) -> bool:
+def _is_up(services: ServicesView, unit: str) -> bool:
     return services.status(unit).active_state not in {"inactive", "failed"}
 
 
-def _stored(node: Node, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
+def _stored(node: NodeView, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
     try:
         images = node.runtime.before_images(container.id for container in inventory.running())
     except StepFailed as error:
@@ -137,24 +157,32 @@ def _stored(node: Node, inventory: Inventory) -> dict[ContainerId, StoredHashes]
     return {container_id: image.hashes for container_id, image in images.items()}
 
 
-def _kubelet_facts(node: Node, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
+def _kubelet_facts(node: NodeView, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
     program = running.program
-    version, output = _version(node.kubelet, wanted.staged)
-    arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted)
+    found = wanted.candidate
     current = None if program is None else _version(node.kubelet, program)[0]
-    return KubeletFacts(
+    known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
         words=running.words,
         current=_parse(current),
         before=None if program is None else node.files.digest(program),
+        arguments=adapt(running.words, target=wanted.target, remove=set(wanted.remove_flags)),
+        free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
+    )
+    if isinstance(found, Violation):
+        return replace(known, missing=found)
+    version, output = _version(node.kubelet, found.program)
+    arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted, found.program)
+    return replace(
+        known,
         staged_version=version,
         staged_output=output,
-        after=node.files.digest(wanted.staged),
+        after=found.digest,
         arguments=arguments,
         arguments_status=status,
         arguments_output=complaint,
-        free_bytes=node.files.free_bytes(wanted.staged.parent),
+        free_bytes=known.free_bytes - found.takes,
     )
 
 
@@ -175,13 +203,15 @@ def _parse(version: str | None) -> KubeletVersion | None:
         return None
 
 
-def _accepted_arguments(kubelet: Kubelet, running: RunningKubelet, wanted: Wanted) -> tuple[Arguments, int, str]:
+def _accepted_arguments(
+    kubelet: Kubelet, running: RunningKubelet, wanted: Wanted, program: PurePosixPath
+) -> tuple[Arguments, int, str]:
     """Let the new program parse the command line; where asked, leave out each flag it does not know."""
     remove = set(wanted.remove_flags)
     for _ in range(STRIPPED_FLAGS_LIMIT):
         arguments = adapt(running.words, target=wanted.target, remove=remove)
         try:
-            status, output = kubelet.version_output(wanted.staged, arguments.words)
+            status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:
             return arguments, 1, str(error)
         flag = rejected_flag(output) if status != 0 and wanted.strip_flags else None

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from nodeupgrade.domain.failpoints import Failpoint
 from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.kubelet import Kubelet
-from nodeupgrade.ports.runtime import ContainerRuntime
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.runtime import ContainerRuntime, RuntimeView
+from nodeupgrade.ports.services import ServiceManager, ServicesView
 
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again whenever it is gone while a run is unfinished."""
@@ -43,6 +43,53 @@ class Node:
     abort: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
+
+
+class NodeView(Protocol):
+    """As much of a node as looking at it takes: whoever holds no more than this cannot change anything."""
+
+    @property
+    def runtime(self) -> RuntimeView:
+        """Its runtime."""
+        ...
+
+    @property
+    def services(self) -> ServicesView:
+        """Its service manager."""
+        ...
+
+    @property
+    def files(self) -> FilesView:
+        """Its files."""
+        ...
+
+    @property
+    def kubelet(self) -> Kubelet:
+        """Its kubelet."""
+        ...
+
+
+class HostView(Protocol):
+    """What can be seen of a node before it is known where its runtime listens."""
+
+    @property
+    def files(self) -> FilesView:
+        """Its files."""
+        ...
+
+    @property
+    def services(self) -> ServicesView:
+        """Its service manager."""
+        ...
+
+    @property
+    def kubelet(self) -> Kubelet:
+        """Its kubelet."""
+        ...
+
+    def node(self, endpoint: str) -> NodeView:
+        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+        ...
 
 
 class Host(Protocol):

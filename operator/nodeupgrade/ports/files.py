@@ -6,8 +6,8 @@ from typing import Protocol
 from nodeupgrade.domain.values import Digest
 
 
-class Files(Protocol):
-    """Crash-safe file operations: after a power cut each is either wholly there or not at all.
+class FilesView(Protocol):
+    """What can be known of files without changing any.
 
     Every method raises StepFailed (chained from the OSError) when it does not take.
     """
@@ -19,6 +19,25 @@ class Files(Protocol):
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` when there is no such file."""
         ...
+
+    def size(self, path: PurePosixPath) -> int | None:
+        """Bytes of the content; ``None`` when there is no such file."""
+        ...
+
+    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Regular files in a directory, sorted; empty when there is no such directory."""
+        ...
+
+    def free_bytes(self, path: PurePosixPath) -> int:
+        """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
+        ...
+
+
+class Files(FilesView, Protocol):
+    """Crash-safe file operations: after a power cut each is either wholly there or not at all.
+
+    Every method raises StepFailed (chained from the OSError) when it does not take.
+    """
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file atomically (temporary file beside it, fsync, rename, fsync of the directory).
@@ -45,12 +64,4 @@ class Files(Protocol):
 
     def tidy(self, path: PurePosixPath) -> None:
         """Remove what an interrupted change of ``path`` left beside it; the file itself is not touched."""
-        ...
-
-    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Regular files in a directory, sorted; empty when there is no such directory."""
-        ...
-
-    def free_bytes(self, path: PurePosixPath) -> int:
-        """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
         ...

@@ -8,7 +8,7 @@ from nodeupgrade.domain.host import RuntimeInfo
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.values import ContainerId
 
-__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo"]
+__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class BeforeImage:
     hashes: StoredHashes
 
 
-class ContainerRuntime(Protocol):
-    """Reads what runs, and rewrites stored hashes. Implementations bound every call in time.
+class RuntimeView(Protocol):
+    """What can be known of a runtime without changing anything. Implementations bound every call in time.
 
     All methods may raise Transient when the runtime does not answer.
     """
@@ -48,6 +48,13 @@ class ContainerRuntime(Protocol):
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
         ...
+
+
+class ContainerRuntime(RuntimeView, Protocol):
+    """Reads what runs, and rewrites stored hashes. Implementations bound every call in time.
+
+    All methods may raise Transient when the runtime does not answer.
+    """
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
         """Change stored hashes from those of each image to the ones beside it, and nothing else.

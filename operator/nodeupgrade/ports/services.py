@@ -4,15 +4,19 @@ from typing import Protocol
 
 from nodeupgrade.domain.host import UnitStatus
 
-__all__ = ["ServiceManager", "UnitStatus"]
+__all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
 
 
-class ServiceManager(Protocol):
-    """Controls units. Every method is idempotent, bounded in time and raises StepFailed when it does not take."""
+class ServicesView(Protocol):
+    """What can be known of units without changing any."""
 
     def status(self, unit: str) -> UnitStatus:
         """Look at a unit; an unknown unit has load_state ``not-found``."""
         ...
+
+
+class ServiceManager(ServicesView, Protocol):
+    """Controls units. Every method is idempotent, bounded in time and raises StepFailed when it does not take."""
 
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit, after forgetting earlier failures; ``wait`` for the job to end."""

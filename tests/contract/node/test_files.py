@@ -10,13 +10,14 @@ from tests.contract.node.worlds import FilesWorld
 
 def test_what_was_written_is_read(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "deep" / "file"
-    assert (files.read(path), files.digest(path)) == (None, None)
+    assert (files.read(path), files.digest(path), files.size(path)) == (None, None, None)
 
     files.write(path, b"one")
-    files.write(path, b"two")
+    files.write(path, b"second")
 
-    assert files.read(path) == b"two"
-    assert files.digest(path) == hashlib.sha256(b"two").hexdigest()
+    assert files.read(path) == b"second"
+    assert files.digest(path) == hashlib.sha256(b"second").hexdigest()
+    assert files.size(path) == 6
     assert files.list(path.parent) == (path,)
 
 

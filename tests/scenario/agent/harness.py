@@ -1,7 +1,8 @@
 """An agent's world in memory: API server, node, and the executor that systemd would run. Only runs are on disk."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -15,6 +16,7 @@ from nodeupgrade.agent import bundle, units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.domain.journal import Mark, Step
+from nodeupgrade.domain.pods import Json
 from nodeupgrade.domain.task import (
     ArtifactKind,
     Task,
@@ -42,6 +44,8 @@ MANIFEST = "/etc/kubernetes/manifests/etcd.yaml"
 BACKUP = "/usr/bin/.kubelet.nodeupgrade-previous"
 SOURCE = "/opt/kubelet-new"
 RUN = RunId("0123abcd-1")
+PODS = (pod_json("web", "nginx", "log"), pod_json("job", "work", restart_policy="Never"))
+MANIFESTS = {"etcd.yaml": manifest("etcd", "etcd")}
 
 Hook = Callable[[str], None]
 """Called at every moment at which the agent hands control away, before and after; may raise."""
@@ -176,6 +180,21 @@ class World:
         runs = [RunId(path.parent.name) for path in sorted((self.root / "var/lib/nodeupgrade/runs").glob("*/journal"))]
         return sum(self.runs.read_journal(run).count(Step.STOP_KUBELET, Mark.DOING) for run in runs)
 
+    def everything(self) -> dict[str, object]:
+        """All there is to the node, and every effect that it ever felt."""
+        node, runtime = self.node, self.node.runtime
+        seen = {
+            "disk": node.disk,
+            "containers": runtime.containers,
+            "sandboxes": runtime.sandboxes,
+            "units": (node.services.active, node.services.unit, node.services.arguments),
+            "kubelet": (node.kubelet.process, node.kubelet.replaced, node.kubelet.violations),
+            "effects": node.calls.effects,
+            "real files": {path: path.read_bytes() for path in self.root.rglob("*") if path.is_file()},
+            "real directories": {path for path in self.root.rglob("*") if path.is_dir()},
+        }
+        return deepcopy(seen)
+
     def left_behind(self) -> dict[str, bytes]:
         """Files that were not on the node before, or not like this; the kubelet's own state aside."""
         changed = {path: data for path, data in self.node.disk.items() if self.disk.get(path) != data}
@@ -205,19 +224,27 @@ class World:
         self.node.services.active.discard(units.EXECUTOR)
 
 
-def make_world(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def make_world(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    old: str = OLD,
+    new: str = NEW,
+    pods: tuple[Json, ...] = PODS,
+    manifests: Mapping[str, bytes] = MANIFESTS,
+) -> World:
     """A node with a few pods and a static pod; time passes only when the agent sleeps."""
     node = SimulatedNode(
-        version=OLD,
-        pods=[pod_json("web", "nginx", "log"), pod_json("job", "work", restart_policy="Never")],
-        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        version=old,
+        pods=pods,
+        manifests=manifests,
         arguments=("--pod-manifest-path=/etc/kubernetes/manifests",),
         name=NODE,
     )
-    node.disk[SOURCE] = program(NEW)
+    node.disk[SOURCE] = program(new)
     settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=_bundle(root))
     runs = RunStore(settings.on_host(STATE / "runs"))
-    world = World(root=root, node=node, kube=Kube(_task(), node, quiet), runs=runs, settings=settings)
+    world = World(root=root, node=node, kube=Kube(_task(old, new), node, quiet), runs=runs, settings=settings)
 
     async def to_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         world.pass_by(function.__name__)
@@ -237,7 +264,7 @@ def make_world(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def _task() -> Task:
+def _task(old: str, new: str) -> Task:
     return Task(
         name=NODE,
         uid="task-uid",
@@ -248,10 +275,10 @@ def _task() -> Task:
             node_uid="node-uid",
             upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
             run_id=RUN,
-            from_version=OLD,
-            to_version=NEW,
+            from_version=old,
+            to_version=new,
             action=TaskAction.UPGRADE,
-            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=SOURCE, sha256=sha256(program(NEW)).hexdigest()),
+            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=SOURCE, sha256=sha256(program(new)).hexdigest()),
             verify=VerifySettings(settle_seconds=2),
             deadline=datetime.now(UTC) + timedelta(hours=1),
         ),

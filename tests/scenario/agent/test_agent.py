@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskPhase
+from nodeupgrade.domain.task import TaskAction, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
@@ -84,6 +84,7 @@ def broken_configuration(world: World) -> None:
     process.arguments = arguments
 
 
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
 @pytest.mark.parametrize(
     ("defect", "reason"),
     [
@@ -98,8 +99,9 @@ def broken_configuration(world: World) -> None:
     ],
 )
 async def test_a_refusal_leaves_nothing_on_the_node(
-    world: World, defect: Callable[[World], None], reason: Reason
+    world: World, defect: Callable[[World], None], reason: Reason, action: TaskAction
 ) -> None:
+    world.kube.wish(action=action)
     defect(world)
     world.disk = dict(world.node.disk)
 

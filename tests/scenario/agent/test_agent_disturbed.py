@@ -88,7 +88,7 @@ CALLED_OFF = [{"action": TaskAction.ABORT}, {"deadline": PAST}]
 
 
 @pytest.mark.parametrize("changes", CALLED_OFF, ids=["abort", "deadline"])
-@pytest.mark.parametrize("when", ["get_task", "stage", "write_plan done", "patch_task_status done"])
+@pytest.mark.parametrize("when", ["get_task", "_stage", "write_plan done", "patch_task_status done"])
 async def test_what_is_called_off_before_it_began_never_begins(
     world: World, when: str, changes: dict[str, Any]
 ) -> None:

@@ -2,19 +2,26 @@
 
 import errno
 import os
+import shutil
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.agent import staging
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import ArtifactKind, TaskArtifact
 from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.engine.gather import Candidate
+from nodeupgrade.engine.node import NodeView
+from nodeupgrade.ports.services import ServicesView
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
@@ -41,6 +48,29 @@ class Host:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
         target.chmod(mode)
+
+    @property
+    def services(self) -> ServicesView:
+        raise AssertionError("the new program is none of the service manager's business")
+
+    def node(self, endpoint: str) -> NodeView:
+        raise AssertionError(f"nor of the runtime's at {endpoint}")
+
+    @property
+    def kubelet(self) -> HostKubelet:
+        """Programs are run where this process sees them, as the node would in its own root."""
+        return HostKubelet(ProcessTable(), prefix=("/bin/sh", "-c", f'exec "{self.settings.host}$0" "$@"'))
+
+    def borrow(self, artifact: TaskArtifact) -> Candidate:
+        """Borrow the program; nothing may come or go on the node."""
+        before = self.tree()
+        try:
+            return staging.borrow(self.settings, self, artifact)
+        finally:
+            assert self.tree() == before
+
+    def tree(self) -> dict[Path, bytes | None]:
+        return {path: path.read_bytes() if path.is_file() else None for path in self.settings.host.rglob("*")}
 
     def stage(self, artifact: TaskArtifact) -> PurePosixPath:
         return staging.stage(self.settings, self.files, artifact, PROGRAM)
@@ -138,6 +168,86 @@ def test_a_failure_has_its_reason_and_leaves_nothing(
     fetched(monkeypatch, error)
 
     assert host.refusal(URL).reason is reason
+
+
+RUNNABLE = b"#!/bin/sh\necho Kubernetes v1.33.13\n"
+IN_PLACE = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256=sha256(RUNNABLE).hexdigest())
+
+
+@pytest.mark.parametrize("artifact", [IMAGE, URL], ids=lambda artifact: artifact.kind)
+def test_what_is_only_looked_at_stays_in_the_pod(
+    host: Host, monkeypatch: pytest.MonkeyPatch, artifact: TaskArtifact
+) -> None:
+    fetched(monkeypatch)
+    if artifact is IMAGE:
+        host.settings.copied.write_bytes(NEW)
+
+    found = host.borrow(artifact)
+
+    assert (found.digest, found.takes) == (DIGEST, len(NEW))
+    assert Path(found.program).read_bytes() == NEW, "the node finds it by way of the agent's process"
+    assert Path(found.program).samefile(host.settings.copied)
+    staging.give_back(host.settings)
+    staging.give_back(host.settings)
+    assert not host.settings.copied.exists()
+
+
+def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
+    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
+
+    found = host.borrow(IN_PLACE)
+
+    assert (found.program, found.digest, found.takes) == (
+        PurePosixPath("/opt/kubelet"), IN_PLACE.sha256, len(RUNNABLE),
+    )  # fmt: skip
+    assert not host.settings.copied.exists()
+
+
+def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
+    """Staging would give it the permissions of the running kubelet."""
+    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o600)
+
+    found = host.borrow(IN_PLACE)
+
+    assert found.program == host.settings.in_pod(host.settings.copied)
+    assert host.settings.copied.stat().st_mode & 0o111
+    assert (found.digest, found.takes) == (IN_PLACE.sha256, len(RUNNABLE))
+
+
+@pytest.mark.parametrize(
+    ("artifact", "reason"),
+    [(IMAGE, Reason.ARTIFACT_UNAVAILABLE), (PRE_STAGED, Reason.DIGEST_MISMATCH)],
+    ids=["no file in the image", "another file on the node"],
+)
+def test_what_cannot_be_had_cannot_be_looked_at(host: Host, artifact: TaskArtifact, reason: Reason) -> None:
+    host.put(PurePosixPath("/opt/kubelet"), b"another one")
+
+    with pytest.raises(Refused) as refusal:
+        host.borrow(artifact)
+
+    assert refusal.value.reason is reason
+
+
+def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(monkeypatch, AssertionError("nothing may be fetched"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=staging.ROOM_TO_FETCH - 1))
+
+    with pytest.raises(Refused, match="255 MiB are free") as refusal:
+        host.borrow(URL)
+
+    assert refusal.value.reason is Reason.INSUFFICIENT_SPACE
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(errno.ENOSPC, Reason.INSUFFICIENT_SPACE), (errno.EIO, Reason.ARTIFACT_UNAVAILABLE)]
+)
+def test_a_pod_s_disk_may_fail_too(host: Host, monkeypatch: pytest.MonkeyPatch, number: int, reason: Reason) -> None:
+    fetched(monkeypatch, OSError(number, os.strerror(number)))
+
+    with pytest.raises(Refused) as refusal:
+        host.borrow(URL)
+
+    assert refusal.value.reason is reason
 
 
 def test_our_own_mistakes_are_not_called_the_artifacts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import yaml
 
 from nodeupgrade.agent import bundle
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskArtifact
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod, agent_pod_name, copy_command
 from tests.contract.kube.test_kube_api import task_spec
@@ -36,6 +36,22 @@ def test_only_the_agent_is_privileged_and_only_for_an_image_are_there_others() -
     assert all("host" not in {m["name"] for m in c["volumeMounts"]} for c in spec["initContainers"])
     staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
     assert agent_pod(task(staged), SETTINGS)["spec"]["initContainers"] == []
+
+
+@pytest.mark.parametrize("kind", list(ArtifactKind))
+def test_who_only_looks_gets_the_node_read_only_and_a_place_of_its_own(kind: ArtifactKind) -> None:
+    made = task(TaskArtifact(kind=kind, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet"))
+    mounts, volumes = {}, {}
+    for action in (TaskAction.UPGRADE, TaskAction.PRECHECK):
+        spec = agent_pod(replace(made, spec=replace(made.spec, action=action)), SETTINGS)["spec"]
+        mounts[action] = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+        volumes[action] = {volume["name"] for volume in spec["volumes"]}
+
+    assert mounts[TaskAction.PRECHECK]["host"]["readOnly"] is True
+    assert not mounts[TaskAction.UPGRADE]["host"].get("readOnly")
+    assert mounts[TaskAction.PRECHECK]["staging"]["mountPath"] == "/staging"
+    assert ("staging" in mounts[TaskAction.UPGRADE]) == (kind is ArtifactKind.IMAGE)
+    assert all(set(mounts[action]) <= volumes[action] for action in mounts)
 
 
 def test_agent_is_not_critical_since_a_full_node_evicts_pods_for_critical_ones() -> None:

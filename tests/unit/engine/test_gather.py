@@ -1,6 +1,7 @@
 """Looking at a node: what is asked of it, how the answers are read, and that nothing is touched."""
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,14 +11,17 @@ from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.host import UnitStatus
 from nodeupgrade.domain.preflight import NodeFacts
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import Digest
+from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine import gather
-from nodeupgrade.engine.gather import Wanted, kubelet_layout, manifests, running_kubelet
+from nodeupgrade.engine.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
 
 STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"
+DIGEST = Digest(sha256(program("v1.33.13")).hexdigest())
 NEW = KubeletVersion.parse("v1.33.13")
 
 
@@ -37,7 +41,7 @@ def wanted(**fields: Any) -> Wanted:
         "target": NEW,
         "allow_downgrade": False,
         "promised": None,
-        "staged": STAGED,
+        "candidate": Candidate(program=STAGED, digest=DIGEST),
         "remove_flags": (),
         "strip_flags": False,
     }
@@ -63,7 +67,7 @@ def test_everything_is_collected_and_nothing_touched() -> None:
     assert (facts.kubelet.program, facts.kubelet.words) == (PROGRAM, ("--v=2", FLAG_REMOVED_IN_1_27))
     assert (str(facts.kubelet.current), facts.kubelet.staged_version) == ("v1.26.15", "v1.33.13")
     assert facts.kubelet.before == seen.ports.files.digest(PurePosixPath(PROGRAM))
-    assert facts.kubelet.after == seen.ports.files.digest(STAGED)
+    assert facts.kubelet.after == DIGEST
     assert (facts.kubelet.arguments.removed, facts.kubelet.arguments_status) == ((FLAG_REMOVED_IN_1_27,), 0)
     assert [str(pod.ref) for pod in facts.pods] == ["default/web"]
     assert facts.stored == {c.id: c.hashes for c in facts.inventory.running()}
@@ -167,6 +171,24 @@ def test_a_new_program_that_hangs_is_a_finding_and_no_accident(monkeypatch: pyte
 
     assert (found.staged_version, found.staged_output, found.current) == ("", "it does not end", None)
     assert (found.arguments_status, found.arguments_output) == (1, "it does not end")
+
+
+def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> None:
+    seen = node("--v=2", FLAG_REMOVED_IN_1_27)
+    missing = Violation(reason=Reason.ARTIFACT_UNAVAILABLE, detail="the server answered 404")
+
+    found = gathered(seen, candidate=missing).kubelet
+
+    assert (found.missing, found.after) == (missing, None)
+    assert found.arguments.removed == (FLAG_REMOVED_IN_1_27,)
+    assert str(found.current) == "v1.26.15"
+
+
+def test_a_program_that_is_not_staged_yet_still_needs_its_room() -> None:
+    seen = node()
+    elsewhere = Candidate(program=STAGED, digest=DIGEST, takes=1000)
+
+    assert gathered(seen).kubelet.free_bytes - gathered(seen, candidate=elsewhere).kubelet.free_bytes == 1000
 
 
 def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.MonkeyPatch) -> None:

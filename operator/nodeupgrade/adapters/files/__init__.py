@@ -1,5 +1,6 @@
 """Files of one node."""
 
+from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.adapters.files.host import HostFiles
 
-__all__ = ["HostFiles"]
+__all__ = ["HostFiles", "resolve"]

@@ -60,6 +60,12 @@ class HostFiles:
                 digest.update(chunk)
             return Digest(digest.hexdigest())
 
+    def size(self, path: PurePosixPath) -> int | None:
+        """Bytes of the content; ``None`` when there is no such file."""
+        with _failing(f"cannot read {path}"):
+            found = self._existing(path)
+            return None if found is None else self._disk.stat(found).st_size
+
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file atomically; ``mode`` is for a file that is not there yet."""
         with _failing(f"cannot write {path}"):

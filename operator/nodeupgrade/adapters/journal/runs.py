@@ -128,6 +128,18 @@ class RunStore:
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
         return next(runs, None)
 
+    def begun(self) -> RunId | None:
+        """The newest run that an executor has begun and that is not over.
+
+        Raises:
+            Inconsistent: a journal is damaged.
+        """
+        for run in reversed(self._runs()):
+            journal = self.read_journal(run)
+            if journal.records and journal.finished is None:
+                return run
+        return None
+
     def report_trouble(self, run: RunId, message: str) -> None:
         """Leave word why the executor stopped without an end."""
         self._write(self._root / run / TROUBLE, message.encode())

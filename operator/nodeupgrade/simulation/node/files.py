@@ -29,6 +29,12 @@ class SimulatedFiles:
         data = self._disk.get(str(path))
         return None if data is None else Digest(sha256(data).hexdigest())
 
+    def size(self, path: PurePosixPath) -> int | None:
+        """Bytes of the content; ``None`` when there is no such file."""
+        self._calls.read(f"files.size {path}")
+        data = self._disk.get(str(path))
+        return None if data is None else len(data)
+
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:  # noqa: ARG002 - no modes here
         """Replace the file."""
         with self._calls.effect(f"files.write {path}"):

@@ -1,0 +1,89 @@
+"""Look, prove and report what an upgrade of this node would do, and touch nothing.
+
+Everything is looked at as before a real run, by the same code. There is nothing to clean up and nothing to take up
+again: an agent that was lost on the way is followed by one that looks anew.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent.looking import Looking, given_up, not_over
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.staging import borrow, give_back
+from nodeupgrade.domain.errors import Inconsistent, Refused
+from nodeupgrade.domain.planning import Examination
+from nodeupgrade.domain.preview import preview
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import Task, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_report import prechecked_status, refusal_status
+from nodeupgrade.domain.values import RunId
+from nodeupgrade.domain.violations import Violation
+from nodeupgrade.engine.gather import Candidate
+from nodeupgrade.engine.node import HostView
+from nodeupgrade.ports.kube import NodeSideKube
+
+log = structlog.get_logger()
+
+Tell = Callable[[TaskStatus], Awaitable[None]]
+
+
+class Precheck:
+    """Looks at one node for one task."""
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView, runs: RunStore, tell: Tell) -> None:
+        self._settings = settings
+        self._host = host
+        self._looking = Looking(settings, kube, host)
+        self._runs = runs
+        self._tell = tell
+
+    async def report(self, task: Task) -> TaskStatus:
+        """Look at the node and say what an upgrade would do, or everything that forbids it."""
+        run = self._settings.run_id
+        message = "looking at the node; nothing is touched"
+        await self._tell(
+            TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
+        )
+        try:
+            await asyncio.to_thread(self._require_rest)
+            await asyncio.to_thread(self._looking.program, task)
+            found = await self._examine(task)
+            forecast = preview(found)
+        except Refused as refusal:
+            return refusal_status(run, (refusal.violation,))
+        except Exception as error:
+            log.exception("given up")
+            return given_up(run, error)
+        if found.plan is None or forecast is None:
+            return refusal_status(run, found.violations, forecast)
+        return prechecked_status(run, found.plan, forecast)
+
+    async def _examine(self, task: Task) -> Examination:
+        try:
+            candidate = await asyncio.to_thread(self._borrow, task)
+            return await self._looking.settled(task, RunId(f"{self._settings.run_id}.1"), candidate)
+        finally:
+            await asyncio.to_thread(give_back, self._settings)
+
+    def _borrow(self, task: Task) -> Candidate | Violation:
+        """The new program; not having it is no reason not to look at everything else."""
+        try:
+            return borrow(self._settings, self._host, task.spec.artifact)
+        except Refused as refusal:
+            return refusal.violation
+
+    def _require_rest(self) -> None:
+        """While a run is not over, the node is between two states and nothing that is seen on it counts.
+
+        Raises:
+            Refused: an earlier run has begun and is not over.
+        """
+        try:
+            run = self._runs.begun()
+        except Inconsistent as error:
+            raise not_over(error) from error
+        if run is not None:
+            raise not_over(Inconsistent(f"run {run} has begun and has no end yet"))
