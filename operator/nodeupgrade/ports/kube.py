@@ -6,8 +6,9 @@ ten years of Kubernetes meets a lot of that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Protocol
 
 from nodeupgrade.domain.errors import NodeUpgradeError, Transient
@@ -29,15 +30,27 @@ class RejectedError(NodeUpgradeError):
 
 
 class ForbiddenError(RejectedError):
-    """The API server does not know who asks, or does not let them."""
+    """The API server does not know who asks, or does not let them (HTTP 401 or 403)."""
+
+
+class InvalidError(RejectedError):
+    """The API server refuses what the request says (HTTP 400 or 422)."""
 
 
 class NoClusterError(NodeUpgradeError):
     """Nothing says which API server to talk to, or as whom."""
 
 
+class ExpiredError(NodeUpgradeError):
+    """What a watch or a list was to go on from has been forgotten (HTTP 410): list anew."""
+
+
 class UnavailableError(Transient):
-    """The API server did not answer in time, or asked to come back later."""
+    """The API server did not answer in time, or asked to come back after so many seconds (0: whenever)."""
+
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,32 @@ UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade"
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
 
 
+class Change(StrEnum):
+    """What a watch tells, in the API's own words."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    """Nothing happened up to the object's resourceVersion, and the object has nothing else (Kubernetes ≥ 1.16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One event of a watch; a deleted object is as it was last, with the resourceVersion of its deletion."""
+
+    change: Change
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list: objects, and the resourceVersion at which the list as a whole was true."""
+
+    items: tuple[Json, ...]
+    resource_version: str
+
+
 class KubeApi(Protocol):
     """Objects by kind and name, as raw JSON.
 
@@ -87,6 +126,27 @@ class KubeApi(Protocol):
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
         """Read all objects with these labels and fields; without a namespace, those of all namespaces."""
+        ...
+
+    def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        """Read all objects page by page, as they are at one moment no earlier than the call.
+
+        Raises:
+            ExpiredError: It took so long that the API server forgot that moment; begin anew.
+        """
+        ...
+
+    def watch(
+        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Follow what happens to all objects after a resourceVersion.
+
+        It ends now and then, without an error; then go on from the resourceVersion of the last event. No event
+        is told twice, none is left out, and an object that loses the labels counts as deleted.
+
+        Raises:
+            ExpiredError: The API server has forgotten what happened since then; list anew.
+        """
         ...
 
     async def create(self, resource: Resource, body: Json) -> Json:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import ConflictError, NotFoundError, Resource
+from nodeupgrade.ports.kube import ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
+from nodeupgrade.simulation.watch_log import Entry, WatchLog
 
 _STATUS_SUBRESOURCE = frozenset({"nodes", "pods", "nodeupgrades", "nodeupgradetasks"})
 
@@ -30,12 +31,16 @@ class InMemoryKube(TypedKube):
         version: what the API server says it is.
         before_write: called with verb and object name before each write; may raise to simulate a crash or refusal.
         after_write: called likewise after each write, when the write has happened and the answer is on its way.
+        page_size: objects on a page of a list.
+        log: what watches follow; tests drop watches and forget history with it.
     """
 
     version: str = "v1.33.13"
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     before_write: Callable[[str, str], None] = lambda _verb, _name: None
     after_write: Callable[[str, str], None] = lambda _verb, _name: None
+    page_size: int = 500
+    log: WatchLog = field(default_factory=WatchLog)
     _objects: dict[Key, Json] = field(default_factory=dict)
     _revision: int = 0
 
@@ -57,6 +62,21 @@ class InMemoryKube(TypedKube):
             if plural == resource.plural and resource.namespace in {None, namespace}
         ]
         return [copy.deepcopy(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
+
+    async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        """Read all objects page by page, as they are now, even if they change in between."""
+        revision, found = self._revision, await self.list(resource, labels=labels)
+        for start in range(0, len(found) or 1, self.page_size):
+            if start and revision < self.log.compacted:
+                raise ExpiredError(f"cannot list {resource.plural} because revision {revision} is forgotten")
+            yield Page(tuple(found[start : start + self.page_size]), str(revision))
+
+    def watch(
+        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Follow what happens to all objects that match."""
+        since = int(resource_version)
+        return self.log.follow(resource, since, lambda: self._revision, lambda body: _has_labels(body, labels))
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object; its status is not taken over where status is a subresource."""
@@ -103,8 +123,7 @@ class InMemoryKube(TypedKube):
             return after
         key = _key(resource, name)
         if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
-            del self._objects[key]
-            self.after_write("merge", name)
+            self._remove(key, "merge")
             return copy.deepcopy(after)
         return self._store(key, after, "merge")
 
@@ -130,8 +149,7 @@ class InMemoryKube(TypedKube):
             metadata = {"deletionTimestamp": timestamp(self.clock().replace(microsecond=0)), **body["metadata"]}
             self._store(key, {**body, "metadata": metadata}, "delete")
             return
-        del self._objects[key]
-        self.after_write("delete", name)
+        self._remove(key, "delete")
 
     async def server_version(self) -> str:
         """The API server's version."""
@@ -149,9 +167,15 @@ class InMemoryKube(TypedKube):
         self._revision += 1
         stored = copy.deepcopy(body)
         stored["metadata"]["resourceVersion"] = str(self._revision)
-        self._objects[key] = stored
+        before, self._objects[key] = self._objects.get(key), stored
+        self.log.append(Entry(self._revision, key[0], key[1], before, stored))
         self.after_write(verb, key[2])
         return copy.deepcopy(stored)
+
+    def _remove(self, key: Key, verb: str) -> None:
+        self._revision += 1
+        self.log.append(Entry(self._revision, key[0], key[1], self._objects.pop(key), None))
+        self.after_write(verb, key[2])
 
 
 def merged(target: Any, patch: Any) -> Any:

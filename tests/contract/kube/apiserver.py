@@ -16,6 +16,7 @@ from pathlib import Path
 
 from e2e.lab.components import resolve
 from e2e.lab.controlplane import etcd_binary
+from nodeupgrade.domain.wire import Json
 
 VERSION = "1.33.13"
 READY_SECONDS = 120
@@ -36,6 +37,8 @@ class ApiServer:
 
     directory: Path
     kubectl_binary: Path
+    port: int
+    etcd_port: int
 
     def kubeconfig(self, user: str = "admin") -> Path:
         return self.directory / f"{user}.kubeconfig"
@@ -46,6 +49,17 @@ class ApiServer:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def compact(self) -> None:
+        """Make etcd forget everything but the present."""
+        newest = self._etcd("kv/range", {"key": "AA=="})["header"]["revision"]
+        self._etcd("kv/compaction", {"revision": newest, "physical": True})
+
+    def _etcd(self, call: str, body: Json) -> Json:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/{call}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
+            found: Json = json.load(answer)
+            return found
 
 
 @contextmanager
@@ -65,7 +79,7 @@ def running() -> Iterator[ApiServer]:
         try:
             processes += [start(argv, directory / f"{Path(argv[0]).name}.log") for argv in commands]
             wait_until_ready(directory, port, processes)
-            yield ApiServer(directory, resolve("kubectl", VERSION))
+            yield ApiServer(directory, resolve("kubectl", VERSION), port, client)
         finally:
             for process in reversed(processes):
                 process.terminate()

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.transport import Patience, Transport
+from nodeupgrade.adapters.kube.transport import Patience, Transport, failure
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NotFoundError, Resource
+from nodeupgrade.ports.kube import (
+    Change,
+    ExpiredError,
+    NotFoundError,
+    Page,
+    Resource,
+    UnavailableError,
+    WatchEvent,
+)
 
 PAGE_SIZE = 500
 """Objects per page of a list, so that no answer grows with the fleet."""
+
+EXPIRED_LISTS = 3
+"""How often a list is begun anew when its pages were forgotten before they were read."""
+
+WATCH_SECONDS = 280
+"""Shortest life of a watch; the longest is twice as long."""
 
 
 class KubeClient(TypedKube):
@@ -29,14 +46,18 @@ class KubeClient(TypedKube):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, kubeconfig: Path | None = None, context: str | None = None, patience: Patience | None = None
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        patience: Patience | None = None,
+        answered: Callable[[str, str], None] = lambda _verb, _code: None,
     ) -> AsyncIterator[KubeClient]:
-        """Connect, and close the connections at the end.
+        """Connect, and close the connections at the end; ``answered`` hears verb and code of every answer.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
-        transport = await Transport.connect(kubeconfig, context, patience or Patience())
+        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered)
         try:
             yield cls(transport)
         finally:
@@ -63,14 +84,43 @@ class KubeClient(TypedKube):
             query["labelSelector"] = _selector(labels)
         if fields:
             query["fieldSelector"] = _selector(fields)
-        items: list[Json] = []
+        for _ in range(EXPIRED_LISTS):
+            with contextlib.suppress(ExpiredError):
+                return [item async for page in self._pages(resource, query) for item in page.items]
+        raise UnavailableError(f"cannot list {resource.plural} because the API server forgets pages too quickly")
+
+    def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        """Read all objects page by page, from etcd rather than from a cache that may lag behind."""
+        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": _selector(labels)} if labels else {})
+        return self._pages(resource, query)
+
+    async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
+        asked = dict(query)
         while True:
-            page = await self._transport.request("GET", _path(resource), query=query)
+            answer = await self._transport.request("GET", _path(resource), query=asked)
             # The items of a list lack what the list says once for all of them.
-            items += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page["items"]]
-            if not (token := page["metadata"].get("continue")):
-                return items
-            query["continue"] = token
+            common = {"apiVersion": resource.api_version, "kind": resource.kind}
+            yield Page(tuple({**common, **item} for item in answer["items"]), answer["metadata"]["resourceVersion"])
+            if not (token := answer["metadata"].get("continue")):
+                return
+            asked["continue"] = token
+
+    async def watch(
+        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Follow what happens to all objects, until the API server ends it after some minutes."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            # Not all at the same moment, since all began at the same moment.
+            "timeoutSeconds": str(WATCH_SECONDS + random.randrange(WATCH_SECONDS)),  # noqa: S311 - no secret
+        }
+        if labels:
+            query["labelSelector"] = _selector(labels)
+        async with contextlib.aclosing(self._transport.lines(_path(resource), query)) as lines:
+            async for line in lines:
+                yield _event(resource, line)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""
@@ -120,6 +170,23 @@ class KubeClient(TypedKube):
     async def server_version(self) -> str:
         """The API server's ``gitVersion``."""
         return str((await self._transport.request("GET", "/version"))["gitVersion"])
+
+
+def _event(resource: Resource, line: bytes) -> WatchEvent:
+    """Read a line of a watch.
+
+    Raises:
+        ExpiredError, UnavailableError, RejectedError: It is the API server's complaint, or no event at all.
+    """
+    what = f"watch {resource.plural}"
+    try:
+        event = json.loads(line)
+        if event["type"] == "ERROR":
+            status = event["object"]
+            raise failure(what, int(status.get("code", 500)), str(status.get("message", "")))
+        return WatchEvent(Change(event["type"]), event["object"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnavailableError(f"cannot {what} because the API server sends what is no event ({error!r})") from error
 
 
 def _path(resource: Resource, name: str | None = None) -> str:

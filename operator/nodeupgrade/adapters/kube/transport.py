@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,12 @@ import yaml
 from kubernetes.aio import client as untyped_client
 from kubernetes.aio import config as untyped_config
 
+from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import (
     ConflictError,
+    ExpiredError,
     ForbiddenError,
+    InvalidError,
     NoClusterError,
     NotFoundError,
     RejectedError,
@@ -34,15 +37,18 @@ REQUEST_TIMEOUT_SECONDS = 15
 RETRY_FOR_SECONDS = 30
 """How long a busy or unreachable API server is tried again before the caller hears of it."""
 
+SILENCE_SECONDS = 90
+"""Longest silence of a watch before its connection is taken for dead: bookmarks come every minute."""
+
+WATCH = "WATCH"
+"""What stands for the verb of a GET that goes on."""
+
+NO_CODE = "none"
+"""What stands for the HTTP status of an answer that never came."""
+
 _BUSY = frozenset({429, 500, 502, 503, 504})
-
-
-class BusyError(UnavailableError):
-    """The API server asked to come back after ``after`` seconds (0: whenever)."""
-
-    def __init__(self, message: str, after: float = 0.0) -> None:
-        super().__init__(message)
-        self.after = after
+_NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.ConfigException)
+"""What a request ends in when nobody answers, the answer is no JSON, or the token cannot be read just now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +60,31 @@ class Patience:
 
 
 class Transport:
-    """Sends requests with the identity of a kubeconfig or of the pod it runs in."""
+    """Sends requests with the identity of a kubeconfig or of the pod it runs in.
 
-    def __init__(self, client: Any, patience: Patience) -> None:
+    Args:
+        client: The official client, which signs and encrypts.
+        patience: How long requests may take.
+        answered: Called with verb and HTTP status of every answer, or NO_CODE where there was none.
+    """
+
+    def __init__(self, client: Any, patience: Patience, answered: Callable[[str, str], None]) -> None:
         self._client = client
         self._patience = patience
+        self._answered = answered
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None, context: str | None, patience: Patience) -> Transport:
+    async def connect(
+        cls, kubeconfig: Path | None, context: str | None, patience: Patience, answered: Callable[[str, str], None]
+    ) -> Transport:
         """Prepare a client; nothing is sent yet.
 
         Args:
             kubeconfig: File to use. None means the pod's service account where there is one, else the default
                 kubeconfig of the user.
             context: Context within the kubeconfig; None means its current one.
-            patience: How long requests may take.
+            patience: See the class.
+            answered: See the class.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
@@ -88,7 +104,7 @@ class Transport:
         # Old authorities lack extensions that Python 3.13 and later insist on; chain and name are still verified.
         configuration.disable_strict_ssl_verification = True
         configuration.retries = None  # one layer of retries, below
-        return cls(_client.ApiClient(configuration), patience)
+        return cls(_client.ApiClient(configuration), patience, answered)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -109,55 +125,101 @@ class Transport:
         crash between the two.
 
         Raises:
-            NotFoundError, ConflictError, RejectedError, UnavailableError: As in ``ports.kube``.
+            NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError: As in ``ports.kube``.
         """
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(BusyError),
+            retry=tenacity.retry_if_exception_type(UnavailableError),
             wait=_wait,
-            stop=tenacity.stop_after_delay(self._patience.retry_seconds),
+            stop=tenacity.stop_before_delay(self._patience.retry_seconds),
             reraise=True,
         )
         return await retrying(self._send, method, path, dict(query or {}), body, content_type)
 
+    async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Follow an answer that does not end, line by line.
+
+        It is never tried again by itself, for only the caller knows from where to go on.
+
+        Raises:
+            ForbiddenError, ExpiredError, UnavailableError, RejectedError: As in ``ports.kube``.
+        """
+        what, rest = f"watch {path}", b""
+        timeout = aiohttp.ClientTimeout(connect=self._patience.request_seconds, sock_read=SILENCE_SECONDS)
+        try:
+            request = await self._signed("GET", path, dict(query), None, "application/json")
+            response = await self._client.call_api(*request, _request_timeout=timeout)
+        except _NO_ANSWER as error:
+            self._answered(WATCH, NO_CODE)
+            raise UnavailableError(f"cannot {what} because the API server does not answer ({error!r})") from error
+        self._answered(WATCH, str(response.status))
+        try:
+            if response.status >= 400:
+                raise _error(what, response.status, await response.read(), response.getheaders().get("Retry-After"))
+            async for chunk in response.response.content.iter_any():
+                *complete, rest = (rest + chunk).split(b"\n")
+                for line in complete:
+                    yield line
+        except TimeoutError:
+            return  # silent for longer than bookmarks are apart; the caller goes on over a new connection
+        except _NO_ANSWER as error:
+            raise UnavailableError(f"cannot {what} because the connection broke ({error!r})") from error
+        finally:
+            response.response.close()
+
     async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
-        client, what = self._client, f"{method} {path}"
-        headers = {"Content-Type": content_type, "Accept": "application/json"}
-        request = await client.param_serialize(
+        what = f"{method} {path}"
+        try:
+            request = await self._signed(method, path, query, body, content_type)
+            response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
+            payload = await response.read()
+            if response.status < 400:
+                answer = json.loads(payload)
+        except _NO_ANSWER as error:
+            self._answered(method, NO_CODE)
+            raise UnavailableError(f"cannot {what} because the API server does not answer ({error!r})") from error
+        self._answered(method, str(response.status))
+        if response.status < 400:
+            return answer
+        raise _error(what, response.status, payload, response.getheaders().get("Retry-After"))
+
+    async def _signed(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
+        return await self._client.param_serialize(
             method,
             path,
             query_params=list(query.items()),
-            header_params=headers,
+            header_params={"Content-Type": content_type, "Accept": "application/json"},
             body=body,
             auth_settings=["BearerToken"],
         )
-        try:
-            response = await client.call_api(*request, _request_timeout=self._patience.request_seconds)
-            payload = await response.read()
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise BusyError(f"cannot {what} because the API server does not answer ({error!r})") from error
-        if response.status < 400:
-            return json.loads(payload)
-        raise _error(what, response.status, payload, response.getheaders().get("Retry-After"))
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    failure = state.outcome.exception() if state.outcome else None
-    asked = failure.after if isinstance(failure, BusyError) else 0.0
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.after if isinstance(error, UnavailableError) else 0.0
     return max(asked, tenacity.wait_random_exponential(multiplier=0.2, max=5)(state))
 
 
-def _error(what: str, status: int, payload: bytes, retry_after: str | None) -> Exception:
-    message = f"cannot {what} because the API server answers {status}: {_said(payload)}"
+def _error(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
+    return failure(what, status, _said(payload), retry_after)
+
+
+def failure(what: str, status: int, said: str, retry_after: str | None = None) -> NodeUpgradeError:
+    """Say in the port's words what an HTTP status, or the code of a Status object, means."""
+    message = f"cannot {what} because the API server answers {status}: {said}"
     match status:
         case 404:
             return NotFoundError(message)
-        case 409:
-            return ConflictError(message)
+        case 400 | 422:
+            return InvalidError(message)
         case 401 | 403:
             return ForbiddenError(message)
+        case 409:
+            return ConflictError(message)
+        case 410:
+            return ExpiredError(message)
         case _ if status in _BUSY:
             seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
-            return BusyError(message, float(seconds))
+            return UnavailableError(message, float(seconds))
         case _:
             return RejectedError(message)
 

@@ -1,0 +1,57 @@
+"""What the operator may do by its manifests: everything it does, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource
+from tests.contract.kube.apiserver import ApiServer
+from tests.contract.kube.test_kube_api import pod
+from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+
+SECRETS = Resource("", "v1", "secrets", "Secret", NAMESPACE)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", NAMESPACE)
+
+
+async def follow(kube: KubeClient, resource: Resource) -> None:
+    """Begin to watch; silence means that one may."""
+    (page,) = [page async for page in kube.pages(resource)][-1:]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            async with contextlib.aclosing(kube.watch(resource, resource_version=page.resource_version)) as events:
+                async for _ in events:
+                    return
+
+
+async def test_the_operator_may_follow_what_it_follows(api_server: ApiServer) -> None:
+    async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
+        for resource in (NODES, TASKS, UPGRADES, PODS.within(NAMESPACE)):
+            await follow(operator, resource)
+
+
+async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiServer) -> None:
+    await admin.create(UPGRADES, upgrade_object("rights"))
+    async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
+        forbidden: list[Coroutine[Any, Any, object]] = [
+            follow(operator, PODS),
+            operator.list(SECRETS),
+            operator.list(CONFIG_MAPS),
+            operator.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "rights"}}),
+            operator.delete(NODES, "rights"),
+            operator.replace_status(NODES, "rights", {}),
+            operator.create(UPGRADES, upgrade_object("rights-2")),
+            operator.delete(UPGRADES, "rights"),
+            operator.create(PODS.within("default"), pod("rights", "default", node="a", app="b")),
+            operator.delete(PODS.within("default"), "rights"),
+        ]
+        for attempt in forbidden:
+            with pytest.raises(ForbiddenError):
+                await attempt
