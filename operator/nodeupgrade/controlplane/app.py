@@ -1,40 +1,42 @@
-"""Runs kopf and the workers together; the end of either is the end of both."""
+"""Runs kopf, the informers and the workers together; the end of any of them is the end of all."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 
-import kopf
+import structlog
 
-from nodeupgrade.controlplane import handlers
+from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.controlplane.driver import resync, work
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
-from nodeupgrade.wiring import controlplane as wiring
+from nodeupgrade.controlplane.upgrades import follow_upgrades
+from nodeupgrade.wiring.controlplane import control_plane
 
 WORKERS = 4
 """Rollouts that are worked on at the same time; a pass mostly waits for the API server."""
+
+_log = structlog.get_logger(__name__)
 
 
 async def run(settings: OperatorSettings, stop: asyncio.Event | None = None) -> None:
     """Serve until told to stop, by a signal or by the event."""
     queue = WorkQueue()
-    async with (
-        wiring.rollouts(settings.agents, operator_node=settings.node, kubeconfig=settings.kubeconfig) as rollouts,
-        asyncio.TaskGroup() as group,
-    ):
-        tasks = [group.create_task(work(queue, rollouts)) for _ in range(WORKERS)]
-        tasks.append(group.create_task(resync(queue, rollouts)))
+    dispatcher = Dispatcher(queue)
+    building = control_plane(
+        settings.agents,
+        operator_node=settings.node,
+        kubeconfig=settings.kubeconfig,
+        concerned=dispatcher.concerned,
+        troubled=_complain,
+    )
+    async with building as plane, asyncio.TaskGroup() as group:
+        jobs = [plane.fleet.run(), resync(dispatcher, plane.rollouts)]
+        jobs += [work(queue, dispatcher, plane.rollouts) for _ in range(WORKERS)]
+        tasks = [group.create_task(job) for job in jobs]
         try:
-            await kopf.operator(
-                registry=handlers.registry(queue),
-                settings=handlers.settings(),
-                clusterwide=True,
-                standalone=True,
-                liveness_endpoint=settings.liveness,
-                stop_flag=stop,
-            )
+            await follow_upgrades(dispatcher, settings.liveness, stop or asyncio.Event())
         finally:
             for task in tasks:
                 task.cancel()
@@ -44,3 +46,7 @@ def serve(settings: OperatorSettings) -> None:
     """Run in an event loop of its own."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(settings))
+
+
+def _complain(kind: str, problem: str) -> None:
+    _log.warning("cannot follow", kind=kind, error=problem)

@@ -8,13 +8,19 @@ from typing import Protocol
 
 import structlog
 
+from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.ports.kube import UnavailableError
 
-IN_FLIGHT_SECONDS = 1.0
-"""How often the task of a node in flight is looked at."""
+VERIFYING_SECONDS = 1.0
+"""How often the pods of a node are looked at whose run is over; of pods in general, nobody tells us."""
+
+IN_FLIGHT_SECONDS = 5.0
+"""How often a rollout with nodes in flight is looked at although nothing was heard of them."""
 
 IDLE_SECONDS = 15.0
 """How often a rollout that waits for the world to change is looked at."""
@@ -39,33 +45,40 @@ class Reconciler(Protocol):
         ...
 
 
-async def work(queue: WorkQueue, rollouts: Reconciler) -> None:
-    """Serve the queue for ever. Only expected errors are survived: after a bug of ours, starting anew is safer."""
+async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler) -> None:
+    """Serve the queue for ever. Only expected errors are survived: after a bug of ours, starting anew is safer.
+
+    A NodeUpgrade rests for as long as its pass took, so that the largest fleet leaves time for everything else.
+    """
     failures: dict[str, int] = {}
+    clock = asyncio.get_running_loop().time
     while True:
         name = await queue.take()
+        began, again = clock(), None
         try:
             done = await rollouts.reconcile(name)
         except NodeUpgradeError as error:
             failures[name] = failures.get(name, 0) + 1
-            again: float | None = backoff(failures[name])
+            again = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
             _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=again)
         else:
             failures.pop(name, None)
             _tell(name, done.actions)
             again = pace(done)
+            if done.over:
+                dispatcher.over(name)
         finally:
-            queue.done(name)
+            queue.done(name, rest=clock() - began)
         if again is not None:
             queue.add(name, again)
 
 
-async def resync(queue: WorkQueue, rollouts: Reconciler) -> None:
+async def resync(dispatcher: Dispatcher, rollouts: Reconciler) -> None:
     """Put every unfinished rollout into the queue now and then: no event has to arrive for anything to happen."""
     while True:
         try:
             for name in await rollouts.unfinished():
-                queue.add(name)
+                dispatcher.changed(name)
         except NodeUpgradeError as error:
             _log.warning("cannot list NodeUpgrades", error=str(error))
         await asyncio.sleep(RESYNC_SECONDS)
@@ -77,6 +90,8 @@ def pace(done: Pass) -> float | None:
         return None
     if done.conflicted or done.changed:
         return 0.0
+    if any(action.reason is Reason.NOT_YET_VERIFIED for action in done.actions if isinstance(action, Wait)):
+        return VERIFYING_SECONDS
     return IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""What kopf is told: watch NodeUpgrades, put their names into the queue, and never give up."""
+"""What kopf is told: watch NodeUpgrades, say which changed, and never give up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import kopf
 
-from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.ports.kube import UPGRADES
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -44,15 +44,15 @@ class ClusterConnection(kopf.ConnectionInfo):
         return context
 
 
-def registry(queue: WorkQueue) -> kopf.OperatorRegistry:
-    """Build the handlers around a queue."""
+def registry(dispatcher: Dispatcher) -> kopf.OperatorRegistry:
+    """Build the handlers around a dispatcher."""
     handlers = kopf.OperatorRegistry()
 
     # Only raw events: they cost nothing and carry no state. Whatever is missed, the resync finds.
     @kopf.on.event(UPGRADES.group, UPGRADES.version, UPGRADES.plural, registry=handlers)
     async def changed(name: str | None, **_: Any) -> None:
         if name is not None:
-            queue.add(name)
+            dispatcher.changed(name)
 
     @kopf.on.login(registry=handlers)
     async def login(logger: Any, **kwargs: Any) -> kopf.ConnectionInfo | None:

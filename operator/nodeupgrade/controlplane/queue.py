@@ -17,11 +17,12 @@ class WorkQueue:
         self._now = now or (lambda: asyncio.get_running_loop().time())
         self._due: dict[str, float] = {}
         self._taken: set[str] = set()
+        self._rested: dict[str, float] = {}
         self._changed = asyncio.Event()
 
     def add(self, name: str, after: float = 0.0) -> None:
         """Let a name be due in so many seconds."""
-        due = self._now() + after
+        due = max(self._now() + after, self._rested.get(name, 0.0))
         self._due[name] = min(due, self._due.get(name, due))
         self._changed.set()
 
@@ -41,7 +42,16 @@ class WorkQueue:
             except TimeoutError:
                 continue
 
-    def done(self, name: str) -> None:
-        """Let a name be taken again."""
+    def __len__(self) -> int:
+        """Count the names that wait, due or not."""
+        return len(self._due)
+
+    def done(self, name: str, rest: float = 0.0) -> None:
+        """Let a name be taken again, but not for so many seconds, whoever adds it."""
         self._taken.discard(name)
+        self._rested = {other: until for other, until in self._rested.items() if until > self._now()}
+        if rest > 0:
+            self._rested[name] = self._now() + rest
+        if name in self._due:
+            self._due[name] = max(self._due[name], self._rested.get(name, 0.0))
         self._changed.set()

@@ -24,7 +24,10 @@ TAINTS_CHECKED_FROM_MINOR = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One node and what must be known to judge it; ``pods`` is None while they have not been read."""
+    """One node and what must be known to judge it; ``pods`` is None while they have not been read.
+
+    ``unreadable`` says why the node's task cannot be read, if it cannot.
+    """
 
     upgrade: Upgrade
     spec: UpgradeSpec
@@ -33,6 +36,7 @@ class Candidate:
     task: Task | None = None
     active_upgrades: frozenset[str] = frozenset()
     pods: tuple[PodView, ...] | None = None
+    unreadable: str = ""
 
     @property
     def target(self) -> KubeletVersion:
@@ -83,6 +87,13 @@ def unsupported_version(version: str) -> str | None:
     except UnsupportedKubelet as error:
         return str(error)
     return None
+
+
+def task_is_readable(candidate: Candidate) -> Objection | None:
+    """A task of a newer version, or one that somebody damaged, may stand for a run that goes on."""
+    if not candidate.unreadable:
+        return None
+    return _object(Reason.OBJECT_UNREADABLE, f"{_named(candidate)} has a task for which holds: {candidate.unreadable}")
 
 
 def node_version_is_known(candidate: Candidate) -> Objection | None:
@@ -182,6 +193,7 @@ def taints_are_tolerated(candidate: Candidate) -> Objection | None:
 
 
 BEFORE_PODS: tuple[Check, ...] = (
+    task_is_readable,
     node_version_is_known,
     node_is_not_at_target,
     downgrade_is_allowed,

@@ -21,6 +21,7 @@ class FleetSnapshot:
         pods: by node; only of the nodes for which ``rollout.unread`` asked.
         agents: agent pods by node.
         active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
+        unreadable: why a Node or its task cannot be read by this version, by node; such a node is left alone.
         operator_node: the node the control plane itself runs on, which goes last.
     """
 
@@ -31,6 +32,7 @@ class FleetSnapshot:
     pods: Mapping[NodeName, tuple[PodView, ...]] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     active_upgrades: frozenset[str] = frozenset()
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     operator_node: NodeName | None = None
 
     def own_task(self, name: NodeName) -> Task | None:

@@ -24,7 +24,7 @@ from nodeupgrade.domain.actions import (
 from nodeupgrade.domain.admission import Candidate, judge, resolve_artifact
 from nodeupgrade.domain.attendance import attend
 from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.standing import candidate
 from nodeupgrade.domain.task import CordonRecord, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
@@ -35,6 +35,9 @@ from nodeupgrade.domain.views import NodeView
 
 def advance(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> NodeAction:
     """Return the one next action for a node that holds a slot."""
+    if (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
+        return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
     node = fleet.nodes.get(name)
     if node is None:
         return _clear_away(fleet, name)

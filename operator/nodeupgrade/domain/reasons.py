@@ -31,6 +31,7 @@ class Reason(StrEnum):
     NODE_AFFINITY_NOT_MET = "NodeAffinityNotMet"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     OVERLAP_CONFLICT = "OverlapConflict"
+    OBJECT_UNREADABLE = "ObjectUnreadable"
 
     # The node is refused before anything is touched; only the node itself tells.
     DIGEST_MISMATCH = "DigestMismatch"
@@ -148,6 +149,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.OVERLAP_CONFLICT: Explanation(
         "another NodeUpgrade holds the node", "wait until the other one is finished, or delete it"
+    ),
+    Reason.OBJECT_UNREADABLE: Explanation(
+        "the Node or its NodeUpgradeTask holds something that this version cannot read, so the node is left alone",
+        "run the version of nodeupgrade that wrote it, or correct the field; delete the task only if no run goes on",
     ),
     Reason.DIGEST_MISMATCH: Explanation(
         "the kubelet binary does not have the promised SHA-256", "correct spec.artifact, or replace the file"

@@ -72,6 +72,7 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> Candid
         task=fleet.tasks.get(node.name),
         active_upgrades=fleet.active_upgrades,
         pods=fleet.pods.get(node.name),
+        unreadable=fleet.unreadable.get(node.name, ""),
     )
 
 

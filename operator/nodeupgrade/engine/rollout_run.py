@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout import plan, unread
-from nodeupgrade.domain.task import parse_task
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.values import NodeName
-from nodeupgrade.domain.views import AgentPodView, view_agent_pod, view_node, view_pod
+from nodeupgrade.domain.views import view_pod
 from nodeupgrade.domain.wire import Json, MalformedObjectError
 from nodeupgrade.engine.actuator import Actuator
-from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER, AgentSettings
+from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.engine.fleet_source import FleetSource, LiveFleet
+from nodeupgrade.engine.status_pace import may_wait
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, NotFoundError
+from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,26 +44,50 @@ class Pass:
 
 
 class Rollouts:
-    """Drives NodeUpgrades, one pass at a time; safe to stop after any write and to start again anywhere."""
+    """Drives NodeUpgrades, one pass at a time; safe to stop after any write and to start again anywhere.
 
-    def __init__(self, kube: TypedKube, agents: AgentSettings, *, operator_node: str | None = None) -> None:
+    Args:
+        kube: The API server.
+        agents: What agent pods look like.
+        operator_node: The node the control plane runs on.
+        fleet: Where Nodes, tasks and agent pods are read; live lists by default.
+        status_interval: How far writes of a status are apart that only move counters along.
+    """
+
+    def __init__(
+        self,
+        kube: TypedKube,
+        agents: AgentSettings,
+        *,
+        operator_node: str | None = None,
+        fleet: FleetSource | None = None,
+        status_interval: timedelta = timedelta(0),
+    ) -> None:
         self._kube = kube
         self._agents = agents
+        self._fleet = fleet or LiveFleet(kube, agents.namespace)
         self._operator_node = None if operator_node is None else NodeName(operator_node)
+        self._status_interval = status_interval
+        self._reported_at: dict[str, datetime] = {}
 
     async def unfinished(self) -> tuple[str, ...]:
         """Name all NodeUpgrades that may need work."""
-        upgrades = map(parse_upgrade, await self._kube.list(UPGRADES))
-        return tuple(u.name for u in upgrades if not u.finished or u.deleting or u.status.in_flight)
+        return tuple(body["metadata"]["name"] for body in await self._kube.list(UPGRADES) if _needs_work(body))
 
     async def reconcile(self, name: str) -> Pass:
         """Make one pass over one NodeUpgrade; one that is gone is over."""
         try:
             fleet = await self.gather(name)
         except NotFoundError:
+            self._reported_at.pop(name, None)
             return Pass(over=True)
-        actions = plan(fleet, self._kube.utcnow())
-        upgrade = fleet.upgrade
+        now, upgrade = self._kube.utcnow(), fleet.upgrade
+        actions = plan(fleet, now)
+        reported_at = self._reported_at.get(name, now - self._status_interval)
+        if now - reported_at < self._status_interval and may_wait(upgrade.status, actions):
+            actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
+        if any(isinstance(action, WriteStatus) for action in actions):
+            self._reported_at[name] = now
         try:
             await Actuator(self._kube, self._agents, upgrade).apply(actions)
         except (ConflictError, NotFoundError):
@@ -79,12 +105,14 @@ class Rollouts:
             NotFoundError: There is no such NodeUpgrade.
         """
         upgrade = parse_upgrade(await self._kube.get(UPGRADES, name))
+        objects = await self._fleet.read(upgrade)
         fleet = FleetSnapshot(
             upgrade=upgrade,
             server=KubeletVersion.parse(await self._kube.server_version()),
-            nodes={node.name: node for node in map(view_node, await self._kube.list(NODES))},
-            tasks={task.name: task for task in map(parse_task, await self._kube.list(TASKS))},
-            agents={pod.node: pod for pod in await self._list_agents()},
+            nodes=objects.nodes,
+            tasks=objects.tasks,
+            agents=objects.agents,
+            unreadable=objects.unreadable,
             active_upgrades=frozenset(await self._active_uids()),
             operator_node=self._operator_node,
         )
@@ -93,12 +121,13 @@ class Rollouts:
             fleet = replace(fleet, pods={**fleet.pods, **found})
         return fleet
 
-    async def _list_agents(self) -> list[AgentPodView]:
-        pods = await self._kube.list(PODS.within(self._agents.namespace), labels=AGENT_LABELS)
-        return [view_agent_pod(pod, AGENT_CONTAINER, ARTIFACT_CONTAINER) for pod in pods]
-
     async def _active_uids(self) -> list[str]:
         return [body["metadata"]["uid"] for body in await self._kube.list(UPGRADES) if _is_active(body)]
+
+
+def _needs_work(body: Json) -> bool:
+    """Whether a pass may have something to do; one that cannot be read counts, so that its pass complains."""
+    return "deletionTimestamp" in body["metadata"] or _is_active(body)
 
 
 def _is_active(body: Json) -> bool:

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import asyncio
 
-from nodeupgrade.controlplane.driver import BACKOFF_LIMIT_SECONDS, IDLE_SECONDS, IN_FLIGHT_SECONDS, backoff, pace, work
+from nodeupgrade.controlplane.dispatcher import GATHERING_SECONDS, Dispatcher
+from nodeupgrade.controlplane.driver import (
+    BACKOFF_LIMIT_SECONDS,
+    IDLE_SECONDS,
+    IN_FLIGHT_SECONDS,
+    VERIFYING_SECONDS,
+    backoff,
+    pace,
+    work,
+)
 from nodeupgrade.controlplane.handlers import EndlessBackoff
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.actions import Hold, Release, Wait
@@ -64,6 +73,8 @@ def test_pace() -> None:
     assert pace(Pass(actions=(release,), in_flight=True)) == 0
     assert pace(Pass(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
     assert pace(Pass(actions=(HOLD,))) == IDLE_SECONDS
+    verifying = Wait(node=NodeName("a"), reason=Reason.NOT_YET_VERIFIED, message="")
+    assert pace(Pass(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
 
 
 def test_backoffs_grow_and_end_never() -> None:
@@ -83,22 +94,59 @@ class Flaky:
     async def reconcile(self, name: str) -> Pass:
         self.passes += 1
         if self.passes < 3:
-            raise UnavailableError("away")
+            raise UnavailableError("away", after=3 * BACKOFF_LIMIT_SECONDS)
         return Pass(over=True)
 
     async def unfinished(self) -> tuple[str, ...]:
         return ()
 
 
+async def test_a_name_rests_whoever_adds_it() -> None:
+    now = 0.0
+    queue = WorkQueue(lambda: now)
+    queue.add("a")
+    assert await ready(queue) == "a"
+    queue.add("a")
+    queue.done("a", rest=10)
+    queue.add("a")
+    queue.add("b")
+    assert await ready(queue) == "b"
+    assert await ready(queue) is None
+    assert len(queue) == 1
+    now = 10.0
+    assert await ready(queue) == "a"
+
+
+async def test_news_of_nodes_concerns_all_that_are_active_and_is_gathered() -> None:
+    now = 0.0
+    queue = WorkQueue(lambda: now)
+    dispatcher = Dispatcher(queue)
+    for name in ("a", "b", "c"):
+        dispatcher.changed(name)
+        assert await ready(queue) == name
+        queue.done(name)
+    dispatcher.over("b")
+    dispatcher.concerned(None)
+    dispatcher.concerned("unheard-of")
+    assert await ready(queue) is None
+    now = GATHERING_SECONDS
+    assert {await ready(queue) for _ in range(4)} == {"a", "c", "unheard-of", None}
+
+
 async def test_failed_passes_are_made_again() -> None:
     now = 0.0
     queue, rollouts = WorkQueue(lambda: now), Flaky()
     queue.add("a")
-    worker = asyncio.ensure_future(work(queue, rollouts))
-    for _ in range(3):
+    worker = asyncio.ensure_future(work(queue, Dispatcher(queue), rollouts))
+    for passes in (1, 2, 3):
         await asyncio.sleep(0.01)
+        assert rollouts.passes == passes
+        now += 2 * BACKOFF_LIMIT_SECONDS
+        queue.add("another-key-wakes-the-queue", after=10_000)
+        await asyncio.sleep(0.01)
+        assert rollouts.passes == passes, "not before the API server has asked for it"
         now += BACKOFF_LIMIT_SECONDS
-        queue.add("another-key-wakes-the-queue", after=1000)
+        queue.add("another-key-wakes-the-queue", after=10_000)
     await asyncio.sleep(0.01)
     worker.cancel()
     assert rollouts.passes == 3

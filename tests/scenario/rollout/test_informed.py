@@ -1,0 +1,245 @@
+"""The operator as it runs in a cluster, fed by informers: the same decisions, and no budget overrun by stale caches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeupgrade.domain.task import parse_task
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.engine.fleet_source import InformedFleet
+from nodeupgrade.engine.informer import Timing
+from nodeupgrade.engine.rollout_run import Pass, Rollouts
+from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.engine.write_through import WriteThrough
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
+from nodeupgrade.simulation.kube import InMemoryKube
+from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.scenario.rollout.harness import NAMESPACE, START, Scene, upgrade_object
+
+NAME = "to-1-33"
+
+
+class Lagging(WriteThrough):
+    """An API server whose watches tell nothing until they are allowed to; lists are as fresh as ever."""
+
+    def __init__(self, kube: TypedKube, allowed: int) -> None:
+        super().__init__(kube, InformedFleet(kube, NAMESPACE))
+        self._allowed = allowed
+        self._more = asyncio.Event()
+
+    def allow(self, events: int) -> None:
+        self._allowed += events
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def watch(
+        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[WatchEvent, None]:
+        async for event in super().watch(resource, resource_version=resource_version, labels=labels):
+            while self._allowed <= 0:
+                await self._more.wait()
+            self._allowed -= 1
+            yield event
+
+    def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        return super().pages(resource, labels=labels)
+
+
+@dataclass
+class Operator:
+    """One operator with caches of its own."""
+
+    kube: TypedKube
+    allowed: int = 10**9
+    concerned: list[str | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.source = Lagging(self.kube, self.allowed)
+        timing = Timing(patience=0.0, list_timeout=10.0)
+        self.fleet = InformedFleet(self.source, NAMESPACE, concerned=self.concerned.append, timing=timing)
+        agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        self.rollouts = Rollouts(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
+
+    def lists(self) -> list[int]:
+        return [self.fleet.nodes.relists.total(), self.fleet.tasks.relists.total(), self.fleet.agents.relists.total()]
+
+    async def reconcile(self) -> Pass:
+        return await self.rollouts.reconcile(NAME)
+
+
+@asynccontextmanager
+async def running(*operators: Operator) -> AsyncIterator[None]:
+    tasks = [asyncio.ensure_future(operator.fleet.run()) for operator in operators]
+    try:
+        yield
+        assert not any(task.done() for task in tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def news_arrives() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+PARTS = {"node-1": Part.ROLL_BACK, "node-3": Part.LIE}
+
+
+async def staged(scene: Scene) -> Scene:
+    for n in range(5):
+        await scene.fleet.add_node(f"node-{n}")
+        await scene.fleet.add_pod(f"web-{n}", f"node-{n}")
+    await scene.apply(NAME, strategy={"maxConcurrent": 2, "failureThreshold": 2})
+    return scene
+
+
+async def test_decides_the_same_as_with_live_lists() -> None:
+    live, informed = await staged(Scene(parts=PARTS)), await staged(Scene(parts=PARTS))
+    await live.run()
+    operator = Operator(informed.kube)
+    informed.operator = operator.rollouts
+    async with running(operator):
+        for _ in range(120):
+            if await informed.step():
+                break
+            await news_arrives()
+    assert informed.story == live.story
+    assert await informed.end_state() == await live.end_state()
+    assert set(operator.concerned) >= {None, NAME}
+    assert sum(operator.lists()) <= 6, "own writes need no list to be known"
+
+
+async def test_heartbeats_of_nodes_concern_nobody() -> None:
+    scene = await staged(Scene())
+    operator = Operator(scene.kube)
+    async with running(operator):
+        await operator.reconcile()
+        await news_arrives()
+        operator.concerned.clear()
+        node = await scene.node("node-0")
+        await scene.kube.replace_status(NODES, "node-0", {**node["status"], "images": [{"names": ["a"]}]})
+        await news_arrives()
+        assert operator.concerned == []
+        await scene.kube.replace_status(NODES, "node-0", {**node["status"], "conditions": []})
+        await news_arrives()
+        assert operator.concerned == [None]
+
+
+async def test_a_task_that_cannot_be_read_is_held_and_stands_in_nobodys_way() -> None:
+    scene = await staged(Scene())
+    broken = {"apiVersion": TASKS.api_version, "kind": TASKS.kind, "metadata": {"name": "node-2"}, "spec": {"new": 1}}
+    await scene.kube.create(TASKS, broken)
+    await scene.run()
+    status = (await scene.upgrade()).status
+    assert (status.counts.succeeded, status.counts.refused) == (4, 1)
+    assert [(failure.node, failure.reason) for failure in status.failures] == [("node-2", "ObjectUnreadable")]
+    assert (await scene.kube.get(TASKS, "node-2"))["spec"] == {"new": 1}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.sampled_from(["A", "B", "tick", "tick", "A", "B"]),
+        st.tuples(st.sampled_from("AB"), st.integers(1, 8)),
+    ),
+    min_size=20,
+    max_size=160,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(STEPS)
+def test_two_operators_with_stale_caches_keep_every_budget(steps: list[str | tuple[str, int]]) -> None:
+    asyncio.run(two_operators(steps))
+
+
+async def two_operators(steps: list[str | tuple[str, int]]) -> None:
+    now = START
+    kube = InMemoryKube(clock=lambda: now)
+    nodes = FleetSimulator(kube, NAMESPACE, parts={f"node-{n}": Part.ROLL_BACK for n in range(1, 6)})
+    for n in range(6):
+        await nodes.add_node(f"node-{n}")
+    await kube.create(UPGRADES, upgrade_object(NAME, strategy={"maxConcurrent": 2, "failureThreshold": 1}))
+    operators = {"A": Operator(kube, allowed=0), "B": Operator(kube, allowed=0)}
+    async with running(*operators.values()):
+        for step in steps:
+            now += timedelta(seconds=1)
+            match step:
+                case "tick":
+                    await nodes.tick()
+                case (name, events):
+                    operators[name].source.allow(events)
+                case _:
+                    await operators[step].reconcile()
+            await news_arrives()
+            await budgets_hold(kube)
+        for operator in operators.values():
+            operator.source.allow(10**9)
+        for _ in range(200):
+            now += timedelta(seconds=1)
+            await nodes.tick()
+            await news_arrives()
+            done = [await operator.reconcile() for operator in operators.values()]
+            await budgets_hold(kube)
+            if not any(each.changed or each.conflicted or each.in_flight for each in done):
+                break
+    tasks = [parse_task(body) for body in await kube.list(TASKS)]
+    assert any(task.verdict and task.verdict.outcome == "RolledBack" for task in tasks), "the rollout went on"
+
+
+async def budgets_hold(kube: InMemoryKube) -> None:
+    upgrade = parse_upgrade(await kube.get(UPGRADES, NAME))
+    tasks = [parse_task(body) for body in await kube.list(TASKS)]
+    touched = {body["metadata"]["name"] for body in await kube.list(NODES) if body["spec"].get("unschedulable")}
+    at_work = {task.name for task in tasks if task.spec.action == "Upgrade" and not task.reported.phase.terminal}
+    failed = [task.name for task in tasks if task.verdict and task.verdict.outcome != "Succeeded"]
+    slots = set(upgrade.status.in_flight)
+    assert len(slots) <= 2
+    assert touched | at_work <= slots, f"{touched | at_work} touched, {slots} have a slot"
+    assert len(failed) <= 2, "one that may fail, and one in flight beside it"
+
+
+async def test_whoever_is_behind_starts_nothing_that_is_over() -> None:
+    """The second operator has seen nothing since before the first failure; it must not make room for more."""
+    scene = Scene(parts={f"node-{n}": Part.ROLL_BACK for n in range(5)})
+    await staged(scene)
+    first, second = Operator(scene.kube), Operator(scene.kube, allowed=0)
+    scene.operator = first.rollouts
+    async with running(first, second):
+        await news_arrives()
+        for _ in range(60):
+            await scene.step()
+            await news_arrives()
+        failed = [name for name, (_, outcome) in (await scene.end_state())["tasks"].items() if outcome]
+        scene.operator = second.rollouts
+        before = await scene.end_state()
+        for _ in range(20):
+            await scene.step()
+    assert await scene.end_state() == before
+    assert len(failed) == 2
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+async def test_a_foreign_write_is_waited_for(fresh: bool) -> None:
+    """Whoever reads the NodeUpgrade as somebody else wrote it believes in nothing that is older."""
+    scene = await staged(Scene())
+    operator = Operator(scene.kube, allowed=0)
+    async with running(operator):
+        await operator.reconcile()
+        lists = operator.lists()
+        if not fresh:
+            await scene.kube.merge(NODES, "node-4", {"metadata": {"labels": {"pool": "db"}}})
+            await scene.kube.merge(UPGRADES, NAME, {"metadata": {"labels": {"a": "b"}}})
+        seen = await operator.fleet.read(await scene.upgrade())
+        assert (seen.nodes["node-4"].labels["pool"] == "db") is not fresh  # type: ignore[index]
+        assert operator.lists() == (lists if fresh else [before + 1 for before in lists])
