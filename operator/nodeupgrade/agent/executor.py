@@ -54,7 +54,12 @@ def main() -> int:
 
 def _carry_out(runs: RunStore, run: RunId) -> int:
     plan = runs.require_plan(run)
-    node = replace(wiring.node_on_host(plan), abort=lambda: runs.abort_requested(run), failpoint=failpoints(os.environ))
+    node = replace(
+        wiring.node_on_host(plan),
+        abort=lambda: runs.abort_requested(run),
+        deleted_pods=lambda: runs.ask_for_deleted_pods(run),
+        failpoint=failpoints(os.environ),
+    )
     with runs.open_journal(run) as store:
         fence_after_reboot(node, plan, store.load())
         notify_ready()

@@ -10,6 +10,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
 from nodeupgrade.agent.precheck import Precheck
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.domain.departures import was_deleted
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.domain.journal import Journal, Outcome
 from nodeupgrade.domain.plan import RunPlan
@@ -17,7 +18,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.report import RunReport, report_of
 from nodeupgrade.domain.task import Task, TaskAction, TaskStatus
 from nodeupgrade.domain.task_report import failed_status, run_status, stranded_status, unreadable_status
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
 
@@ -170,6 +171,7 @@ class Agent:
             if journal.finished is not None or self._runs.trouble(attempt) is not None:
                 return journal
             await self.tell(run_status(self._settings.run_id, plan, journal))
+            await self._pass_on_deletions(attempt)
             looks += 1
             if looks % LOOK_AT_TASK_EVERY == 0:
                 await self._pass_on_abort(attempt)
@@ -199,6 +201,20 @@ class Agent:
             return
         if _is_late(task) or task.spec.action is TaskAction.ABORT:
             await asyncio.to_thread(self._runs.request_abort, attempt)
+
+    async def _pass_on_deletions(self, attempt: RunId) -> None:
+        """Tell the executor, if it asks, which pods were deleted, lest it take their end for the kubelet's doing."""
+        if not self._runs.deleted_pods_wanted(attempt):
+            return
+        try:
+            pods = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), TELL_SECONDS)
+        except (NodeUpgradeError, TimeoutError):
+            return
+        deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
+        try:
+            await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
+        except OSError as error:
+            log.info("cannot pass on which pods were deleted", error=str(error))
 
     async def tell(self, status: TaskStatus) -> None:
         """Write the task's status if it says something new; the run does not depend on it."""

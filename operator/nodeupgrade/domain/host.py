@@ -35,6 +35,7 @@ class UnitStatus:
         bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
         restarts: automatic restarts since the unit was last started by hand (NRestarts).
         fenced: our mask (see ServiceManager.mask) is in force.
+        started: when its main process was started, seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
     """
 
@@ -50,6 +51,7 @@ class UnitStatus:
     restarts: int = 0
     fenced: bool = False
     program: str = ""
+    started: float | None = None
 
     @property
     def running(self) -> bool:

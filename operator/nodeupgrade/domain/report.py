@@ -18,6 +18,7 @@ class RunReport:
         rewritten: containers whose stored hash is another one now.
         restarted: containers that are not the same instance any more.
         listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
+        ended: those that ended by themselves, or because their pod was deleted, while the new kubelet settled in.
     """
 
     outcome: Outcome
@@ -29,6 +30,7 @@ class RunReport:
     restarted: int
     listed: tuple[str, ...]
     rebooted: bool
+    ended: tuple[str, ...] = ()
 
 
 def report_of(journal: Journal) -> RunReport | None:

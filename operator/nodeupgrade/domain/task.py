@@ -273,6 +273,7 @@ class ContainerCounts:
     unchanged: int = 0
     restarted: int = 0
     restarted_list: tuple[str, ...] = ()
+    ended_list: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,7 +144,7 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.UPGRADED if restarts is None:
             message = (
                 f"kubelet {plan.from_version} became {plan.to_version}; "
-                f"all {summary.baseline} containers are the same instances, {summary.rewritten} hashes rewritten"
+                f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
             )
             return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
         case Outcome.UPGRADED if summary.rebooted:
@@ -159,6 +159,16 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.DEGRADED:
             remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
             return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _unchanged(summary: RunReport) -> str:
+    if not summary.ended:
+        return f"all {summary.baseline} containers are the same instances"
+    more = f" and {len(summary.ended) - TOLD} more" if len(summary.ended) > TOLD else ""
+    return (
+        f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
+        f"ended by themselves or with their pod: {', '.join(summary.ended[:TOLD])}{more}"
+    )
 
 
 def _restarts(summary: RunReport) -> str | None:
@@ -208,7 +218,8 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
     return ContainerCounts(
         baseline=summary.baseline,
         rewritten=summary.rewritten,
-        unchanged=summary.baseline - summary.restarted,
+        unchanged=summary.baseline - summary.restarted - len(summary.ended),
         restarted=summary.restarted,
         restarted_list=summary.listed,
+        ended_list=summary.ended[:LISTED],
     )

@@ -93,10 +93,14 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
 
 
 def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
-    """Unite what the node side saw with what the API shows; either alone could miss something."""
+    """Unite what the node side saw with what the API shows; either alone could miss something.
+
+    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell.
+    """
     before = baseline.parse(task.baseline)
     seen = () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported))
-    return tuple(sorted({*seen, *task.reported.containers.restarted_list}))
+    counts = task.reported.containers
+    return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
 
 
 def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:

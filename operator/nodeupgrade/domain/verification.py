@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.domain.plan import PlannedContainer, RunPlan
-from nodeupgrade.domain.values import ContainerId, SandboxId
+from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
 
 SANDBOX = " (sandbox)"
 
@@ -28,11 +28,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One instance that is not what it was."""
+    """One instance that is not what it was.
+
+    Attributes:
+        container: the container that was there before; ``None`` for sandboxes, and for what appeared.
+    """
 
     kind: Kind
     label: str
     detail: str
+    pod: PodRef
+    container: ContainerId | None = None
 
     def __str__(self) -> str:
         return f"{self.label} {self.kind}: {self.detail}"
@@ -82,6 +88,16 @@ def differences(
     return tuple(found)
 
 
+def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
+    """What two inventories, taken one after the other, show together.
+
+    An instance that has ended or that has a successor is seen to; that one is absent or lacks something may be the
+    runtime's momentary weakness, and has to be seen twice.
+    """
+    before = {(d.kind, d.label) for d in first}
+    return tuple(d for d in second if d.kind in {Kind.STOPPED, Kind.RESTARTED} or (d.kind, d.label) in before)
+
+
 def affected(found: Iterable[Difference]) -> tuple[str, ...]:
     """The containers that differences are about; a sandbox only where none of its containers is named already."""
     labels = dict.fromkeys(d.label for d in found)
@@ -95,7 +111,7 @@ def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedCo
     """Containers that run, or are about to, and that the plan does not know."""
     known = {c.id for c in planned} | {c.id for c in before.containers}
     return tuple(
-        Difference(kind=Kind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}")
+        Difference(kind=Kind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
         for c in after.containers
         if c.id not in known and c.state is not ContainerState.EXITED
     )
@@ -105,7 +121,13 @@ def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tup
     """Running containers whose hash, as the runtime serves it, is not the planned one."""
     served = {c.id: c for c in now.containers}
     return tuple(
-        Difference(kind=Kind.CHANGED, label=f"{p.pod}/{p.name}", detail=f"serves {have}, planned {p.after.container}")
+        Difference(
+            kind=Kind.CHANGED,
+            label=f"{p.pod}/{p.name}",
+            detail=f"serves {have}, planned {p.after.container}",
+            pod=p.pod,
+            container=p.id,
+        )
         for p in planned
         if p.id in served
         and served[p.id].state is ContainerState.RUNNING
@@ -134,22 +156,22 @@ def _container(
 ) -> Iterator[Difference]:
     if _completed(before, after, free):
         return
+
+    def different(kind: Kind, detail: str) -> Difference:
+        return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
+
     successor = _successor(before, inventory)
     if successor is not None:
-        yield Difference(
-            kind=Kind.RESTARTED,
-            label=before.label,
-            detail=f"{before.id[:12]} was replaced by {successor.id[:12]}",
-        )
+        yield different(Kind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
     elif after is None:
-        yield Difference(kind=Kind.GONE, label=before.label, detail=f"{before.id[:12]} is gone")
+        yield different(Kind.GONE, f"{before.id[:12]} is gone")
     elif after.state is not ContainerState.RUNNING:
         detail = f"{before.id[:12]} is {after.state}" + (
             "" if after.exit_code is None else f", exit code {after.exit_code}"
         )
-        yield Difference(kind=Kind.STOPPED, label=before.label, detail=detail)
+        yield different(Kind.STOPPED, detail)
     else:
-        yield from _changed(before.label, _identity(before), _identity(after))
+        yield from (different(Kind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after)))
 
 
 def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
@@ -177,16 +199,19 @@ def _identity(container: ContainerInstance) -> dict[str, object]:
 
 
 def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
-    label = f"{before.pod}{SANDBOX}"
+    def different(kind: Kind, detail: str) -> Difference:
+        return Difference(kind=kind, label=f"{before.pod}{SANDBOX}", detail=detail, pod=before.pod)
+
     if after is None:
-        yield Difference(kind=Kind.GONE, label=label, detail=f"{before.id[:12]} is gone")
+        yield different(Kind.GONE, f"{before.id[:12]} is gone")
         return
     if not after.ready:
-        yield Difference(kind=Kind.STOPPED, label=label, detail=f"{before.id[:12]} is not ready")
+        yield different(Kind.STOPPED, f"{before.id[:12]} is not ready")
         return
     if before.monitor is not None and before.monitor != after.monitor:
-        yield Difference(kind=Kind.MONITOR_LOST, label=label, detail=f"{before.monitor} became {after.monitor}")
-    yield from _changed(label, _sandbox_identity(before), _sandbox_identity(after))
+        yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+    changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
+    yield from (different(Kind.CHANGED, detail) for detail in changes)
 
 
 def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
@@ -198,11 +223,11 @@ def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
     }
 
 
-def _changed(label: str, before: dict[str, object], after: dict[str, object]) -> Iterator[Difference]:
+def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
     """Compare field by field; a field that either side was not asked for says nothing."""
     for name, value in before.items():
         other = after[name]
         if value is not None and other is not None and value != other:
-            yield Difference(kind=Kind.CHANGED, label=label, detail=f"{name} was {value}, is {other}")
+            yield f"{name} was {value}, is {other}"
     if before["process"] is not None and after["process"] is None:
-        yield Difference(kind=Kind.CHANGED, label=label, detail=f"process {before['process']} is gone")
+        yield f"process {before['process']} is gone"

@@ -6,6 +6,7 @@ from math import inf
 from typing import Protocol
 
 from nodeupgrade.domain.failpoints import Failpoint
+from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.kubelet import Kubelet
@@ -21,6 +22,11 @@ def never() -> bool:
     return False
 
 
+def none() -> frozenset[PodUid]:
+    """Nobody has deleted a pod."""
+    return frozenset()
+
+
 def inert(_name: Failpoint) -> None:
     """No test interrupts anything."""
 
@@ -31,6 +37,7 @@ class Node:
 
     Attributes:
         abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
+        deleted_pods: pods that somebody has deleted since the run began, as the agent hears from the API server.
         failpoint: called at every place where a test may interrupt the run.
         seconds: how long the step at hand may wait for something.
     """
@@ -41,6 +48,7 @@ class Node:
     kubelet: Kubelet
     clock: Clock
     abort: Callable[[], bool] = never
+    deleted_pods: Callable[[], frozenset[PodUid]] = none
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
 

@@ -1,12 +1,13 @@
 """Sums a finished run up."""
 
+from nodeupgrade.domain.departures import Departures
 from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node_machine import Finish
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.verification import Difference, affected
+from nodeupgrade.domain.verification import affected
 from nodeupgrade.engine.node import Node
-from nodeupgrade.engine.steps import verify
+from nodeupgrade.engine.steps.watch import look
 
 ROLLBACK_SETTLE_SECONDS = 15.0
 LISTED = 20
@@ -17,7 +18,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 
     After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
     """
-    labels = affected(_settled_differences(node, plan, finish.outcome))
+    found = _settled(node, plan, finish.outcome)
+    labels = affected(found.damage)
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
@@ -27,14 +29,15 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:LISTED],
+        ended=affected(found.ended),
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
 
 
-def _settled_differences(node: Node, plan: RunPlan, outcome: Outcome) -> tuple[Difference, ...]:
+def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Departures:
     if outcome is Outcome.ROLLED_BACK:
         node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
-    return verify.look(node, plan)
+    return look(node, plan, thorough=True, new_kubelet=outcome is Outcome.UPGRADED)[0]
 
 
 def _down_seconds(journal: Journal) -> float | None:

@@ -78,6 +78,17 @@ class ContainerRuntime(RuntimeView, Protocol):
         """
         ...
 
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
+        """Ids of containers and sandboxes that somebody asked this runtime to stop since it was started.
+
+        Args:
+            log: everything that the runtime has written since, one line each.
+
+        Returns:
+            ``None`` if its log does not tell.
+        """
+        ...
+
     def wait_until_answering(self, timeout: float) -> None:
         """Return once the CRI answers a listing; raise Transient after ``timeout`` seconds."""
         ...

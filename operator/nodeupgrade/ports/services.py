@@ -42,6 +42,13 @@ class ServiceManager(ServicesView, Protocol):
         """Lift our mask, and what prepare_mask() left; an administrator's mask is not touched."""
         ...
 
+    def log(self, unit: str) -> tuple[str, ...]:
+        """What the unit has written to the journal since it was started last, one line each, oldest first.
+
+        Nothing if it cannot be had as a whole.
+        """
+        ...
+
     def reload(self) -> None:
         """Make systemd read unit files again."""
         ...

@@ -139,3 +139,28 @@ def test_the_shim_is_the_monitor_and_its_loss_is_seen(containerd: ContainerdWorl
 
     after = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
     assert after is None or after.monitor is None
+
+
+def test_what_was_asked_for_is_told_from_what_ended_by_itself(containerd: ContainerdWorld) -> None:
+    """As told by containerd's log in the node's journal, which is all that the verification has to go by."""
+
+    def asked() -> frozenset[str] | None:
+        return containerd.runtime.asked_to_stop(containerd.services.log(CONTAINERD))
+
+    containerd.restart()
+    containerd.runtime.wait_until_answering(LIMIT)
+    stopped, killed, left = (containerd.start_container(OLD) for _ in range(3))
+    sandboxes = {c.id: c.sandbox_id for c in containerd.runtime.inventory(full=False).containers}
+    process = next(c.process for c in containerd.runtime.inventory(full=False).containers if c.id == killed)
+    assert process is not None
+    containerd.node.exec("kill", "-KILL", str(process.pid))
+    containerd.remove_container(stopped)
+
+    deadline = time.monotonic() + LIMIT
+    while not asked() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    told = asked()
+    assert told is not None
+    assert {stopped, sandboxes[stopped]} <= told
+    assert not {killed, sandboxes[killed], left, sandboxes[left]} & told

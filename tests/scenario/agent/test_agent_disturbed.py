@@ -366,3 +366,24 @@ async def test_an_image_brings_the_kubelet_by_way_of_an_init_container(world: Wo
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ARTIFACT_UNAVAILABLE)
     assert "/kubelet could not be taken from registry.example/kubelet" in status.message
     assert untouched(world)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: World, asks: bool) -> None:
+    world.kube.wish(verify=VerifySettings(settle_seconds=30))
+
+    def delete(pod: dict[str, Any]) -> None:
+        if world.stops and pod["metadata"]["name"] == "web":
+            pod["metadata"] = pod["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    def ask(moment: str) -> None:
+        if asks and moment == "sleep" and world.stops:
+            world.runs.ask_for_deleted_pods(FIRST)
+
+    world.kube.changed = delete
+    world.hook = ask
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
+    assert (world.moments.count("list_pods_on_node") > 1) is asks, "who is not asked does not look"

@@ -14,7 +14,7 @@ from nodeupgrade.adapters.journal import BusyError, FileJournal, RunStore, read_
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.journal import Journal, Mark, Record, Step, render
 from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.values import BootIdentity, RunId
+from nodeupgrade.domain.values import BootIdentity, PodUid, RunId
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -217,6 +217,20 @@ def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run-1", "run-2", "run-5", "run-6"]
     assert runs.unfinished() == "run-2"
+
+
+def test_agent_and_executor_talk_about_deleted_pods(tmp_path: Path) -> None:
+    runs, run = RunStore(tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    assert not runs.deleted_pods_wanted(run)
+
+    assert runs.ask_for_deleted_pods(run) == frozenset()
+    assert runs.deleted_pods_wanted(run)
+    runs.report_deleted(run, [PodUid("a")])
+    runs.report_deleted(run, [])
+    runs.report_deleted(run, [PodUid("b")])
+
+    assert runs.ask_for_deleted_pods(run) == {"a", "b"}
 
 
 def _fail(*_: object) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.fence import Fence
-from nodeupgrade.adapters.systemd.manager import program_of
+from nodeupgrade.adapters.systemd.manager import LOG_LINES, program_of
 from nodeupgrade.domain.errors import StepFailed
 
 
@@ -67,3 +67,19 @@ def test_a_fence_that_systemd_ignores_is_no_fence(tmp_path: Path) -> None:
 def test_only_full_names_of_units_are_taken(unit: str) -> None:
     with pytest.raises(StepFailed, match="not the full name of a unit"):
         SystemdManager().status(unit)
+
+
+LOGGING = (
+    'if test "$1" = show; then echo InvocationID=abc; else for n in $(seq {lines}); do echo "line $n $@"; done; fi'
+)
+
+
+def test_the_log_is_that_of_the_last_start(tmp_path: Path) -> None:
+    [line] = SystemdManager(prefix=fake(tmp_path, LOGGING.format(lines=1))).log("x.service")
+
+    assert "_SYSTEMD_INVOCATION_ID=abc + OBJECT_SYSTEMD_INVOCATION_ID=abc" in line
+
+
+def test_a_log_too_long_to_be_whole_is_none(tmp_path: Path) -> None:
+    assert SystemdManager(prefix=fake(tmp_path, LOGGING.format(lines=LOG_LINES))).log("x.service") == ()
+    assert SystemdManager(prefix=fake(tmp_path, "true")).log("x.service") == ()

@@ -148,9 +148,9 @@ def test_served_hashes_are_compared_where_something_runs() -> None:
 
 def test_a_pod_is_told_of_once() -> None:
     found = [
-        Difference(kind=Kind.RESTARTED, label="a/web/app", detail=""),
-        Difference(kind=Kind.GONE, label="a/web (sandbox)", detail=""),
-        Difference(kind=Kind.MONITOR_LOST, label="a/lonely (sandbox)", detail=""),
+        Difference(kind=Kind.RESTARTED, label="a/web/app", detail="", pod=POD),
+        Difference(kind=Kind.GONE, label="a/web (sandbox)", detail="", pod=POD),
+        Difference(kind=Kind.MONITOR_LOST, label="a/lonely (sandbox)", detail="", pod=POD),
     ]
 
     assert affected(found) == ("a/web/app", "a/lonely (sandbox)")

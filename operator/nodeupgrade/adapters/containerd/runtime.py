@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, to_inventory
+from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
 from nodeupgrade.adapters.proc import ProcessTable
@@ -84,6 +85,10 @@ class ContainerdRuntime:
     def restore(self, image: BeforeImage) -> None:
         """Store the bytes of the image again. Served after containerd's next start."""
         self._store.restore(image)
+
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
+        """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""
+        return asked_to_stop(log)
 
     def wait_until_answering(self, timeout: float) -> None:
         """Return once the CRI answers a listing.

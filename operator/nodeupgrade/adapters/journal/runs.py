@@ -6,7 +6,7 @@ The directory of a finished run is evidence and stays for a while; the oldest go
 import json
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,13 +23,15 @@ from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.journal import Journal
 from nodeupgrade.domain.plan import PLAN_SCHEMA, RunPlan
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.ports.disk import Disk
 
 PLAN = "plan.json"
 JOURNAL = "journal"
 ABORT = "abort"
 TROUBLE = "trouble"
+DELETED = "deleted-pods"
+DELETIONS_WANTED = "deleted-pods.wanted"
 KEPT = 5
 
 
@@ -158,6 +160,32 @@ class RunStore:
     def abort_requested(self, run: RunId) -> bool:
         """Whether somebody asked to go back."""
         return exists(self._directory(run) / ABORT, self._disk)
+
+    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
+        """Tell the executor of a run which pods have been deleted since it began; each call adds to the last."""
+        known = self.deleted_pods(run)
+        if not known.issuperset(pods):
+            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
+
+    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Ask the agent which pods have been deleted since the run began; get what it has answered so far."""
+        question = self._directory(run) / DELETIONS_WANTED
+        with suppress(OSError):  # unasked, the answer is that nothing was
+            if not exists(question, self._disk):
+                self._write(question, b"")
+        return self.deleted_pods(run)
+
+    def deleted_pods_wanted(self, run: RunId) -> bool:
+        """Whether the executor wants to know which pods have been deleted."""
+        return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
+
+    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Pods that somebody has deleted since the run began, as far as the agent has told."""
+        try:
+            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(PodUid(line) for line in lines)
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.

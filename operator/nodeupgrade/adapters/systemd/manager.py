@@ -10,10 +10,11 @@ from nodeupgrade.domain.host import UnitStatus
 
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
-    "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart",
+    "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
+LOG_LINES = 20_000
 DOWN = frozenset({"inactive", "failed"})
 
 
@@ -52,6 +53,7 @@ class SystemdManager:
             restarts=int(shown.get("NRestarts") or 0),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=program_of(shown.get("ExecStart", "")),
+            started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
         )
 
     def start(self, unit: str, *, wait: bool = True) -> None:
@@ -102,6 +104,14 @@ class SystemdManager:
             self._fence(unit).take_down()
         except OSError as error:
             raise StepFailed(f"cannot lift the fence of {unit} because {error}") from error
+
+    def log(self, unit: str) -> tuple[str, ...]:
+        """What the unit has written since it was started last; nothing if that is more than LOG_LINES."""
+        invocation = self._systemctl.show(_checked(unit), ("InvocationID",)).get("InvocationID", "")
+        if not invocation:
+            return ()
+        lines = self._systemctl.journal(invocation, LOG_LINES).splitlines()
+        return tuple(lines) if len(lines) < LOG_LINES else ()
 
     def reload(self) -> None:
         """Make systemd read unit files again. Takes 0.1 s; keep it out of the time without a kubelet."""

@@ -1,4 +1,4 @@
-"""One ``systemctl`` call: arguments in, text out, bounded in time."""
+"""One ``systemctl`` or ``journalctl`` call: arguments in, text out, bounded in time."""
 
 import subprocess
 
@@ -13,10 +13,12 @@ ENVIRONMENT = {
     "SYSTEMD_COLORS": "0",
     "SYSTEMD_PAGER": "",
 }
+NO_ENTRIES = 1
+"""Exit status of ``journalctl --quiet`` when nothing matches."""
 
 
 class Systemctl:
-    """Runs ``systemctl``.
+    """Runs ``systemctl``, and ``journalctl``.
 
     Args:
         prefix: what to put before it, for example ``("chroot", "/host")`` in a pod that mounts the host there.
@@ -62,15 +64,28 @@ class Systemctl:
             shown.setdefault(name, []).append(value)
         return {name: "\n".join(values) for name, values in shown.items()}
 
-    def _call(self, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        what = f"systemctl {' '.join(arguments)}"
+    def journal(self, invocation: str, lines: int) -> str:
+        """The newest lines that a unit wrote since it was started, and what the journal says about lines it dropped.
+
+        Raises:
+            StepFailed: as run().
+        """
+        chosen = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
+        done = self._call(("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *chosen), "journalctl")
+        if done.returncode not in {0, NO_ENTRIES}:
+            raise StepFailed(f"journalctl ended with status {done.returncode}: {' '.join(done.stderr.split())}")
+        return done.stdout
+
+    def _call(self, arguments: tuple[str, ...], program: str = "systemctl") -> subprocess.CompletedProcess[str]:
+        what = f"{program} {' '.join(arguments)}"
         try:
             return subprocess.run(
-                [*self._prefix, "systemctl", *arguments],
+                [*self._prefix, program, *arguments],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=self._timeout,
                 check=False,
             )

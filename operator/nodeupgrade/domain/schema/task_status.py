@@ -66,6 +66,11 @@ TASK_STATUS = Record(
                 "unchanged": count("Whose stored hash was right for both versions."),
                 "restarted": count("Which should be 0."),
                 "restartedList": CONTAINERS_NAMED,
+                "endedList": ListOf(
+                    says="That ended by themselves, or with their pod, while the new kubelet settled in.",
+                    item=Text(longest=400),
+                    most=20,
+                ),
             },
         ),
         "hazards": ListOf(

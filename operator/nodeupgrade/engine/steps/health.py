@@ -1,5 +1,7 @@
 """Waiting for a kubelet to be healthy, and noticing early that it never will be."""
 
+from collections.abc import Callable
+
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
@@ -10,13 +12,20 @@ LOOK_AT_UNIT_SECONDS = 1.0
 DEATHS_TOLERATED = 1
 
 
-def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool) -> None:
+def nothing() -> None:
+    """Watch nothing."""
+
+
+def wait_until_healthy(
+    node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None] = nothing
+) -> None:
     """Return once ``/healthz`` answers ok.
 
     Args:
         forgiving: whether it may die any number of times. A new kubelet that dies twice at its start will do so again,
             and every second of hope is one without a kubelet (one death may be the runtime's fault, which answers
             for a moment and then not); the old one has to come up in the end.
+        watch: called all the while; may raise to end the waiting.
 
     Raises:
         StepFailed: it did not within ``timeout`` seconds, or there is no hope that it will.
@@ -25,6 +34,7 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
     next_look = node.clock.monotonic() + LOOK_AT_UNIT_SECONDS
     pids: set[int] = set()
     while not node.kubelet.healthy():
+        watch()
         now = node.clock.monotonic()
         if now >= next_look:
             status = node.services.status(unit)

@@ -7,6 +7,7 @@ from nodeupgrade.domain.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import wait_until_healthy
+from nodeupgrade.engine.steps.watch import Watch
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
@@ -15,11 +16,12 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start it and wait until it is healthy."""
+    """Start it and wait until it is healthy; what it does to containers meanwhile may end the waiting."""
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
     node.failpoint(KUBELET_STARTED)
-    wait_until_healthy(node, plan.swap.unit, min(plan.limits.kubelet_down, node.seconds), forgiving=False)
+    seconds = min(plan.limits.kubelet_down, node.seconds)
+    wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=Watch.from_now(node, plan))
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:

@@ -15,7 +15,7 @@ from nodeupgrade.domain.values import PodRef
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
-from nodeupgrade.simulation.node.runtime import KILLED, SimulatedRuntime
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
@@ -62,6 +62,7 @@ class KubeletProcess:
     version: KubeletVersion
     arguments: tuple[str, ...]
     healthy: bool = False
+    started: float = 0.0
     expected: dict[tuple[str, str, str], HashValue] = field(default_factory=dict)
 
 
@@ -72,6 +73,7 @@ class SimulatedKubelet:
         pods: the node's pods as the API server has them.
         behaviour: of kubelets that do not do well, by version, for example ``v1.33.13``.
         exited: called when the process ends by itself.
+        wrote: its log since it was started.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet had a container before it with another era's hash.
     """
@@ -90,6 +92,7 @@ class SimulatedKubelet:
         self.behaviour: dict[str, Behaviour] = {}
         self.exited: Callable[[], None] = lambda: None
         self.process: KubeletProcess | None = None
+        self.wrote: list[str] = []
         self.replaced: list[str] = []
         self.violations: list[str] = []
         self._disk = disk
@@ -124,7 +127,8 @@ class SimulatedKubelet:
     def start(self, arguments: tuple[str, ...]) -> None:
         """Start the program that lies in place now."""
         version = version_of(self._disk[PROGRAM])
-        process = KubeletProcess(self._runtime.process().pid, version, arguments)
+        process = KubeletProcess(self._runtime.process().pid, version, arguments, started=self._timeline.monotonic)
+        self.wrote = []
         process.expected = dict(self._expected(process))
         self.process = process
         self.watch()
@@ -240,7 +244,8 @@ class SimulatedKubelet:
         elif newest.state is ContainerState.RUNNING:
             if wanted is not None and newest.hashes.container != wanted:
                 self.replaced.append(newest.label)
-                self._runtime.end(newest.id, KILLED)
+                self._runtime.stop_container(newest.id)
+                self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
                 self._runtime.create_container(sandbox, name, new)
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)

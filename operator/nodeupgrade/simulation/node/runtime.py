@@ -22,6 +22,7 @@ from nodeupgrade.simulation.node.timeline import Timeline
 
 ENCODING = "simulation/metadata"
 KILLED = 255
+TERMINATED = 143
 
 
 @dataclass(slots=True)
@@ -46,10 +47,14 @@ class Troubles:
     Attributes:
         loses: containers it does not find again when it restarts.
         answers_after: seconds that it needs to answer after a restart.
+        silent: it logs nothing.
+        overlooks: containers that it does not list for now.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
     answers_after: float = 0.2
+    silent: bool = False
+    overlooks: set[ContainerId] = field(default_factory=set)
 
 
 class SimulatedRuntime:
@@ -57,6 +62,8 @@ class SimulatedRuntime:
 
     Attributes:
         numbered: the last number that was given to anything.
+        started: when its process was started, seconds since boot.
+        asked: what it was asked to stop since then, as its log says.
     """
 
     def __init__(self, timeline: Timeline, calls: Calls) -> None:
@@ -65,6 +72,8 @@ class SimulatedRuntime:
         self.troubles = Troubles()
         self._timeline = timeline
         self._calls = calls
+        self.started = timeline.monotonic
+        self.asked: set[str] = set()
         self._answers_from = 0.0
         self.numbered = 100
 
@@ -76,7 +85,8 @@ class SimulatedRuntime:
     def inventory(self, *, full: bool) -> Inventory:
         """List what is served from memory."""
         self._reading("runtime.inventory")
-        containers = (stored.instance for stored in self.containers.values())
+        listed = (stored for i, stored in self.containers.items() if i not in self.troubles.overlooks)
+        containers = (stored.instance for stored in listed)
         sandboxes = self.sandboxes.values()
         if full:
             return Inventory(containers=tuple(containers), sandboxes=tuple(sandboxes))
@@ -117,6 +127,10 @@ class SimulatedRuntime:
                 raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
             stored.hashes = image.hashes
 
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
+        """What it was asked to stop; ``None`` if it logs nothing."""
+        return frozenset(self.asked) if list(log) else None
+
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""
         self._calls.read("runtime.wait_until_answering")
@@ -136,6 +150,8 @@ class SimulatedRuntime:
             stored.instance = replace(stored.instance, hashes=stored.hashes)
             if container_id in self.troubles.loses and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
+        self.asked.clear()
+        self.started = self._timeline.monotonic
         self._answers_from = self._timeline.monotonic + self.troubles.answers_after
 
     def power_off(self) -> None:
@@ -199,11 +215,17 @@ class SimulatedRuntime:
         if stored.instance.state is ContainerState.RUNNING:
             stored.instance = replace(stored.instance, state=ContainerState.EXITED, process=None, exit_code=exit_code)
 
+    def stop_container(self, container_id: ContainerId) -> None:
+        """Stop a container because somebody asked for it."""
+        self.asked.add(container_id)
+        self.end(container_id, TERMINATED)
+
     def stop_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Stop a sandbox with everything in it."""
+        """Stop a sandbox with everything in it, because somebody asked for it."""
+        self.asked.add(sandbox_id)
         for container_id, stored in self.containers.items():
             if stored.instance.sandbox_id == sandbox_id:
-                self.end(container_id, KILLED)
+                self.stop_container(container_id)
         self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False, process=None, monitor=None)
 
     def serve(self, container_id: ContainerId, value: HashValue) -> None:

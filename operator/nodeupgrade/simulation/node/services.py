@@ -73,7 +73,15 @@ class SimulatedServices:
             sub_state="running" if active else "dead",
             main_pid=1 if unit == RUNTIME_UNIT else 0,
             kill_mode="process",
+            started=self._runtime.started if unit == RUNTIME_UNIT else None,
         )
+
+    def log(self, unit: str) -> tuple[str, ...]:
+        """What the kubelet wrote; of the runtime, whether it writes at all."""
+        self._calls.read(f"services.log {unit}")
+        if unit == KUBELET_UNIT:
+            return tuple(self._kubelet.wrote)
+        return () if self._runtime.troubles.silent else ("level=info",)
 
     def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
         """Start a unit."""
@@ -154,6 +162,7 @@ class SimulatedServices:
             restarts=self.unit.restarts,
             fenced=self.unit.fenced,
             program=PROGRAM,
+            started=process.started if process else None,
         )
 
     def _kubelet_exited(self) -> None:

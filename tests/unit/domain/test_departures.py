@@ -1,0 +1,120 @@
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.domain.departures import Evidence, divide, may_be_a_deletion, was_deleted
+from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, Inventory
+from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.pods import Json
+from nodeupgrade.domain.values import ContainerId, PodUid
+from nodeupgrade.domain.verification import unplanned
+from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+
+NODE = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx", "log"), pod_json("db", "postgres")])
+PLAN: RunPlan = plan_for(NODE, "v1.33.13")
+NGINX = next(c for c in PLAN.baseline.containers if c.name == "nginx")
+NOBODY_ASKED = Evidence(asked=frozenset())
+
+
+def ended(exit_code: int | None = 1, of: ContainerInstance = NGINX) -> ContainerInstance:
+    return replace(of, state=ContainerState.EXITED, process=None, exit_code=exit_code)
+
+
+def node_with(*changed: ContainerInstance, ready: bool = True) -> Inventory:
+    """The planned node, but for these containers; ``ready`` says what became of nginx's sandbox."""
+    ids = {c.id for c in changed}
+    return Inventory(
+        containers=(*(c for c in PLAN.baseline.containers if c.id not in ids), *changed),
+        sandboxes=tuple(replace(s, ready=ready or s.id != NGINX.sandbox_id) for s in PLAN.baseline.sandboxes),
+    )
+
+
+def damage(now: Inventory, evidence: Evidence) -> list[str]:
+    divided = divide(PLAN, now, unplanned(PLAN, now), evidence)
+    assert {*divided.damage, *divided.ended} == {*unplanned(PLAN, now)}
+    return [f"{d.label} {d.kind}" for d in divided.damage]
+
+
+SUCCESSOR = replace(NGINX, id=ContainerId("next"), created_at=NGINX.created_at + 9)
+
+
+@pytest.mark.parametrize("now", [node_with(ended()), node_with(ended(), SUCCESSOR), node_with(ended(0))])
+def test_what_nobody_asked_the_runtime_to_stop_ended_by_itself(now: Inventory) -> None:
+    assert damage(now, NOBODY_ASKED) == []
+
+
+def test_the_very_first_instance_may_have_been_removed_when_its_last_one_shows_how_it_ended() -> None:
+    second = ended(1, replace(SUCCESSOR, id=ContainerId("second")))
+    now = Inventory(
+        containers=(*(c for c in PLAN.baseline.containers if c.id != NGINX.id), second, SUCCESSOR),
+        sandboxes=PLAN.baseline.sandboxes,
+    )
+
+    assert damage(now, NOBODY_ASKED) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "evidence"),
+    [
+        (node_with(ended()), Evidence()),
+        (node_with(ended()), Evidence(asked=frozenset({NGINX.id}))),
+        (node_with(ended()), Evidence(asked=frozenset({NGINX.sandbox_id}))),
+        (node_with(ended(137)), NOBODY_ASKED),
+        (node_with(ended(255)), NOBODY_ASKED),
+        (node_with(ended(None)), NOBODY_ASKED),
+        (node_with(ended(137, SUCCESSOR), ended(1)), NOBODY_ASKED),
+        (node_with(replace(NGINX, process=None)), NOBODY_ASKED),
+        (node_with(ended()), Evidence(deleted=frozenset({PodUid("another")}))),
+    ],
+    ids=[
+        "the log does not tell", "it was stopped", "its sandbox was stopped", "a SIGKILL", "lost by the runtime",
+        "nobody knows how", "its successor was killed", "no process, but not ended", "another pod was deleted",
+    ],
+)  # fmt: skip
+def test_in_doubt_it_was_the_kubelet(now: Inventory, evidence: Evidence) -> None:
+    assert damage(now, evidence)
+
+
+def test_a_sandbox_that_ended_takes_the_excuse_with_it() -> None:
+    assert damage(node_with(ended(), ready=False), NOBODY_ASKED) == [
+        "default/web/nginx stopped",
+        "default/web (sandbox) stopped",
+    ]
+
+
+def test_everything_of_a_deleted_pod_is_excused_and_nothing_of_another() -> None:
+    now = node_with(ended(143), ready=False)
+    deleted = Evidence(asked=frozenset({NGINX.id, NGINX.sandbox_id}), deleted=frozenset({NGINX.pod.uid}))
+
+    assert damage(now, deleted) == []
+    assert damage(Inventory(), deleted) == ["default/db/postgres gone", "default/db (sandbox) gone"]
+
+
+def test_only_one_pod_that_just_ends_is_waited_for() -> None:
+    def waits(now: Inventory) -> bool:
+        return may_be_a_deletion(PLAN, now, unplanned(PLAN, now))
+
+    postgres = next(c for c in PLAN.baseline.containers if c.name == "postgres")
+    assert waits(node_with(ended(143)))
+    assert waits(node_with(ended(143), ready=False))
+    assert not waits(node_with(ended(143), SUCCESSOR)), "it was replaced"
+    assert not waits(node_with(ended(143), replace(SUCCESSOR, name="another"))), "the pod gets something new"
+    assert not waits(node_with(ended(143), ended(143, postgres))), "two pods"
+
+
+@pytest.mark.parametrize(
+    ("status", "deleted"),
+    [
+        ({"phase": "Running"}, True),
+        ({"phase": "Failed"}, True),
+        ({"phase": "Failed", "reason": "NodeAffinity"}, False),
+        ({"phase": "Failed", "reason": "Evicted"}, False),
+        ({"conditions": [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]}, True),
+        ({"conditions": [{"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}]}, False),
+    ],
+)
+def test_a_deletion_that_a_kubelet_brought_about_is_none(status: Json, deleted: bool) -> None:
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    assert was_deleted({"metadata": metadata, "status": status}) is deleted
+    assert not was_deleted({"metadata": {}, "status": status})
