@@ -57,5 +57,6 @@ def change_rejected() -> str:
     """Say what to do about an edit of the frozen part; what was edited, a digest does not tell."""
     return (
         "a part of the spec that is frozen was changed after the rollout was accepted, so no further node is started; "
-        f"restore it to continue, or create another NodeUpgrade. What may be changed: {', '.join(changeable())}"
+        f"restore it to continue, or create another NodeUpgrade. What may be changed: {', '.join(changeable())}; "
+        "to nodes.exclude and approvedWaves names are only added"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from nodeupgrade.domain.schema.changes import changes
@@ -21,9 +21,6 @@ from nodeupgrade.domain.wire import Json
 from nodeupgrade.kubelethash.eras import supported_minor
 from nodeupgrade.kubelethash.errors import UnsupportedKubelet
 
-_SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
-"""From which openings are looked for when nobody says what time it is; which day makes no difference in fifty years."""
-
 _TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
@@ -32,59 +29,73 @@ def lint(document: Any, previous: Json | None = None, *, now: datetime | None = 
 
     Args:
         document: The object as JSON; times are texts in it.
-        previous: The object that it would replace, which must be valid; edits that would be rejected are problems too.
-        now: If given, windows that lie in the past or under blackouts are found as well.
+        previous: The object that it would replace: edits that would be rejected are problems too.
+        now: If given, it is also found that blackouts leave no window.
     """
     if not isinstance(document, dict):
         return (Problem("", f"{shown(document)} is not an object; write a {UPGRADE_KIND.kind}"),)
-    envelope = tuple(_envelope(document))
-    if any(problem.path in {"apiVersion", "kind"} for problem in envelope):
-        return envelope
-    spec = document.get("spec")
-    found = (*envelope, *unknown(SPEC, spec, "spec"), *problems(spec))
-    if any(problem.path.startswith("spec") and not problem.warning for problem in problems(spec)):
+    if foreign := tuple(_kind(document)):
+        return foreign
+    spec: Any = document.get("spec")  # JSON that nobody has checked yet
+    found = (*_envelope(document), *unknown(SPEC, spec, "spec"), *problems(spec))
+    if not is_valid(spec):
         return found
-    return (*found, *_meaning(document, parse_spec(spec), now), *edits(spec, (previous or {}).get("spec")))
+    return (*found, *_meaning(parse_spec(spec), now), *_annotations(document, spec), *edits(spec, previous))
 
 
-def _envelope(document: Json) -> Iterator[Problem]:
+def is_valid(spec: Any) -> bool:  # Any: JSON that nobody has checked yet
+    """Whether a spec can be worked with; there may be warnings."""
+    return all(problem.warning for problem in problems(spec))
+
+
+def edits(spec: Json, previous: Json | None) -> Iterator[Problem]:
+    """Find what may not be edited in this way.
+
+    Args:
+        spec: A valid spec.
+        previous: The object it would be the spec of; if that is invalid, it may be edited in any way.
+    """
+    if previous is not None and is_valid(before := previous.get("spec")):
+        yield from changes(SPEC, ordered(SPEC, filled(SPEC, spec)), ordered(SPEC, filled(SPEC, before)), "spec")
+
+
+def _kind(document: Json) -> Iterator[Problem]:
     expected = {"apiVersion": f"{GROUP}/{VERSION}", "kind": UPGRADE_KIND.kind}
     for field, value in expected.items():
         if document.get(field) != value:
             yield Problem(field, f"{shown(document.get(field))} is not possible; write {value}")
+
+
+def _envelope(document: Json) -> Iterator[Problem]:
     for field in document:
         if field not in _TOP:
             yield Problem(str(field), f"there is no such field; known are {', '.join(_TOP)}")
+    yield from check(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name")
+
+
+def _metadata(document: Json) -> Json:
     metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    yield from check(UPGRADE_KIND.name, name, "metadata.name")
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def edits(spec: Any, previous: Any) -> Iterator[Problem]:
-    """Find what may not be edited in this way between two valid specs; without a previous one, nothing."""
-    if previous is None:
-        return
-    new, old = (ordered(SPEC, filled(SPEC, each)) for each in (spec, previous))
-    yield from changes(SPEC, new, old, "spec")
-
-
-def _meaning(document: Json, spec: UpgradeSpec, now: datetime | None) -> Iterator[Problem]:
-    """What only shows when a valid spec is read: unknown versions, windows that never open, idle annotations."""
+def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Problem]:
+    """Find what only shows when a valid spec is read: an unknown version, and windows that never open."""
     try:
         supported_minor(spec.version)
     except UnsupportedKubelet as error:
         yield Problem("spec.version", str(error))
-    never = [i for i, window in enumerate(spec.windows) if next_opening((window,), (), _SOME_DAY) is None]
-    for index in never:
-        yield Problem(f"spec.windows[{index}].start", f"{spec.windows[index].start!r} never comes; write another time")
-    if now and not never and next_opening(spec.windows, spec.blackouts, now) is None:
-        yield Problem("spec.windows", "no node could ever be started; change the windows or the blackouts")
-    annotations = document["metadata"].get("annotations") or {}
-    names = {REMAINDER, *(wave.name for wave in spec.waves)}
-    approved = [name.strip() for name in str(annotations.get(APPROVE_ANNOTATION, "")).split(",")]
-    for name in sorted({name for name in approved if name} - names):
+    if now is not None and next_opening(spec.windows, spec.blackouts, now) is None:
+        yield Problem("spec.blackouts", "they cover every window to come; change the blackouts or the windows")
+
+
+def _annotations(document: Json, spec: Json) -> Iterator[Problem]:
+    """Find annotations that have no effect."""
+    annotations = _metadata(document).get("annotations") or {}
+    known = {REMAINDER, *(wave["name"] for wave in filled(SPEC, spec)["waves"])}
+    approved = {name.strip() for name in str(annotations.get(APPROVE_ANNOTATION, "")).split(",")} - {""}
+    for name in sorted(approved - known):
         where = f"metadata.annotations[{APPROVE_ANNOTATION}]"
         yield Problem(where, f"{name!r} is not a wave; write names of spec.waves, or {REMAINDER}", warning=True)
     if annotations.get(PAUSE_ANNOTATION, "true") != "true":
         where = f"metadata.annotations[{PAUSE_ANNOTATION}]"
-        yield Problem(where, 'only the value "true" pauses; write it, or take the annotation away', warning=True)
+        yield Problem(where, 'only "true" pauses; write that, or take the annotation away', warning=True)

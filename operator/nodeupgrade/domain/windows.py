@@ -16,6 +16,8 @@ from cronsim import CronSim, CronSimError
 from nodeupgrade.domain.upgrade_terms import Blackout, Window
 
 _FIELDS = 5
+FOREVER = timedelta(days=50 * 365)
+"""What opens later than that from now never opens: nobody means a blackout of fifty years."""
 
 
 def check_window(window: Window) -> None:
@@ -48,7 +50,7 @@ def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: 
     while moment is not None and not is_open(windows, blackouts, moment):
         ends = [blackout.to for blackout in blackouts if blackout.from_ <= moment < blackout.to]
         moment = max(ends) if ends else _next_start(windows, moment)
-    return moment
+    return None if moment is None or moment > now + FOREVER else moment
 
 
 def _is_open(window: Window, now: datetime) -> bool:

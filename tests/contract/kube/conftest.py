@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,16 @@ REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(3600)])
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[ApiServer]:
+    with serving(ROOT / "manifests") as server:
+        yield server
+
+
+@contextmanager
+def serving(manifests: Path) -> Iterator[ApiServer]:
+    """A real API server with what we install; the test is skipped where there is none, unless one is required."""
     try:
         with running() as server:
-            server.kubectl("apply", "-k", str(ROOT / "manifests"))
+            server.kubectl("apply", "-k", str(manifests))
             waiting = "--for=condition=Established", "--timeout=60s"
             server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
             yield server

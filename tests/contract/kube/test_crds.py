@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,54 +17,151 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.task import CordonRecord, TaskStatus
+from nodeupgrade.domain.frozen import frozen_digest
+from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.schema.settling import filled
+from nodeupgrade.domain.schema.upgrade_spec import SPEC
+from nodeupgrade.domain.task import CordonRecord, TaskAction, TaskStatus
 from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade
+from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.wire import Json, MalformedObjectError, to_json
 from nodeupgrade.ports.kube import TASKS, UPGRADES, RejectedError
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import ROOT
+from tests.contract.kube.conftest import ROOT, serving
 from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.scenario.rollout.harness import upgrade_object
+from tests.unit.domain.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 GOLDEN = ROOT / "tests" / "golden" / "crds"
-DIGEST = "a" * 64
-
-INVALID: dict[str, Json] = {
-    "version without v": {"version": "1.33.13"},
-    "version of two parts": {"version": "v1.33"},
-    "no artifact": {"artifact": {}},
-    "two artifacts": {
-        "artifact": {
-            "image": {"ref": f"registry.example/kubelet@sha256:{DIGEST}", "path": "/kubelet"},
-            "preStaged": {"linux-amd64": {"path": "/opt/kubelet", "sha256": DIGEST}},
-        }
-    },
-    "image without digest": {"artifact": {"image": {"ref": "registry.example/kubelet:v1", "path": "/kubelet"}}},
-    "relative path": {"artifact": {"preStaged": {"linux-amd64": {"path": "kubelet", "sha256": DIGEST}}}},
-    "short digest": {"artifact": {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": "abc"}}}},
-    "no URL": {"artifact": {"platforms": {"linux-amd64": {"url": "ftp://example/kubelet", "sha256": DIGEST}}}},
-    "no nodes": {"nodes": {}},
-    "empty selector": {"nodes": {"selector": {}}},
-    "selector of nothing": {"nodes": {"selector": {"matchLabels": {}}}},
-    "all: false": {"nodes": {"all": False}},
-    "no slots": {"strategy": {"maxConcurrent": 0}},
-    "no service": {"kubelet": {"unit": "kubelet"}},
-    "no duration": {"verify": {"settle": "soon"}},
-    "unknown action": {"action": "Levitate"},
-    "unknown policy": {"skewPolicy": "Ignore"},
+NEED_RULES = {
+    "two artifacts",
+    "no artifact",
+    "no platform",
+    "no nodes",
+    "empty selector",
+    "selector of nothing",
+    "all: false",
+    "In without values",
+    "Exists with values",
+    "label's key",
+    "excludes everything",
+    "wave without nodes",
+    "wave with both",
+    "wave called remainder",
+    "growth that does not grow",
+    "window of no length",
+    "blackout upside down",
+    "no time without a kubelet",
+    "no time at all",
 }
+"""What an API server without CEL lets through, and only the control plane then reports."""
+
+
+@pytest.fixture(scope="module")
+def old_api_server() -> Iterator[ApiServer]:
+    """An API server with the manifests for old ones."""
+    with serving(ROOT / "overlays/without-cel") as server:
+        yield server
+
+
+def object_of(name: str, spec: Json) -> Json:
+    return {**upgrade_object(name), "spec": copy.deepcopy(spec)}
 
 
 @pytest.mark.parametrize("spec", INVALID.values(), ids=INVALID.keys())
 async def test_invalid_specs_are_rejected_by_both(admin: KubeClient, spec: Json) -> None:
     """The API server and the control plane agree, since an old API server knows no CEL."""
-    body = upgrade_object("invalid", **copy.deepcopy(spec))
+    body = object_of("invalid", spec)
     with pytest.raises(RejectedError):
         await admin.create(UPGRADES, body)
     with pytest.raises(MalformedObjectError):
         parse_spec(body["spec"])
+    assert any(not problem.warning for problem in lint(body))
+
+
+async def test_what_an_old_api_server_lets_through_is_reported(old_api_server: ApiServer) -> None:
+    stored: dict[str, Json] = {}
+    async with KubeClient.open(old_api_server.kubeconfig()) as admin:
+        for number, (what, spec) in enumerate(INVALID.items()):
+            with contextlib.suppress(RejectedError):
+                stored[what] = await admin.create(UPGRADES, object_of(f"invalid-{number}", spec))
+    assert set(stored) == NEED_RULES
+    assert [what for what, body in stored.items() if not parse_upgrade(body).problem] == []
+
+
+async def test_an_old_api_server_lets_edits_through_that_the_digest_tells(old_api_server: ApiServer) -> None:
+    async with KubeClient.open(old_api_server.kubeconfig()) as admin:
+        accepted = parse_upgrade(await admin.create(UPGRADES, object_of("edited", FULL)))
+        slower = await admin.merge(UPGRADES, "edited", {"spec": {"strategy": {"maxConcurrent": 1}}})
+        assert parse_upgrade(slower).spec_digest == accepted.spec_digest
+        another = await admin.merge(UPGRADES, "edited", {"spec": {"version": "v1.32.0"}})
+        assert parse_upgrade(another).spec_digest != accepted.spec_digest
+        back = await admin.merge(UPGRADES, "edited", {"spec": {"version": FULL["version"]}})
+        assert parse_upgrade(back).spec_digest == accepted.spec_digest
+
+
+@pytest.mark.parametrize("spec", MISUNDERSTOOD.values(), ids=MISUNDERSTOOD.keys())
+async def test_what_no_api_server_understands_is_reported(admin: KubeClient, spec: Json) -> None:
+    created = await admin.create(UPGRADES, object_of("misunderstood", spec))
+    await admin.delete(UPGRADES, "misunderstood")
+    assert parse_upgrade(created).problem.startswith("spec.windows[0].")
+
+
+@pytest.mark.parametrize("spec", [MINIMAL, FULL, OTHER], ids=["minimal", "full", "other"])
+async def test_defaults_are_filled_in_alike(admin: KubeClient, spec: Json) -> None:
+    valid = {**spec, "approvedWaves": []}
+    created = await admin.create(UPGRADES, object_of("filled", valid))
+    await admin.delete(UPGRADES, "filled")
+    assert created["spec"] == filled(SPEC, valid)
+    assert parse_upgrade(created).spec_digest == frozen_digest(valid)
+
+
+async def test_nulls_are_nothing(admin: KubeClient) -> None:
+    spec = {**MINIMAL, "waves": None, "strategy": {"maxConcurrent": None, "topology": None}, "timeouts": {"wave": None}}
+    created = await admin.create(UPGRADES, object_of("nulls", spec))
+    await admin.delete(UPGRADES, "nulls")
+    assert created["spec"] == filled(SPEC, spec) == filled(SPEC, MINIMAL)
+
+
+async def test_unknown_fields_are_dropped_and_lint_says_so(admin: KubeClient) -> None:
+    body = object_of("unknown", {**MINIMAL, "stategy": {"maxConcurrent": 5}})
+    created = await admin.create(UPGRADES, body)
+    await admin.delete(UPGRADES, "unknown")
+    assert created["spec"] == filled(SPEC, MINIMAL)
+    assert [str(problem) for problem in lint(body)] == ["spec.stategy: there is no such field; did you mean strategy?"]
+
+
+@pytest.mark.parametrize("before", RolloutAction)
+@pytest.mark.parametrize("after", RolloutAction)
+async def test_actions_follow_one_another(admin: KubeClient, before: RolloutAction, after: RolloutAction) -> None:
+    name = f"from-{before}-to-{after}".lower()
+    allowed = {"Plan": {"Run", "Abort"}, "Run": {"Pause", "Abort"}, "Pause": {"Run", "Abort"}, "Abort": set[str]()}
+    body = object_of(name, {**MINIMAL, "action": before})
+    await admin.create(UPGRADES, body)
+    changing = admin.merge(UPGRADES, name, {"spec": {"action": after}})
+    problems = lint(object_of(name, {**MINIMAL, "action": after}), body)
+    if after == before or after in allowed[before]:
+        await changing
+        assert problems == ()
+    else:
+        with pytest.raises(RejectedError, match="create another NodeUpgrade"):
+            await changing
+        assert [problem.path for problem in problems] == ["spec.action"]
+    await admin.delete(UPGRADES, name)
+
+
+async def test_approvals_name_waves_and_stay(admin: KubeClient) -> None:
+    waves = [{"name": "canary", "size": 1, "approval": "Manual"}]
+    await admin.create(UPGRADES, object_of("approvals", {**MINIMAL, "waves": waves}))
+    with pytest.raises(RejectedError, match="names a wave that does not exist"):
+        await admin.merge(UPGRADES, "approvals", {"spec": {"approvedWaves": ["batch"]}})
+    await admin.merge(UPGRADES, "approvals", {"spec": {"approvedWaves": ["canary"]}})
+    await admin.merge(UPGRADES, "approvals", {"spec": {"approvedWaves": ["remainder", "canary"]}})
+    with pytest.raises(RejectedError, match="cannot be taken back"):
+        await admin.merge(UPGRADES, "approvals", {"spec": {"approvedWaves": ["canary"]}})
+    await admin.delete(UPGRADES, "approvals")
 
 
 @pytest.mark.parametrize(
@@ -97,6 +196,19 @@ async def test_defaults_are_what_the_control_plane_assumes(admin: KubeClient) ->
     created = await admin.create(UPGRADES, body)
     assert created["status"] == {"observedGeneration": -1}
     assert parse_upgrade(created).spec == parse_spec(body["spec"])
+
+
+@pytest.mark.parametrize("action", TaskAction)
+async def test_only_tasks_at_rest_need_no_run(admin: KubeClient, action: TaskAction) -> None:
+    name = f"rest-{action}".lower()
+    creating = admin.create(
+        TASKS, {**task_object(name), "spec": {**to_json(task_spec(name)), "runID": "", "action": action}}
+    )
+    if action in {TaskAction.WAIT, TaskAction.RELEASE}:
+        await creating
+        return
+    with pytest.raises(RejectedError, match="needs a runID"):
+        await creating
 
 
 async def test_task_is_named_after_its_node(admin: KubeClient) -> None:
@@ -187,10 +299,14 @@ async def test_agents_may_do_what_they_must_and_nothing_else(admin: KubeClient, 
                 await attempt
 
 
+@pytest.mark.parametrize("folder", ["crds", "crds/without-cel"])
 @pytest.mark.parametrize("plural", ["nodeupgrades", "nodeupgradetasks"])
-def test_nothing_of_the_schema_is_dropped(api_server: ApiServer, plural: str) -> None:
+def test_nothing_of_the_schema_is_dropped(
+    api_server: ApiServer, old_api_server: ApiServer, plural: str, folder: str
+) -> None:
     """The API server forgets keywords that it does not know without a word."""
-    stored = json.loads(api_server.kubectl("get", f"crd/{plural}.nodeupgrade.dev", "-o", "json"))
+    server = api_server if folder == "crds" else old_api_server
+    stored = json.loads(server.kubectl("get", f"crd/{plural}.nodeupgrade.dev", "-o", "json"))
     (version,) = stored["spec"]["versions"]
-    written = yaml.safe_load((ROOT / "crds" / f"{plural}.yaml").read_text())
+    written = yaml.safe_load((ROOT / folder / f"{plural}.yaml").read_text())
     assert version["schema"] == written["spec"]["versions"][0]["schema"]

@@ -19,7 +19,6 @@ from nodeupgrade.domain.schema.model import (
     Text,
     Transition,
     Whole,
-    same,
 )
 from nodeupgrade.domain.wire import Json
 
@@ -27,7 +26,7 @@ MOST_NODES = 100_000
 """More nodes than any cluster has."""
 
 _DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
-_MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
+_MOMENT = r"2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
 _LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_LABEL_NAME}"
 _LABEL_VALUE = rf"({_LABEL_NAME})?"
@@ -83,8 +82,8 @@ def text_set(says: str, item: Text, most: int, **more: Any) -> ListOf:
 
 
 def immutable(instead: str = "create another NodeUpgrade") -> Transition:
-    """The value stays what it was when the object was created."""
-    return Transition("self == oldSelf", f"it is immutable; {instead}", same)
+    """The value stays what it was when the object was created; the order of sets counts in neither language."""
+    return Transition("self == oldSelf", f"it is immutable; {instead}", lambda new, old: bool(new == old))
 
 
 def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> Transition:

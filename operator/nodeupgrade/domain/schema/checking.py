@@ -33,7 +33,8 @@ def check(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: J
     if all(problem.warning for problem in shape):
         for rule in schema.rules:
             if not rule.holds(value):
-                yield Problem(path, rule.message, warning=rule.advisory)
+                more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
+                yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
         for examination in schema.examinations:
             if found := examination.finds(value):
                 yield Problem(path, found)

@@ -7,11 +7,12 @@ Python checks it. ``openapi`` writes the first, ``checking`` and ``changes`` do 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from nodeupgrade.domain.wire import Json
+GROUP: Final = "nodeupgrade.dev"
+VERSION: Final = "v1alpha1"
 
 ABSENT: Final = object()
 """Stands for no default at all, which is something else than a default of nothing."""
@@ -186,44 +187,9 @@ class Kind:
     status: Record
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
-    comment: tuple[str, ...] = field(default=())
+    comment: tuple[str, ...] = ()
 
     @property
     def crd_name(self) -> str:
         """Name of the CustomResourceDefinition."""
         return f"{self.plural}.{GROUP}"
-
-
-GROUP = "nodeupgrade.dev"
-VERSION = "v1alpha1"
-
-
-def same(new: object, old: object) -> bool:
-    """Compare as CEL's ``==`` does; both values are ordered, so sets are in one order."""
-    return new == old
-
-
-__all__ = [
-    "ABSENT",
-    "GROUP",
-    "VERSION",
-    "Column",
-    "Examination",
-    "Flag",
-    "Json",
-    "Kind",
-    "ListOf",
-    "MapOf",
-    "Node",
-    "Number",
-    "Portion",
-    "Problem",
-    "Record",
-    "Rule",
-    "Schema",
-    "Sort",
-    "Text",
-    "Transition",
-    "Whole",
-    "same",
-]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.schema.blocks import choice, duration, label_key, portion, stated_moment
 from nodeupgrade.domain.schema.model import Examination, ListOf, Record, Rule, Text, Whole
 from nodeupgrade.domain.upgrade_terms import SLOTS, GrowthType, ThresholdPolicy, TopologyMode, Window
 from nodeupgrade.domain.windows import check_window
-from nodeupgrade.domain.wire import Json
 
 _TOPOLOGY = Record(
     says="Limits by failure domain; nodes without the label form a domain of their own.",
@@ -72,11 +71,12 @@ STRATEGY = Record(
 )
 
 
-def _window_problem(window: Json) -> str:
+_PLAIN = Window(start="0 0 * * *", duration=timedelta(hours=1))
+
+
+def _window_problem(window: Window) -> str:
     try:
-        check_window(
-            Window(start=window["start"], duration=parse_duration(window["duration"]), time_zone=window["timeZone"])
-        )
+        check_window(window)
     except ValueError as error:
         return str(error)
     return ""
@@ -89,6 +89,7 @@ _WINDOW = Record(
             longest=128,
             pattern=r"\S+( +\S+){4}",
             write="a cron expression of five fields such as '0 22 * * 1-5'",
+            examinations=(Examination(lambda start: _window_problem(replace(_PLAIN, start=start))),),
         ),
         "duration": duration("How long it stays open.", positive=True),
         "timeZone": Text(
@@ -97,10 +98,10 @@ _WINDOW = Record(
             pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
             default="UTC",
             write="an IANA time zone such as Europe/Berlin",
+            examinations=(Examination(lambda zone: _window_problem(replace(_PLAIN, time_zone=zone))),),
         ),
     },
     required=("start", "duration"),
-    examinations=(Examination(_window_problem),),
 )
 
 WINDOWS = ListOf(

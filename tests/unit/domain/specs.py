@@ -1,0 +1,284 @@
+"""Specs of NodeUpgrades: two that use every field, many that are wrong, and how to change them one field at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from nodeupgrade.domain.schema.model import Flag, ListOf, MapOf, Number, Portion, Record, Schema, Sort, Text, Whole
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.simulation.kube import merged
+
+DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64
+MINIMAL: Json = {
+    "version": "v1.33.13",
+    "artifact": {"preStaged": {"linux-amd64": {"path": "/opt/kubelet", "sha256": DIGEST}}},
+    "nodes": {"selector": {"matchLabels": {"pool": "web"}}},
+}
+
+
+def _selector(pool: str, operator: str) -> Json:
+    return {
+        "matchLabels": {"example.com/pool": pool},
+        "matchExpressions": [{"key": "zone", "operator": operator, "values": [pool, "b"]}],
+    }
+
+
+FULL: Json = {
+    "version": "v1.33.13",
+    "artifact": {
+        "image": {"ref": f"registry.example/kubelet@sha256:{DIGEST}", "path": "/kubelet", "pullSecret": "registry"}
+    },
+    "nodes": {
+        "selector": _selector("web", "In"),
+        "names": ["node-1", "node-2"],
+        "all": False,
+        "exclude": {"selector": _selector("web", "In"), "names": ["node-3"]},
+        "controlPlane": False,
+        "cordoned": "Skip",
+        "notReady": "Skip",
+        "membership": "Snapshot",
+    },
+    "allowDowngrade": False,
+    "fromVersions": ["v1.30", "v1.31.2"],
+    "skewPolicy": "Enforce",
+    "hash": {"mode": "Rewrite"},
+    "waves": [
+        {
+            "name": "canary",
+            "selector": _selector("canary", "In"),
+            "maxConcurrent": 1,
+            "soak": "1h",
+            "approval": "Auto",
+            "failureThreshold": 1,
+        },
+        {"name": "half", "size": "50%"},
+    ],
+    "strategy": {
+        "maxConcurrent": 5,
+        "maxUnavailable": "10%",
+        "topology": {"key": "topology.kubernetes.io/zone", "maxPerDomain": 2, "mode": "Spread"},
+        "growth": {"type": "Linear", "factor": 2, "cap": 4},
+        "nodeInterval": "10s",
+        "failureThreshold": "5%",
+        "onThreshold": "Pause",
+    },
+    "windows": [{"start": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
+    "blackouts": [{"from": "2026-12-24T00:00:00Z", "to": "2026-12-27T00:00:00+01:00"}],
+    "kubelet": {"unit": "kubelet.service", "flagPolicy": "Refuse", "removeFlags": ["--network-plugin"]},
+    "verify": {"settle": "60s", "kubeletDownBudget": "30s", "nodeReadyTimeout": "60s"},
+    "timeouts": {"node": "15m", "wave": "12h", "total": "72h"},
+    "overlapPolicy": "Queue",
+    "deletionPolicy": "FinishInFlight",
+    "action": "Run",
+    "approvedWaves": ["canary"],
+}
+
+OTHER: Json = {
+    "version": "v1.34.2",
+    "artifact": {
+        "image": {"ref": f"registry.example/kubelet@sha256:{OTHER_DIGEST}", "path": "/bin/kubelet", "pullSecret": "own"}
+    },
+    "nodes": {
+        "selector": _selector("batch", "NotIn"),
+        "names": ["node-1"],
+        "all": True,
+        "exclude": {"selector": _selector("batch", "NotIn"), "names": ["node-3", "node-4"]},
+        "controlPlane": True,
+        "cordoned": "Include",
+        "notReady": "Block",
+        "membership": "Continuous",
+    },
+    "allowDowngrade": True,
+    "fromVersions": ["v1.30"],
+    "skewPolicy": "Warn",
+    "hash": {"mode": "AssertUnchanged"},
+    "waves": [
+        {
+            "name": "first",
+            "selector": _selector("first", "NotIn"),
+            "maxConcurrent": "10%",
+            "soak": "2h",
+            "approval": "Manual",
+            "failureThreshold": "2%",
+        },
+        {"name": "half", "size": 3},
+    ],
+    "strategy": {
+        "maxConcurrent": "25%",
+        "maxUnavailable": 7,
+        "topology": {"key": "rack", "maxPerDomain": 3, "mode": "ZoneByZone"},
+        "growth": {"type": "Exponential", "factor": 3, "cap": "50%"},
+        "nodeInterval": "20s",
+        "failureThreshold": 3,
+        "onThreshold": "Abort",
+    },
+    "windows": [{"start": "0 1 * * 6", "duration": "2h", "timeZone": "UTC"}],
+    "blackouts": [{"from": "2026-12-23T00:00:00Z", "to": "2026-12-28T00:00:00Z"}],
+    "kubelet": {"unit": "k.service", "flagPolicy": "Strip", "removeFlags": ["--cni-bin-dir"]},
+    "verify": {"settle": "5m", "kubeletDownBudget": "40s", "nodeReadyTimeout": "2m"},
+    "timeouts": {"node": "20m", "wave": "13h", "total": "73h"},
+    "overlapPolicy": "Fail",
+    "deletionPolicy": "RollbackInFlight",
+    "action": "Pause",
+    "approvedWaves": ["canary", "half"],
+}
+
+
+def spec(**changes: Any) -> Json:
+    """The smallest spec, changed; artifact and nodes are replaced, all else is merged."""
+    whole = {name: changes.pop(name) for name in ("artifact", "nodes") if name in changes}
+    return {**merged(MINIMAL, changes), **whole}
+
+
+def _wave(**fields: Any) -> Json:
+    return {"name": "canary", "size": 1, **fields}
+
+
+def _file(**fields: str) -> Json:
+    return {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": DIGEST, **fields}}}
+
+
+def _selecting(*terms: Json, **labels: str) -> Json:
+    return {"selector": {"matchLabels": labels, "matchExpressions": list(terms)}}
+
+
+_WINDOW: Json = {"start": "0 22 * * *", "duration": "6h"}
+_EXCLUDING: Json = {**MINIMAL["nodes"], "exclude": {"selector": {}}}
+_TWO_SOURCES: Json = {"image": FULL["artifact"]["image"], **_file()}
+
+INVALID: dict[str, Json] = {
+    "version without v": spec(version="1.33.13"),
+    "version of two parts": spec(version="v1.33"),
+    "version is a number": spec(version=1.33),
+    "no artifact": spec(artifact={}),
+    "two artifacts": spec(artifact=_TWO_SOURCES),
+    "image without digest": spec(artifact={"image": {"ref": "registry.example/kubelet:v1", "path": "/kubelet"}}),
+    "relative path": spec(artifact=_file(path="kubelet")),
+    "short digest": spec(artifact=_file(sha256="abc")),
+    "no URL": spec(artifact={"platforms": {"linux-amd64": {"url": "ftp://example/kubelet", "sha256": DIGEST}}}),
+    "no platform": spec(artifact={"platforms": {"Linux": {"url": "https://example/kubelet", "sha256": DIGEST}}}),
+    "no nodes": spec(nodes={}),
+    "empty selector": spec(nodes={"selector": {}}),
+    "selector of nothing": spec(nodes=_selecting()),
+    "all: false": spec(nodes={"all": False}),
+    "In without values": spec(nodes=_selecting({"key": "zone", "operator": "In"})),
+    "Exists with values": spec(nodes=_selecting({"key": "zone", "operator": "Exists", "values": ["a"]})),
+    "label's key": spec(nodes=_selecting(**{"-pool": "web"})),
+    "label's value": spec(nodes=_selecting(pool="web server")),
+    "names twice": spec(nodes={"names": ["a", "a"]}),
+    "excludes everything": spec(nodes=_EXCLUDING),
+    "unknown membership": spec(nodes={"all": True, "membership": "Forever"}),
+    "no era": spec(hash={"mode": "Guess"}),
+    "unknown policy": spec(skewPolicy="Ignore"),
+    "origin": spec(fromVersions=["1.30"]),
+    "origins twice": spec(fromVersions=["v1.30", "v1.30"]),
+    "wave without nodes": spec(waves=[{"name": "canary"}]),
+    "wave with both": spec(waves=[_wave(selector={"matchLabels": {"a": "b"}})]),
+    "wave of 0%": spec(waves=[_wave(size="0%")]),
+    "wave of no node": spec(waves=[_wave(size=0)]),
+    "wave's name": spec(waves=[_wave(name="Canary!")]),
+    "wave called remainder": spec(waves=[_wave(name="remainder")]),
+    "waves of one name": spec(waves=[_wave(), _wave(size=2)]),
+    "too many waves": spec(waves=[_wave(name=f"wave-{i}") for i in range(21)]),
+    "unknown approval": spec(waves=[_wave(approval="Ask")]),
+    "wave's soak": spec(waves=[_wave(soak="1 hour")]),
+    "no slots": spec(strategy={"maxConcurrent": 0}),
+    "too many slots": spec(strategy={"maxConcurrent": 101}),
+    "more than all": spec(strategy={"maxUnavailable": "101%"}),
+    "half a node": spec(strategy={"maxConcurrent": 1.5}),
+    "truth as a number": spec(strategy={"maxConcurrent": True}),
+    "topology without key": spec(strategy={"topology": {"maxPerDomain": 1}}),
+    "growth that does not grow": spec(strategy={"growth": {"type": "Exponential", "factor": 1}}),
+    "negative interval": spec(strategy={"nodeInterval": "-1s"}),
+    "no threshold": spec(strategy={"failureThreshold": 0}),
+    "window of four fields": spec(windows=[{**_WINDOW, "start": "0 22 * *"}]),
+    "window of no length": spec(windows=[{**_WINDOW, "duration": "0s"}]),
+    "blackout upside down": spec(blackouts=[{"from": "2026-12-27T00:00:00Z", "to": "2026-12-24T00:00:00Z"}]),
+    "blackout without zone": spec(blackouts=[{"from": "2026-12-24T00:00:00", "to": "2026-12-27T00:00:00"}]),
+    "blackout on no day": spec(blackouts=[{"from": "2026-02-30T00:00:00Z", "to": "2026-12-27T00:00:00Z"}]),
+    "no service": spec(kubelet={"unit": "kubelet"}),
+    "no duration": spec(verify={"settle": "soon"}),
+    "no time without a kubelet": spec(verify={"kubeletDownBudget": "0s"}),
+    "no time at all": spec(timeouts={"node": "0m"}),
+    "unknown action": spec(action="Levitate"),
+    "unknown deletion policy": spec(deletionPolicy="RollBackEverything"),
+    "strategy is a list": spec(strategy=[]),
+}
+
+MISUNDERSTOOD: dict[str, Json] = {
+    "cron out of range": spec(windows=[{**_WINDOW, "start": "99 22 * * *"}]),
+    "no such time zone": spec(windows=[{**_WINDOW, "timeZone": "Europe/Atlantis"}]),
+}
+"""Wrong in a way that no API server can see."""
+
+
+Place = tuple[str | int, ...]
+"""Names and indexes that lead to a value inside another."""
+
+
+def at(value: Any, path: Place) -> Any:
+    """What is at a path; nothing if there is no such place."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError):
+            return None
+    return value
+
+
+def replaced(value: Any, path: Place, new: Any) -> Any:
+    """A copy of a JSON value with another one at a path; ``None`` takes it away."""
+    whole = copy.deepcopy(value)
+    inner = whole
+    for step in path[:-1]:
+        inner = inner[step]
+    if new is None:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = new
+    return whole
+
+
+def places(schema: Schema, value: Any, path: Place = ()) -> Iterator[tuple[Place, Schema, Any]]:
+    """Everything inside a value, with its schema."""
+    if path:
+        yield path, schema, value
+    match schema:
+        case Record(fields=fields):
+            for name, item in value.items():
+                yield from places(fields[name], item, (*path, name))
+        case MapOf(value=inner):
+            for name, item in value.items():
+                yield from places(inner, item, (*path, name))
+        case ListOf(item=inner):
+            for index, item in enumerate(value):
+                yield from places(inner, item, (*path, index))
+        case _:
+            pass
+
+
+def boundaries(schema: Schema, value: Any) -> Iterator[Any]:
+    """Values next to, on and beyond every bound of a schema, and of every wrong type."""
+    yield from ("", "x", "-1%", 0, -1, 1, 1.5, True, [], {}, [{}], ["x", "x"])
+    match schema:
+        case Text(choices=choices, shortest=shortest, longest=longest):
+            yield from choices
+            yield from (choice.lower() for choice in choices)
+            yield from ("a" * max(0, shortest - 1), "a" * shortest, "a" * (longest or 1), "a" * ((longest or 1) + 1))
+            yield from (f"{value}\n", f" {value}", f"{value}é", "0s", "0h0m0s", "9" * 15 + "s", "1h30m", "v1.30.4-rc.0")
+        case Whole(least=least, most=most):
+            yield from (bound for bound in ((least or 0) - 1, least, most, (most or 0) + 1) if bound is not None)
+        case Portion(most=most):
+            yield from (most, most + 1, "0%", "1%", "9%", "99%", "100%", "101%", "05%", "10", "10%%")
+        case ListOf(most=most, sort=sort):
+            yield value + value[:1]
+            yield [*value, *([f"x{i}" for i in range(most)] if sort is Sort.SET else value * most)]
+        case MapOf(most=most):
+            some = next(iter(value.values()))
+            yield {f"linux-k{i}": some for i in range(most)}
+            yield {f"linux-k{i}": some for i in range(most + 1)}
+            yield {"-": some}
+        case Record() | Flag() | Number():
+            pass
