@@ -78,7 +78,7 @@ async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) 
 async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, **how: Any) -> int:
     """Let a wave begin that waits for approval.
 
-    Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name kubectl-nodeupgrade as approver.
+    Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name nodeupgrade-cli as approver.
     A wave can be approved before its turn. Approvals in Git are made in spec.approvedWaves instead.
     """
     return await _change(world, kube, name, lambda upgrade: changes.approve(upgrade, wave), How(**how))

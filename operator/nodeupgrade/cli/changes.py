@@ -16,8 +16,11 @@ from nodeupgrade.domain.upgrade_status import WaveState, WaveStatus
 from nodeupgrade.domain.upgrade_terms import REMAINDER, ApprovalPolicy, RolloutAction
 from nodeupgrade.domain.wire import Json
 
-MANAGER = "kubectl-nodeupgrade"
-"""Field manager of everything this program writes, which is how a status says who approved a wave."""
+MANAGER = "nodeupgrade-cli"
+"""Field manager of everything this program writes, which is how a status says who approved a wave.
+
+It must not begin with ``kubectl``: Flux takes over what such a manager wrote, and so it would release the brake.
+"""
 
 _BEGUN = frozenset({WaveState.RUNNING, WaveState.SOAKING, WaveState.COMPLETED})
 

@@ -22,12 +22,12 @@ BUILD_SECONDS = 1400
 
 
 def judges() -> Path:
-    """Return the program in ``judges/``, built from public Go modules if the cache does not hold it.
+    """Return the program of ``judges/``, built from public Go modules if the cache does not hold it.
 
     Raises:
         LabError: It cannot be built.
     """
-    content = b"".join((SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    content = b"".join((SOURCE / name).read_bytes() for name in ("main.go", "apply.go", "go.mod", "go.sum"))
     program = paths.cache_root() / "judges" / hashlib.sha256(content).hexdigest()[:16]
     with locked("judges", Quiet()):
         if not program.is_file():
@@ -35,10 +35,19 @@ def judges() -> Path:
     return program
 
 
-def ask(question: dict[str, Any]) -> dict[str, Any]:
-    """Put one question to the real programs; see ``judges/main.go``."""
-    answer: dict[str, Any] = json.loads(run(judges(), stdin=json.dumps(question), timeout=120).stdout)
+def tell(command: str, question: dict[str, Any]) -> dict[str, Any]:
+    """Put one question to the real programs: ``judge`` or ``apply``, see ``judges/``.
+
+    Raises:
+        LabError: The program cannot be built, or it has no answer.
+    """
+    answer: dict[str, Any] = json.loads(run(judges(), command, stdin=json.dumps(question), timeout=120).stdout)
     return answer
+
+
+def required() -> bool:
+    """Whether a machine that cannot build them is an error."""
+    return os.environ.get("NODEUPGRADE_E2E") == "required"
 
 
 def _build(program: Path) -> None:

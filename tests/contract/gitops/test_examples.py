@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 import yaml
 from lupa.lua51 import LuaError
 
+from nodeupgrade.cli.changes import MANAGER
 from nodeupgrade.domain import upgrade
+from nodeupgrade.domain.lint import lint
 from nodeupgrade.domain.wire import Json
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import EXAMPLES, upgrades
 from tests.contract.gitops.test_recorded import HEALTH
+
+WRITTEN = datetime(2026, 11, 20, tzinfo=UTC)
+"""Windows and blackouts of the examples are looked at from this day on."""
 
 HEALTH_KEY = "resource.customizations.health.nodeupgrade.dev_NodeUpgrade"
 
@@ -49,6 +56,24 @@ def test_batches_of_argo_cd_take_turns() -> None:
 def test_names_are_never_used_twice() -> None:
     names = [body["metadata"]["name"] for body in upgrades().values()]
     assert len(names) == len(set(names))
+
+
+def test_flux_leaves_the_brake_of_our_command_line_alone() -> None:
+    """Flux takes over what managers wrote whose name has this prefix (``judges/apply.go``)."""
+    assert not MANAGER.startswith("kubectl")
+
+
+@pytest.mark.parametrize("name", upgrades())
+def test_lint_finds_nothing(name: str) -> None:
+    assert lint(upgrades()[name], now=WRITTEN) == ()
+
+
+def test_plan_becomes_a_run_with_one_line() -> None:
+    """What examples/waves/approval.yaml tells people to do, edit by edit."""
+    plan = upgrades()["waves/approval.yaml:kubelet-1-33-13-approved"]
+    run = {**plan, "spec": {**plan["spec"], "action": "Run"}}
+    approved = {**run, "spec": {**run["spec"], "approvedWaves": ["production"]}}
+    assert lint(run, plan) == lint(approved, run) == ()
 
 
 @pytest.mark.parametrize(

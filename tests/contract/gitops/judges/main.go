@@ -1,6 +1,6 @@
 // Command judges asks the programs that GitOps tools are made of what they think of objects: kstatus, the
-// evaluator of Flux's health expressions, and the Lua interpreter of Argo CD. It reads one question in JSON from
-// standard input and writes one answer in JSON to standard output.
+// evaluator of Flux's health expressions, and the Lua interpreter of Argo CD; or it applies an object as Flux does.
+// It reads one question in JSON from standard input and writes one answer in JSON to standard output.
 package main
 
 import (
@@ -14,9 +14,7 @@ import (
 	fluxv1 "github.com/fluxcd/kustomize-controller/api/v1"
 	"github.com/fluxcd/pkg/apis/kustomize"
 	fluxcel "github.com/fluxcd/pkg/runtime/cel"
-	"github.com/fluxcd/pkg/ssa"
 	lua "github.com/yuin/gopher-lua"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/yaml"
@@ -36,8 +34,6 @@ type verdict struct {
 	FluxKStatus string            `json:"fluxKstatus"`
 	Flux        string            `json:"flux"`
 	Argo        map[string]string `json:"argo"`
-	// Takeover is the patch by which Flux makes kubectl's fields its own, before it applies what Git says.
-	Takeover []ssa.JSONPatch `json:"takeover"`
 }
 
 type answer struct {
@@ -46,25 +42,35 @@ type answer struct {
 	Kustomizations map[string]string  `json:"kustomizations"`
 }
 
-// kubectls are field managers whose fields Flux takes over, by prefix: kubectl-annotate and kubectl-edit are among them.
-var kubectls = []ssa.FieldManager{
-	{Name: "kubectl", OperationType: metav1.ManagedFieldsOperationApply},
-	{Name: "kubectl", OperationType: metav1.ManagedFieldsOperationUpdate},
-}
-
 func main() {
 	log.SetFlags(0)
-	var asked question
-	if err := json.NewDecoder(os.Stdin).Decode(&asked); err != nil {
-		log.Fatalf("cannot read the question: %v", err)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: judges judge|apply < question.json")
 	}
-	told, err := judge(context.Background(), asked)
+	var told any
+	var err error
+	switch os.Args[1] {
+	case "judge":
+		told, err = ask(judge)
+	case "apply":
+		told, err = ask(apply)
+	default:
+		err = fmt.Errorf("%s is neither judge nor apply", os.Args[1])
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(told)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
-		log.Fatal(err)
+}
+
+func ask[Question, Answer any](answer func(context.Context, Question) (Answer, error)) (any, error) {
+	var asked Question
+	if err := json.NewDecoder(os.Stdin).Decode(&asked); err != nil {
+		return nil, fmt.Errorf("cannot read the question: %w", err)
 	}
+	return answer(context.Background(), asked)
 }
 
 func judge(ctx context.Context, asked question) (answer, error) {
@@ -120,16 +126,11 @@ func judgeObject(
 	if err != nil {
 		return verdict{}, err
 	}
-	takeover, err := ssa.PatchReplaceFieldsManagers(object, kubectls, "kustomize-controller")
-	if err != nil {
-		return verdict{}, err
-	}
 	return verdict{
 		KStatus:     plain.Status.String(),
 		FluxKStatus: forked.Status.String(),
 		Flux:        flux.Status.String(),
 		Argo:        health,
-		Takeover:    takeover,
 	}, nil
 }
 
