@@ -1,14 +1,16 @@
 """How long a node is without a kubelet, against the floor: a bare kubelet restart plus a bare runtime restart.
 
 Everything is measured on one node, in one run, from inside the node with the same instruments; what counts are the
-ratios, since absolute times say more about the machine. ``make bench`` prints the table.
+ratios, since absolute times say more about the machine. ``make bench`` prints the tables.
 """
 
 import contextlib
 import json
+import os
 import shutil
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import click
@@ -19,9 +21,12 @@ from e2e.cluster import Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck
 from e2e.lab.progress import Lines
 from nodeupgrade.agent import bundle
+from nodeupgrade.domain.journal import Journal, Mark, Step, parse
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
-TARGET = 1.5
+SIZES = (20, 60, 110)
+TARGET_RATIO, JUDGED_FROM = 1.3, 60
+TARGET_GROWTH_MS = 2.0
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 
 # Runs inside the node, on the bundle that the first upgrade left there.
@@ -49,64 +54,155 @@ print(json.dumps({
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """One upgrade and the two bare restarts right after it. Times in seconds.
+
+    Attributes:
+        ours: without a healthy kubelet.
+        steps: what each step took of that.
+        load: of the machine, averaged over the last minute.
+    """
+
+    ours: float
+    kubelet: float
+    runtime: float
+    steps: dict[Step, float]
+    containers: int
+    load: float
+
+    @property
+    def ratio(self) -> float:
+        """Ours, in floors."""
+        return self.ours / (self.kubelet + self.runtime)
+
+    @property
+    def own(self) -> float:
+        """What is ours above the floor."""
+        return self.ours - self.kubelet - self.runtime
+
+
 @click.command()
-@click.option("--pods", default=60, show_default=True, help="Pods on the node.")
+@click.option("--pods", multiple=True, type=int, default=SIZES, show_default=True, help="Pods on the node; repeatable.")
 @click.option("--rounds", default=3, show_default=True, help="Upgrades there and back, and pairs of bare restarts.")
-@click.option("--name", default="bench", show_default=True, help="Name of the lab that is made for it.")
-def main(pods: int, rounds: int, name: str) -> None:
+@click.option("--name", default="bench", show_default=True, help="Name of the labs that are made for it, one by one.")
+def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
     """Measure the time without a kubelet on one real node, and compare it with the floor."""
     hostcheck.require(hostcheck.for_lab())
+    found = {size: _measure(size, rounds, name) for size in pods}
+    console = Console(width=min(110, shutil.get_terminal_size().columns))
+    for size, swaps in found.items():
+        console.print(_table(size, swaps))
+    console.print(_steps(found))
+    for verdict in _verdicts(found):
+        console.print(verdict)
+
+
+def _measure(pods: int, rounds: int, name: str) -> list[Swap]:
     lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+    swaps: list[Swap] = []
     with contextlib.ExitStack() as stack:
         stack.callback(lab.down)
         cluster = Cluster.with_operator(lab, pods=pods)
-        ours: list[float] = []
-        floors: list[dict[str, float]] = []
         for number in range(1, rounds + 1):
             for version, down in ((NEW, False), (OLD, True)):
-                ours.append(_upgrade(cluster, f"round-{number}-to-{version.replace('.', '-')}", version, down=down))
-                floors.append(_floor(cluster))
-                click.echo(f"to {version}: {ours[-1]:.2f} s, floor {sum(floors[-1].values()):.2f} s")
-        _print(cluster, ours, floors)
+                swap = _swap(cluster, f"round-{number}-to-{version.replace('.', '-')}", version, down=down)
+                swaps.append(swap)
+                click.echo(
+                    f"{pods} pods, to {version}: {swap.ours:.2f} s, floor {swap.kubelet + swap.runtime:.2f} s, "
+                    f"load {swap.load:.1f}"
+                )
+    return swaps
 
 
-def _upgrade(cluster: Cluster, name: str, version: str, *, down: bool) -> float:
-    cluster.wait_settled()
+def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
+    containers = len(cluster.wait_settled().running())
     cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=down)
     upgrade = cluster.wait_for_end(name)
     if conditions(upgrade).get("Succeeded", {}).get("status") != "True":
         raise click.ClickException(f"{name} did not succeed: {json.dumps(upgrade['status'])}")
-    return float(cluster.task()["status"]["kubelet"]["downSeconds"])
-
-
-def _floor(cluster: Cluster) -> dict[str, float]:
+    ours = float(cluster.task()["status"]["kubelet"]["downSeconds"])
+    load = os.getloadavg()[0]
+    steps = _time_of_steps(cluster)
     cluster.wait_settled()
     root = BUNDLES / cluster.node.exec("ls", str(BUNDLES)).stdout.split()[0]
     python = bundle.command(root, "this")[:-2]
-    found: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
-    return found
+    floor: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
+    return Swap(ours=ours, steps=steps, containers=containers, load=load, **floor)
 
 
-def _print(cluster: Cluster, ours: Sequence[float], floors: Sequence[dict[str, float]]) -> None:
-    kubelet, runtime = ([floor[what] for floor in floors] for what in ("kubelet", "runtime"))
-    ratios = [mine / sum(floor.values()) for mine, floor in zip(ours, floors, strict=True)]
-    table = Table(
-        title=f"Seconds, {len(cluster.node.snapshot().running())} containers, {OLD} ↔ {NEW}, {len(ours)} swaps"
+def _time_of_steps(cluster: Cluster) -> dict[Step, float]:
+    """From one record to the next, so that preparing and writing the journal count for the step they belong to."""
+    read = cluster.node.exec("sh", "-c", "cat $(ls -t /var/lib/nodeupgrade/runs/*/journal | head -n 1)")
+    journal = parse(read.stdout.encode())[0]
+    steps = tuple(Step)
+    window = steps[steps.index(Step.STOP_KUBELET) : steps.index(Step.START_KUBELET) + 1]
+    ends = {step: _done(journal, step) for step in window}
+    stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+    assert stopping is not None
+    began = [stopping.monotonic, *ends.values()]
+    return {step: end - before for (step, end), before in zip(ends.items(), began, strict=False)}
+
+
+def _done(journal: Journal, step: Step) -> float:
+    record = journal.first(step, Mark.DONE)
+    assert record is not None
+    return record.monotonic
+
+
+def _table(pods: int, swaps: Sequence[Swap]) -> Table:
+    load = f"load {min(s.load for s in swaps):.0f} to {max(s.load for s in swaps):.0f}"
+    title = f"{pods} pods, {swaps[-1].containers} containers, {OLD} ↔ {NEW}, {len(swaps)} swaps, {load}; seconds"
+    table = _headed(title, "min", "median", "max")
+    rows: tuple[tuple[str, Callable[[Swap], float]], ...] = (
+        ("bare kubelet restart until healthy", lambda s: s.kubelet),
+        ("bare runtime restart until the CRI answers", lambda s: s.runtime),
+        ("our time without a healthy kubelet", lambda s: s.ours),
+        ("ratio ours ÷ (sum of both)", lambda s: s.ratio),
+        ("own share, ours − (sum of both)", lambda s: s.own),
     )
-    for heading in ("", "min", "median", "max"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    rows = (
-        ("bare kubelet restart until healthy", kubelet),
-        ("bare runtime restart until the CRI answers", runtime),
-        ("our time without a healthy kubelet", ours),
-        ("ratio ours ÷ (sum of both)", ratios),
-    )
-    for title, values in rows:
-        table.add_row(title, *(f"{v:.2f}" for v in (min(values), statistics.median(values), max(values))))
-    console = Console(width=min(100, shutil.get_terminal_size().columns))
-    console.print(table)
-    verdict = "met" if statistics.median(ratios) <= TARGET else "MISSED"
-    console.print(f"target: median ratio ≤ {TARGET}: {verdict}")
+    for name, value in rows:
+        values = [value(swap) for swap in swaps]
+        table.add_row(name, *(f"{v:.2f}" for v in (min(values), statistics.median(values), max(values))))
+    return table
+
+
+def _steps(found: dict[int, list[Swap]]) -> Table:
+    table = _headed("median of each step, milliseconds", *(f"{pods} pods" for pods in found))
+    for step in next(iter(found.values()))[0].steps:
+        medians = (statistics.median(swap.steps[step] for swap in swaps) for swaps in found.values())
+        table.add_row(step, *(f"{1000 * median:.0f}" for median in medians))
+    return table
+
+
+def _verdicts(found: dict[int, list[Swap]]) -> list[str]:
+    """What was aimed at, and what came of it."""
+    ratios = {pods: _median(swaps, lambda s: s.ratio) for pods, swaps in found.items() if pods >= JUDGED_FROM}
+    verdicts = [
+        f"median ratio with {pods} pods {ratio:.2f}, aimed at ≤ {TARGET_RATIO}: {_met(ratio <= TARGET_RATIO)}"
+        for pods, ratio in ratios.items()
+    ]
+    small, large = found[min(found)], found[max(found)]
+    if (more := large[-1].containers - small[-1].containers) > 0:
+        growth = 1000 * (_median(large, lambda s: s.own) - _median(small, lambda s: s.own)) / more
+        met = _met(growth < TARGET_GROWTH_MS)
+        verdicts.append(f"own share grows by {growth:.1f} ms per container, aimed at < {TARGET_GROWTH_MS}: {met}")
+    return verdicts
+
+
+def _headed(title: str, *headings: str) -> Table:
+    table = Table("", title=title)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _median(swaps: Sequence[Swap], value: Callable[[Swap], float]) -> float:
+    return statistics.median(value(swap) for swap in swaps)
+
+
+def _met(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from zlib import crc32
 import pytest
 
 from nodeupgrade.adapters.files import atomic, host
+from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.domain import journal
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.journal import Mark, Outcome, Step
@@ -192,8 +193,9 @@ def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
 
 
 file, directory = partial(not_synchronised, stat.S_ISREG), partial(not_synchronised, stat.S_ISDIR)
-MUTANTS = {
+MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "records": partial(file, "/journal"),
+    "announcements": lambda patch: patch.setattr(journal_file, "may_be_lost", lambda record: record.mark is Mark.DOING),
     "the plan": partial(file, "/.plan.json.nodeupgrade-new"),
     "manifests": partial(file, ".yaml.nodeupgrade-new"),
     "the drop-in": partial(file, "99-nodeupgrade.conf.nodeupgrade-new"),

@@ -84,6 +84,15 @@ class Record:
     schema: int = JOURNAL_SCHEMA
 
 
+def may_be_lost(record: Record) -> bool:
+    """Whether a power cut may take a record away without harm, as long as everything after it goes too.
+
+    That a step is done, or undone, is known again by looking or by doing it once more; what a step is about to do,
+    that one failed, the commit and the end are not.
+    """
+    return record.mark in {Mark.DONE, Mark.UNDONE} and record.step is not Step.VERIFY
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """All records of one run, oldest first."""

@@ -17,7 +17,7 @@ class JournalStore(Protocol):
         ...
 
     def append(self, record: Record) -> None:
-        """Add a record; it is on stable storage when this returns.
+        """Add a record; it is on stable storage when this returns, unless it may be lost (domain.journal).
 
         Raises:
             StepFailed: it could not be made durable; the effect it announces must not start.

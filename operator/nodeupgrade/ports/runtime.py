@@ -37,11 +37,12 @@ class RuntimeView(Protocol):
         """Ask the running runtime who it is."""
         ...
 
-    def inventory(self, *, full: bool) -> Inventory:
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes.
 
         Args:
             full: also ask for what costs a call per item: start times, exit codes and sandbox addresses.
+            addresses: of these, ask for sandbox addresses at least.
         """
         ...
 

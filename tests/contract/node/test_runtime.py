@@ -43,6 +43,7 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert full.started_at is not None
     sandbox = runtime_world.runtime.inventory(full=True).sandbox(quick.sandbox_id)
     assert sandbox is not None
+    assert runtime_world.runtime.inventory(full=False, addresses=True).sandbox(quick.sandbox_id) == sandbox
     assert (sandbox.pod, sandbox.ready, sandbox.host_network, sandbox.ip) == (quick.pod, True, True, "")
     assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
 

@@ -88,16 +88,17 @@ def test_damage_in_the_middle_is_left_as_it_is(path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["write", "fdatasync"])
 def test_a_record_that_is_not_durable_does_not_stay(path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    announced = record(2, Mark.DOING)
     with FileJournal(path) as journal:
         journal.append(RECORDS[0])
         with monkeypatch.context() as patch:
             patch.setattr(os, call, _half_then_fail(os.write))
             with pytest.raises(StepFailed, match="cannot write the journal"):
-                journal.append(RECORDS[1])
+                journal.append(announced)
         assert path.read_bytes() == render(RECORDS[0])
 
-        journal.append(RECORDS[1])
-    assert read_journal(path) == Journal(RECORDS[:2])
+        journal.append(announced)
+    assert read_journal(path) == Journal((RECORDS[0], announced))
 
 
 def test_what_could_not_even_be_cut_off_is_cut_off_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,18 +56,16 @@ class ContainerdRuntime:
             binary_version=self._program_version(),
         )
 
-    def inventory(self, *, full: bool) -> Inventory:
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes: three calls at once, and a few reads in ``/proc``.
 
-        Without ``full``, ``host_network`` is told from the sandbox's process and is False for ended ones.
+        Unless sandboxes are asked one by one, ``host_network`` is told from their processes, and False for ended ones.
         """
         listing = self._connection.patiently(self._list)
-        statuses = Statuses()
-        if full:
-            statuses = Statuses(
-                containers=self._cri.container_statuses(c.id for c in listing.containers),
-                sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes),
-            )
+        statuses = Statuses(
+            containers=self._cri.container_statuses(c.id for c in listing.containers) if full else {},
+            sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},
+        )
         return to_inventory(listing, statuses, self._processes)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:

@@ -82,7 +82,7 @@ class SimulatedRuntime:
         self._reading("runtime.info")
         return RuntimeInfo(name="containerd", version="2.0.0", cri_versions=("v1",), binary_version="2.0.0")
 
-    def inventory(self, *, full: bool) -> Inventory:
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List what is served from memory."""
         self._reading("runtime.inventory")
         listed = (stored for i, stored in self.containers.items() if i not in self.troubles.overlooks)
@@ -92,7 +92,7 @@ class SimulatedRuntime:
             return Inventory(containers=tuple(containers), sandboxes=tuple(sandboxes))
         return Inventory(
             containers=tuple(replace(c, started_at=None, exit_code=None) for c in containers),
-            sandboxes=tuple(replace(s, ip=None) for s in sandboxes),
+            sandboxes=tuple(s if addresses else replace(s, ip=None) for s in sandboxes),
         )
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
