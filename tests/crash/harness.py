@@ -25,7 +25,7 @@ from nodeupgrade.simulation.node import (
     supervise,
 )
 from nodeupgrade.simulation.node.calls import Interrupt, never
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
 from nodeupgrade.simulation.node.services import DROP_IN
@@ -198,7 +198,7 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
     wanted = dict(after.disk)
     if upgraded:
         wanted |= {pin.path: pin.content for pin in plan.pins}
-        wanted |= {PROGRAM: program(NEW), STATE: f"state {NEW}".encode()}
+        wanted |= {PROGRAM: program(NEW), STATE: state(NEW)}
         assert swap.arguments is not None
         wanted[DROP_IN] = swap.arguments.content
     now = {

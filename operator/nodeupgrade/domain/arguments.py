@@ -94,11 +94,11 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
     return Arguments(words=tuple(kept), removed=tuple(removed))
 
 
-def complaint(output: str) -> str:
+def complaint(output: str, *, telling: tuple[str, ...] = COMPLAINTS) -> str:
     """The line in which a kubelet says what it does not accept; it may stand before the usage or a stack trace."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = (line for line in lines if any(word in line for word in COMPLAINTS))
-    return next(telling, lines[-1] if lines else "no output")
+    found = (line for line in lines if any(word in line for word in telling))
+    return next(found, lines[-1] if lines else "no output")
 
 
 def rejected_flag(output: str) -> str | None:

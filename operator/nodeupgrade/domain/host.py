@@ -11,6 +11,7 @@ class RuntimeInfo:
         name: as the CRI names it, for example ``containerd``.
         version: for example ``1.6.20``.
         cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
+        cgroup_driver: the driver that it tells kubelets to use, ``cgroupfs`` or ``systemd``; ``None`` if it does not.
         binary_version: version of the program on disk; a restart would start that one. ``None`` if unknown.
     """
 
@@ -18,6 +19,7 @@ class RuntimeInfo:
     version: str
     cri_versions: tuple[str, ...]
     binary_version: str | None = None
+    cgroup_driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class UnitStatus:
         bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
         restarts: automatic restarts since the unit was last started by hand (NRestarts).
         fenced: our mask (see ServiceManager.mask) is in force.
+        needs_reload: its files were changed after systemd read them.
         started: when its main process was started, seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
     """
@@ -52,6 +55,7 @@ class UnitStatus:
     fenced: bool = False
     program: str = ""
     started: float | None = None
+    needs_reload: bool = False
 
     @property
     def running(self) -> bool:

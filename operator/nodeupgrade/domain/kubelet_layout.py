@@ -1,7 +1,7 @@
 """What a kubelet's command line and configuration file say about where things are. Flags win over the file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -12,6 +12,7 @@ DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
 DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
 DEFAULT_HEALTHZ_PORT = "10248"
+DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
 # Files whose format newer kubelets changed in ways that older ones refuse at start (cpu_manager_state in 1.18,
 # the device checkpoint in 1.20, dra_manager_state in 1.31).
@@ -32,12 +33,18 @@ class KubeletLayout:
         healthz_url: where the kubelet answers about its health; ``None`` when that is switched off.
         manifests: directory of static pods; ``None`` when there is none.
         state_files: absolute paths of the files worth saving.
+        gates: feature gates that are set.
+        cgroup_driver: the one it is configured to use.
+        fails_on_cgroup_v1: whether it may end at its start on cgroup v1, as kubelets do from 1.35 unless told not to.
     """
 
     endpoint: str
     healthz_url: str | None
     manifests: str | None
     state_files: tuple[str, ...]
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    cgroup_driver: str = DEFAULT_CGROUP_DRIVER
+    fails_on_cgroup_v1: bool = True
 
 
 def config_path(words: tuple[str, ...]) -> str | None:
@@ -82,7 +89,22 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
         ),
         manifests=setting("pod-manifest-path", "staticPodPath", "") or None,
         state_files=tuple(f"{root}/{name}" for name in STATE_FILES),
+        gates=_gates(words, document.get("featureGates")),
+        cgroup_driver=setting("cgroup-driver", "cgroupDriver", "") or DEFAULT_CGROUP_DRIVER,
+        fails_on_cgroup_v1=document.get("failCgroupV1") is not False,
     )
+
+
+def _gates(words: tuple[str, ...], configured: object) -> dict[str, bool]:
+    """Gates of the configuration file, and those of the flags, which win one by one."""
+    if configured is not None and not isinstance(configured, dict):
+        raise ValueError(f"the kubelet's featureGates are not a map: {configured!r}")
+    gates = {str(name): value is True for name, value in (configured or {}).items()}
+    for pair in (pair for value in _flags(words, "feature-gates") for pair in value.split(",")):
+        name, equals, value = pair.strip().partition("=")
+        if equals:
+            gates[name] = value.lower() in {"true", "t", "1"}
+    return gates
 
 
 def _socket(endpoint: str) -> str:
@@ -112,15 +134,21 @@ def _parse(config: bytes) -> Mapping[str, Any]:
 
 def _flag(words: tuple[str, ...], name: str) -> str | None:
     """Value of the last flag of this name, as the kubelet reads it."""
-    given = None
+    given = _flags(words, name)
+    return given[-1] if given else None
+
+
+def _flags(words: tuple[str, ...], name: str) -> list[str]:
+    """Values of all flags of this name."""
+    given: list[str] = []
     for i, word in enumerate(words):
         written, equals, value = word.partition("=")
         if canonical(written) != f"--{name}":
             continue
         if equals:
-            given = value
+            given.append(value)
         elif i + 1 < len(words):
-            given = words[i + 1]
+            given.append(words[i + 1])
     return given
 
 

@@ -11,6 +11,7 @@ from nodeupgrade.domain.arguments import Arguments, complaint
 from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.pods import Json, NodePod
+from nodeupgrade.domain.readiness import Readiness, unready
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
@@ -62,6 +63,7 @@ class NodeFacts:
 
     Attributes:
         promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
+        readiness: what the start of the new kubelet and the restart of the runtime depend on.
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
     """
 
@@ -76,6 +78,7 @@ class NodeFacts:
     inventory: Inventory
     stored: Mapping[ContainerId, StoredHashes]
     state_free_bytes: int
+    readiness: Readiness
 
 
 Check: TypeAlias = Callable[[NodeFacts], Iterator[Violation]]
@@ -313,6 +316,12 @@ def _running_pods(facts: NodeFacts) -> Iterator[NodePod]:
     return (pod for pod in facts.pods if pod.ref.uid in running)
 
 
+def node_is_ready(facts: NodeFacts) -> Iterator[Violation]:
+    """The new kubelet would start, and the runtime would survive its restart: see domain.readiness."""
+    if facts.runtime.name == SUPPORTED_RUNTIME:
+        yield from unready(facts.readiness)
+
+
 CHECKS: tuple[Check, ...] = (
     kubelet_is_managed,
     versions_are_known,
@@ -325,4 +334,5 @@ CHECKS: tuple[Check, ...] = (
     pods_keep_their_cgroup,
     nothing_is_resized,
     there_is_space,
+    node_is_ready,
 )

@@ -46,6 +46,9 @@ class Reason(StrEnum):
     UNSUPPORTED_SERVICE_MANAGER = "UnsupportedServiceManager"
     INSUFFICIENT_SPACE = "InsufficientSpace"
     AGENT_UNAVAILABLE = "AgentUnavailable"
+    KUBELET_WOULD_NOT_START = "KubeletWouldNotStart"
+    PROGRAM_NOT_REPLACEABLE = "ProgramNotReplaceable"
+    RUNTIME_NOT_READY = "RuntimeNotReady"
     INTERNAL_ERROR = "InternalError"
     HASHES_WOULD_CHANGE = "HashesWouldChange"
 
@@ -195,6 +198,17 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.AGENT_UNAVAILABLE: Explanation(
         "the agent pod cannot run on the node", "look at the agent pod in the operator's namespace"
+    ),
+    Reason.KUBELET_WOULD_NOT_START: Explanation(
+        "the new kubelet would not start with the configuration, state or hierarchy that it would find on the node",
+        "change what the message names, restart the kubelet, and retry",
+    ),
+    Reason.PROGRAM_NOT_REPLACEABLE: Explanation(
+        "the kubelet's program cannot be replaced where it lies", "take the attribute away that the message names"
+    ),
+    Reason.RUNTIME_NOT_READY: Explanation(
+        "a restart of the container runtime would endanger containers now",
+        "wait until the node is less busy, or repair the pod named in the message",
     ),
     Reason.INTERNAL_ERROR: Explanation(
         "nodeupgrade met an error of its own", "report it together with the log of the agent or the operator"

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from nodeupgrade.domain.reasons import Reason
 
 PASSING = frozenset(
-    {Reason.POD_IN_TRANSITION, Reason.UNKNOWN_CONTAINER, Reason.INVENTORY_CHANGED, Reason.RUNTIME_DID_NOT_ANSWER}
+    {
+        Reason.POD_IN_TRANSITION,
+        Reason.UNKNOWN_CONTAINER,
+        Reason.INVENTORY_CHANGED,
+        Reason.RUNTIME_DID_NOT_ANSWER,
+        Reason.RUNTIME_NOT_READY,
+    }
 )
 """Reasons that often pass by themselves within seconds, so that looking again is worth while."""
 

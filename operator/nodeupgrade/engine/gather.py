@@ -18,9 +18,11 @@ from nodeupgrade.domain.kubelet_layout import (
 )
 from nodeupgrade.domain.pods import Json, view
 from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.readiness import Readiness
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
+from nodeupgrade.engine import readiness
 from nodeupgrade.engine.node import NodeView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import FilesView
@@ -122,20 +124,39 @@ def gather(
     node: NodeView, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
+    began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
+    listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
+    kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node.services)
+    layout = kubelet_layout(node.files, running)
+    candidate = None if isinstance(wanted.candidate, Violation) else wanted.candidate.program
     return NodeFacts(
         node=node_object,
         pods=tuple(view(pod) for pod in pods),
         target=wanted.target,
         allow_downgrade=wanted.allow_downgrade,
         promised=wanted.promised,
-        kubelet=_kubelet_facts(node, running, wanted),
-        runtime=node.runtime.info(),
-        runtime_unit=_runtime_unit(node.services),
+        kubelet=kubelet,
+        runtime=runtime,
+        runtime_unit=unit,
         inventory=inventory,
         stored=stored,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
+        readiness=Readiness(
+            current=kubelet.current,
+            target=wanted.target,
+            layout=layout,
+            gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
+            units=(running.unit, unit),
+            unchangeable=readiness.unchangeable(node.files, running.program, layout),
+            runtime=runtime,
+            inventory=inventory,
+            cgroup_driver=readiness.cgroup_driver(node.files, inventory),
+            cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
+            state=readiness.state(node.files, layout),
+            listing_seconds=listing_seconds,
+        ),
     )
 
 

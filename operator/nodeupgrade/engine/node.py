@@ -76,6 +76,11 @@ class NodeView(Protocol):
         """Its kubelet."""
         ...
 
+    @property
+    def clock(self) -> Clock:
+        """Its clock."""
+        ...
+
 
 class HostView(Protocol):
     """What can be seen of a node before it is known where its runtime listens."""

@@ -28,6 +28,10 @@ class FilesView(Protocol):
         """Regular files in a directory, sorted; empty when there is no such directory."""
         ...
 
+    def immutable(self, path: PurePosixPath) -> bool:
+        """Whether a file or directory must not be changed, even by root; False for what is not there."""
+        ...
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
         ...

@@ -1,5 +1,6 @@
 """The kubelet program and process of one node."""
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -21,6 +22,15 @@ class Kubelet(Protocol):
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Real path of a running process' program; ``None`` when the file was deleted or replaced."""
+        ...
+
+    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
+        """What a program prints when it is to start with these feature gates, and a configuration that is not there.
+
+        A kubelet judges its feature gates before it reads its configuration, and ends if that is missing. So nothing
+        is ever started, and it complains about a gate if and only if it would not start because of it (seen with
+        1.15 to 1.33).
+        """
         ...
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:

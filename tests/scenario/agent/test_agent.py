@@ -130,10 +130,10 @@ async def test_what_passes_by_itself_is_looked_at_again(world: World) -> None:
 async def test_a_runtime_too_busy_to_answer_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     inventory = world.node.runtime.inventory
 
-    def busy(*, full: bool) -> Any:
+    def busy(*, full: bool, addresses: bool = False) -> Any:
         if world.moments.count("sleep") < 2:
             raise Transient("the runtime is busy")
-        return inventory(full=full)
+        return inventory(full=full, addresses=addresses)
 
     monkeypatch.setattr(world.node.runtime, "inventory", busy)
 

@@ -16,7 +16,7 @@ from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.domain.verification import differences
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.services import DROP_IN
@@ -184,7 +184,7 @@ def test_a_kubelet_that_does_not_do_well_is_taken_back_without_a_restart(behavio
     assert it.kubelet == "v1.30.14"
     assert it.nothing_restarted()
     assert it.node.kubelet.violations == []
-    assert it.node.disk[STATE] == b"state v1.30.14"
+    assert it.node.disk[STATE] == state("v1.30.14")
 
 
 def test_one_wrong_hash_costs_exactly_that_container_and_is_reported_once() -> None:

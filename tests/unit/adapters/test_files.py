@@ -1,6 +1,7 @@
 """What only a real filesystem can show: attributes, symbolic links, leftovers of a crash."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -178,3 +179,15 @@ def test_what_a_crash_left_is_taken_away(files: HostFiles, root: Path, tidying: 
     getattr(files, tidying)(FILE)
 
     assert [p.name for p in (root / "etc").iterdir()] == ["other"]
+
+
+def test_what_cannot_be_changed_is_found(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"x")
+    if subprocess.run(["chattr", "+i", root / "etc/file"], check=False, capture_output=True, timeout=10).returncode:
+        pytest.skip("the filesystem of the temporary directory knows no such attribute, or this is not root")
+    try:
+        assert files.immutable(FILE)
+        assert not files.immutable(FILE.parent)
+        assert not files.immutable(PurePosixPath("/etc/none"))
+    finally:
+        subprocess.run(["chattr", "-i", root / "etc/file"], check=True, timeout=10)

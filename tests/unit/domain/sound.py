@@ -8,11 +8,14 @@ from nodeupgrade.domain.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
+    Process,
     SandboxInstance,
     StoredHashes,
 )
+from nodeupgrade.domain.kubelet_layout import read_layout
 from nodeupgrade.domain.pods import view
 from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.readiness import Readiness
 from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
 
@@ -58,6 +61,7 @@ def instance(
             container=None if value is None else HashValue(value),
             without_resources=None if without_resources is None else HashValue(without_resources),
         ),
+        process=Process(pid=7, started=1) if state is ContainerState.RUNNING else None,
     )
 
 
@@ -128,5 +132,25 @@ def facts(**fields: Any) -> NodeFacts:
         "inventory": held,
         "stored": {container.id: container.hashes for container in held.running()},
         "state_free_bytes": 10**9,
+        "readiness": readiness(inventory=held),
     }
     return NodeFacts(**{**known, **fields})
+
+
+def readiness(**fields: Any) -> Readiness:
+    """A kubelet that would start, and a runtime that may be restarted."""
+    known: dict[str, Any] = {
+        "current": OLD,
+        "target": NEW,
+        "layout": read_layout(("--cgroup-driver=systemd",)),
+        "gates_output": "failed to load kubelet config file",
+        "units": (unit("kubelet.service"), unit("containerd.service")),
+        "unchangeable": (),
+        "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
+        "inventory": inventory(instance(hash_container(SPEC, OLD))),
+        "cgroup_driver": "systemd",
+        "cgroup_v2": True,
+        "state": {"cpu_manager_state": b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'},
+        "listing_seconds": 0.1,
+    }
+    return Readiness(**{**known, **fields})

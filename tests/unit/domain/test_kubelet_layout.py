@@ -123,3 +123,17 @@ def test_the_last_configuration_counts() -> None:
 
 def test_only_conf_files_are_drop_ins() -> None:
     assert [name for name in ("10-a.conf", "b.yaml", "c.conf.bak") if is_drop_in(name)] == ["10-a.conf"]
+
+
+def test_gates_driver_and_hierarchy_are_read_from_both() -> None:
+    config = b"cgroupDriver: systemd\nfeatureGates: {A: true, B: false}\nfailCgroupV1: false\n"
+    found = layout("--feature-gates=B=true,C=1 --feature-gates D=false", config)
+
+    assert found.gates == {"A": True, "B": True, "C": True, "D": False}
+    assert (found.cgroup_driver, found.fails_on_cgroup_v1) == ("systemd", False)
+    assert layout("--cgroup-driver=cgroupfs", config).cgroup_driver == "cgroupfs"
+
+
+def test_gates_that_are_no_map_are_refused() -> None:
+    with pytest.raises(ValueError, match="featureGates are not a map"):
+        layout("", b"featureGates: [A]")

@@ -12,7 +12,7 @@ from nodeupgrade.domain.preflight import CHECKS, preflight
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest, SandboxId
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
-from tests.unit.domain.sound import OLD, SPEC, facts, instance, inventory, kubelet, pod, sandbox, unit
+from tests.unit.domain.sound import OLD, SPEC, facts, instance, inventory, kubelet, pod, readiness, sandbox, unit
 
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
@@ -166,6 +166,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
     ),
     "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
+    # what domain.readiness looks at
+    "a kubelet that would not start": (
+        Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(gates_output="unrecognized feature gate: Foo")},
+    ),
     # space
     "no space for programs": (Reason.INSUFFICIENT_SPACE, {"kubelet": kubelet(free_bytes=64 * 1024 * 1024 - 1)}),
     "no space for the journal": (Reason.INSUFFICIENT_SPACE, {"state_free_bytes": 0}),

@@ -9,6 +9,7 @@ import pytest
 
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.inventory import Inventory
 from nodeupgrade.domain.preflight import NodeFacts
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest
@@ -17,7 +18,7 @@ from nodeupgrade.engine import gather
 from nodeupgrade.engine.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
 
 STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"
@@ -258,3 +259,65 @@ def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:
     with pytest.raises(Refused, match="not a map") as refusal:
         kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
     assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
+
+
+UID = "12345678-90ab-cdef-1234-567890abcdef"
+SLICE = f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/x.scope"
+SEEN_FROM_A_POD = f"0::/../../../burstable/pod{UID}/0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("lines", "driver"),
+    [
+        (f"12:memory:/system.slice/kubelet.service\n{SLICE}\n", "systemd"),
+        (f"0::/../kubelet-kubepods-besteffort-pod{UID.replace('-', '_')}.slice/x.scope", "systemd"),
+        (f"4:cpu:/kubepods/besteffort/pod{UID}/0123\n3:pids:/", "cgroupfs"),
+        (f"0::/kubepods/pod{'0a' * 16}/x", "cgroupfs"),
+        (SEEN_FROM_A_POD, "cgroupfs"),
+        ("0::/\n", None),
+        ("0::/podman.slice/pods", None),
+    ],
+)
+def test_the_cgroup_driver_is_told_from_a_pods_own_cgroup(lines: str, driver: str | None) -> None:
+    seen = node()
+    process = next(sandbox.process for sandbox in seen.inventory().sandboxes)
+    assert process is not None
+    seen.disk[f"/proc/{process.pid}/cgroup"] = lines.encode()
+
+    assert gathered(seen).readiness.cgroup_driver == driver
+
+
+def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node(
+        "--pod-manifest-path=/etc/kubernetes/manifests",
+        f"--feature-gates={UNKNOWN_GATE}=true",
+        files={
+            "/var/lib/kubelet/memory_manager_state": b"m",
+            "/var/lib/kubelet/pod_status_manager_state": b"p",
+            "/var/lib/kubelet/dra_manager_state": b"of a format that nothing here knows",
+            "/sys/fs/cgroup/cgroup.controllers": b"cpu",
+        },
+    )
+    monkeypatch.setattr(seen.ports.files, "immutable", lambda path: path.name in {"kubelet", "etcd.yaml"})
+    inventory = seen.runtime.inventory
+
+    def slow(*, full: bool, addresses: bool = False) -> Inventory:
+        seen.timeline.advance(7.0)
+        return inventory(full=full, addresses=addresses)
+
+    monkeypatch.setattr(seen.runtime, "inventory", slow)
+
+    found = gathered(seen).readiness
+
+    assert found.state.keys() == {"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"}
+    assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
+    assert (found.cgroup_v2, found.listing_seconds) == (True, 7.0)
+    assert UNKNOWN_GATE in found.gates_output
+    assert {unit.name for unit in found.units} == {UNIT, gather.RUNTIME_UNIT}
+
+
+def test_without_gates_the_new_kubelet_is_not_asked_about_them() -> None:
+    seen = node()
+
+    assert gathered(seen).readiness.gates_output == ""
+    assert "kubelet.gates_output" not in seen.calls.readings

@@ -54,6 +54,7 @@ class ContainerdRuntime:
             version=self._containerd.version(),
             cri_versions=tuple(version.value for version in self._cri.served()),
             binary_version=self._program_version(),
+            cgroup_driver=self._cri.cgroup_driver(),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:

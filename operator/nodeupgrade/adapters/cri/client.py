@@ -53,6 +53,16 @@ class CriClient:
         """Name and version of the runtime."""
         return self._connection.call(self._method("Version", pb.VersionResponse), pb.VersionRequest())
 
+    def cgroup_driver(self) -> str | None:
+        """The cgroup driver that the runtime tells kubelets to use; ``None`` if it does not (containerd before 2)."""
+        try:
+            answer = self._connection.call(
+                self._method("RuntimeConfig", pb.RuntimeConfigResponse), pb.RuntimeConfigRequest()
+            )
+        except Unimplemented:
+            return None
+        return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
+
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
         """Ask for every container, also those that exited; calling what is returned gives them."""
         method = self._method("ListContainers", pb.ListContainersResponse)

@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -25,6 +27,10 @@ from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.ports.disk import Disk
+
+# From linux/fs.h; the number of the request is the same on every 64-bit architecture.
+FS_IOC_GETFLAGS = 0x80086601
+APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 
 
 class HostFiles:
@@ -135,6 +141,23 @@ class HostFiles:
                 return ()
             names = [n for n in self._disk.listdir(found) if is_regular(found / n, self._disk)]
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
+
+    def immutable(self, path: PurePosixPath) -> bool:
+        """Whether a file or directory is immutable or append-only; filesystems without such attributes have none."""
+        with _failing(f"cannot ask for the attributes of {path}"):
+            try:
+                descriptor = os.open(resolve(self._root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            try:
+                answer = fcntl.ioctl(descriptor, FS_IOC_GETFLAGS, bytes(8))
+            except OSError as error:
+                if error.errno in {errno.ENOTTY, errno.ENOTSUP, errno.EINVAL}:
+                    return False
+                raise
+            finally:
+                os.close(descriptor)
+            return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""

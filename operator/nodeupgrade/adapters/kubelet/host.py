@@ -2,6 +2,7 @@
 
 import http.client
 import subprocess
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
+NO_CONFIGURATION = "/nonexistent/nodeupgrade"
 CANNOT_RUN = 126
 """Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
 
@@ -68,15 +70,27 @@ class HostKubelet:
         """Path of a running process' program; ``None`` when that file was deleted or replaced."""
         return self._processes.executable(pid)
 
+    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
+        """Let a program judge feature gates; it ends for want of a configuration at the latest.
+
+        Raises:
+            StepFailed: it did not end in time.
+        """
+        given = ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
+        return self._output(binary, (f"--feature-gates={given}", f"--config={NO_CONFIGURATION}"))[1]
+
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version``; a program that cannot be run at all gives status 126.
 
         Raises:
             StepFailed: it did not end in time.
         """
+        return self._output(binary, (*arguments, "--version"))
+
+    def _output(self, binary: PurePosixPath, arguments: tuple[str, ...]) -> tuple[int, str]:
         try:
             done = subprocess.run(
-                [*self._prefix, str(binary), *arguments, "--version"],
+                [*self._prefix, str(binary), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -85,7 +99,7 @@ class HostKubelet:
                 cwd="/",
             )
         except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{binary} --version did not end within {self._program_timeout:g} s") from error
+            raise StepFailed(f"{binary} {arguments[-1]} did not end within {self._program_timeout:g} s") from error
         except OSError as error:
             return CANNOT_RUN, f"cannot run {binary} because {error.strerror or error}"
         return done.returncode, done.stdout.decode(errors="replace")

@@ -11,6 +11,7 @@ from nodeupgrade.domain.host import UnitStatus
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
+    "NeedDaemonReload",
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -54,6 +55,7 @@ class SystemdManager:
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=program_of(shown.get("ExecStart", "")),
             started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
+            needs_reload=shown.get("NeedDaemonReload") == "yes",
         )
 
     def start(self, unit: str, *, wait: bool = True) -> None:

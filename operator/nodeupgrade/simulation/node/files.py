@@ -69,6 +69,11 @@ class SimulatedFiles:
         self._calls.read(f"files.list {directory}")
         return tuple(sorted(path for name in self._disk if (path := PurePosixPath(name)).parent == directory))
 
+    def immutable(self, path: PurePosixPath) -> bool:
+        """Nothing is."""
+        self._calls.read(f"files.immutable {path}")
+        return False
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Always plenty."""
         self._calls.read(f"files.free_bytes {path}")

@@ -3,7 +3,8 @@
 Which version runs is decided by the bytes of the program at the moment it is started, as in life.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -23,6 +24,8 @@ STATE = "/var/lib/kubelet/cpu_manager_state"
 STATE_CHANGED_IN_MINOR = 18
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
+UNKNOWN_GATE = "NoSuchGate"
+
 EXIT_SECONDS = 0.05
 SYNC_SECONDS = 0.1
 HEALTHY_SECONDS = 0.2
@@ -33,6 +36,11 @@ SICKENS_SECONDS = 1.5
 def program(version: str) -> bytes:
     """The kubelet program of a version."""
     return f"kubelet {version}".encode()
+
+
+def state(version: str) -> bytes:
+    """The state file as a version writes it."""
+    return json.dumps({"writer": version, "checksum": 1}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
@@ -124,6 +132,12 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
+    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
+        """What the program complains about; the one gate that no kubelet knows, or the missing configuration."""
+        self._calls.read("kubelet.gates_output")
+        gone = [name for name in gates if name == UNKNOWN_GATE]
+        return f"unrecognized feature gate: {gone[0]}" if gone else f"{binary}: failed to load kubelet config file"
+
     def start(self, arguments: tuple[str, ...]) -> None:
         """Start the program that lies in place now."""
         version = version_of(self._disk[PROGRAM])
@@ -136,7 +150,7 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
-        self._disk[STATE] = f"state {version}".encode()
+        self._disk[STATE] = state(str(version))
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
@@ -173,10 +187,10 @@ class SimulatedKubelet:
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
         """Kubelets before 1.18 refuse the state file of later ones (kubernetes #84462)."""
-        state = self._disk.get(STATE)
-        if state is None:
+        kept = self._disk.get(STATE)
+        if kept is None:
             return False
-        writer = KubeletVersion.parse(state.decode().removeprefix("state "))
+        writer = KubeletVersion.parse(json.loads(kept)["writer"])
         return version.minor < STATE_CHANGED_IN_MINOR <= writer.minor
 
     def _of(self, pid: int) -> KubeletProcess:

@@ -80,7 +80,7 @@ class SimulatedRuntime:
     def info(self) -> RuntimeInfo:
         """Ask the runtime who it is."""
         self._reading("runtime.info")
-        return RuntimeInfo(name="containerd", version="2.0.0", cri_versions=("v1",), binary_version="2.0.0")
+        return RuntimeInfo(name="containerd", version="2.1.9", cri_versions=("v1",), binary_version="2.1.9")
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List what is served from memory."""

@@ -7,6 +7,11 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CgroupDriver(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SYSTEMD: _ClassVar[CgroupDriver]
+    CGROUPFS: _ClassVar[CgroupDriver]
+
 class ContainerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CONTAINER_CREATED: _ClassVar[ContainerState]
@@ -25,6 +30,8 @@ class NamespaceMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTAINER: _ClassVar[NamespaceMode]
     NODE: _ClassVar[NamespaceMode]
     TARGET: _ClassVar[NamespaceMode]
+SYSTEMD: CgroupDriver
+CGROUPFS: CgroupDriver
 CONTAINER_CREATED: ContainerState
 CONTAINER_RUNNING: ContainerState
 CONTAINER_EXITED: ContainerState
@@ -35,6 +42,22 @@ POD: NamespaceMode
 CONTAINER: NamespaceMode
 NODE: NamespaceMode
 TARGET: NamespaceMode
+
+class LinuxRuntimeConfiguration(_message.Message):
+    __slots__ = ("cgroup_driver",)
+    CGROUP_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    cgroup_driver: CgroupDriver
+    def __init__(self, cgroup_driver: _Optional[_Union[CgroupDriver, str]] = ...) -> None: ...
+
+class RuntimeConfigRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RuntimeConfigResponse(_message.Message):
+    __slots__ = ("linux",)
+    LINUX_FIELD_NUMBER: _ClassVar[int]
+    linux: LinuxRuntimeConfiguration
+    def __init__(self, linux: _Optional[_Union[LinuxRuntimeConfiguration, _Mapping]] = ...) -> None: ...
 
 class VersionRequest(_message.Message):
     __slots__ = ("version",)

@@ -1,0 +1,54 @@
+"""Collect what decides whether the new kubelet would start, and the runtime survive its restart; touch nothing."""
+
+import re
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.inventory import Inventory
+from nodeupgrade.domain.kubelet_layout import KubeletLayout
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import Kubelet
+
+CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
+# How a pod's own cgroup is named by either driver. A pod sees the others' paths relative to its own, so that the
+# beginning may be missing; the kubelet may have a name before "kubepods" (cgroupRoot).
+POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
+POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
+CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
+
+
+def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: KubeletLayout) -> str:
+    """What a program says to the feature gates of the node; nothing if none is set."""
+    try:
+        return kubelet.gates_output(program, layout.gates) if layout.gates else ""
+    except (StepFailed, Transient) as error:
+        return str(error)
+
+
+def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
+    """What the run would have to change and cannot: the program and its directory, and manifests of static pods."""
+    paths = [] if program is None else [program, program.parent]
+    if layout.manifests is not None:
+        directory = PurePosixPath(layout.manifests)
+        paths += [directory, *files.list(directory)]
+    return tuple(str(path) for path in paths if files.immutable(path))
+
+
+def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
+    """By the path of any pod's cgroup: systemd names a slice after the pod, the other driver a directory."""
+    for process in (sandbox.process for sandbox in inventory.sandboxes):
+        data = None if process is None else files.read(PurePosixPath(f"/proc/{process.pid}/cgroup"))
+        for part in (data or b"").decode(errors="replace").replace("\n", "/").split("/"):
+            if POD_SLICE.fullmatch(part):
+                return "systemd"
+            if POD_DIRECTORY.fullmatch(part):
+                return "cgroupfs"
+    return None
+
+
+def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    """Content of the state files whose format the checks know."""
+    paths = [PurePosixPath(path) for path in layout.state_files]
+    paths += [paths[0].with_name("pod_status_manager_state")]
+    known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
+    return {name: data for name, data in known.items() if data is not None}

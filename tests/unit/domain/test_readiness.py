@@ -1,0 +1,115 @@
+"""Each thing that would keep the new kubelet from starting, or cost a container when the runtime restarts."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.host import RuntimeInfo
+from nodeupgrade.domain.kubelet_layout import read_layout
+from nodeupgrade.domain.readiness import CHECKS, unready
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.kubelethash import KubeletVersion
+from tests.unit.domain.sound import instance, inventory, readiness, unit
+
+V = KubeletVersion.parse
+STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
+NEWEST = {"current": V("v1.34.0"), "target": V("v1.35.4"), "cgroup_v2": False}
+
+
+def containerd(version: str, driver: str | None = None) -> RuntimeInfo:
+    return RuntimeInfo(name="containerd", version=version, cri_versions=("v1",), cgroup_driver=driver)
+
+
+DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
+    "a gate that is gone": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {
+            "gates_output": 'Flag --feature-gates has been deprecated\nE1120 12:39:33 run.go:72] "command failed" '
+            'err="failed to set feature gates from initial flags-based config: unrecognized feature gate: CPUManager"'
+        },
+        "unrecognized feature gate: CPUManager",
+    ),
+    "a gate that is locked, in a stack trace": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"gates_output": "F1120 cannot set feature gate A to false, feature is locked to true\ngoroutine 1 [running]"},
+        "cannot set feature gate A to false, feature is locked to true",
+    ),
+    "unit files that systemd has not read": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"units": (unit("kubelet.service", needs_reload=True),)},
+        "systemctl daemon-reload",
+    ),
+    "an immutable program": (
+        Reason.PROGRAM_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
+    ),
+    "a driver that the runtime flips": (
+        Reason.POD_CGROUP_MOVES, {"runtime": containerd("2.1.9", "cgroupfs")}, "would use the cgroup driver cgroupfs",
+    ),
+    "a driver changed in the configuration": (
+        Reason.POD_CGROUP_MOVES, {"layout": read_layout((), b"cgroupDriver: cgroupfs")}, "its configuration says so",
+    ),
+    "cgroup v1": (Reason.KUBELET_WOULD_NOT_START, NEWEST, "failCgroupV1: false"),
+    "damaged state": (
+        Reason.KUBELET_WOULD_NOT_START, {"state": {"memory_manager_state": STATE[:20]}}, "memory_manager_state",
+    ),
+    "state without a checksum": (
+        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b"[]"}}, "no checksum",
+    ),
+    "state from after 1.18 for a kubelet from before": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"current": V("v1.18.20"), "target": V("v1.17.17"), "state": {"cpu_manager_state": STATE}},
+        "format of 1.18",
+    ),
+    "state from before 1.32": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"current": V("v1.31.1"), "target": V("v1.32.0"), "state": {"pod_status_manager_state": b"{}"}},
+        "pod_status_manager_state",
+    ),
+    "a containerd that forgets addresses": (
+        Reason.UNSUPPORTED_RUNTIME, {"runtime": containerd("1.6.13~ds1")}, "#7843",
+    ),
+    "a containerd that may not come back": (Reason.UNSUPPORTED_RUNTIME, {"runtime": containerd("2.1.3")}, "#10848"),
+    "shims that answer late": (Reason.RUNTIME_NOT_READY, {"listing_seconds": 2.6}, "2.6 s"),
+    "a shim that does not answer": (
+        Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(instance("1"), process=None))}, "nobody knows",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "defect", "told"), DEFECTS.values(), ids=DEFECTS.keys())
+def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str, Any], told: str) -> None:
+    [violation] = unready(readiness(**defect))
+
+    assert violation.reason is reason
+    assert told in violation.detail
+
+
+def test_every_check_is_tried_by_some_defect() -> None:
+    silent = {check.__name__ for check in CHECKS} - {
+        check.__name__ for check in CHECKS for _, defect, _ in DEFECTS.values() if any(check(readiness(**defect)))
+    }
+
+    assert silent == set()
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {},
+        {"gates_output": ""},
+        {"cgroup_driver": None},
+        {"runtime": containerd("2.1.9", "systemd"), "layout": read_layout(())},
+        {"runtime": containerd("2.1.9", "cgroupfs"), "target": V("v1.30.14"), "current": V("v1.29.0")},
+        {**NEWEST, "layout": read_layout(("--cgroup-driver=systemd",), b"failCgroupV1: false")},
+        {**NEWEST, "cgroup_v2": True},
+        {"state": {"cpu_manager_state": b""}},
+        {"current": V("v1.19.0"), "target": V("v1.20.15"), "state": {"memory_manager_state": b"left by a later one"}},
+        {"current": V("v1.32.0"), "target": V("v1.33.13"), "state": {"pod_status_manager_state": b"{}"}},
+        {"runtime": containerd("1.6.8")},
+        {"runtime": containerd("1.6.20~ds1-1+b1")},
+        {"runtime": containerd("2.1.4-rc.1")},
+    ],
+)
+def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:
+    assert list(unready(readiness(**fine))) == []
