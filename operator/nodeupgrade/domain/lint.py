@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from nodeupgrade.domain.durations import render_duration
 from nodeupgrade.domain.schema.changes import changes
 from nodeupgrade.domain.schema.checking import check, shown
 from nodeupgrade.domain.schema.kinds import UPGRADE_KIND
@@ -86,6 +87,11 @@ def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Problem]:
         yield Problem("spec.version", str(error))
     if now is not None and next_opening(spec.windows, spec.blackouts, now) is None:
         yield Problem("spec.blackouts", "they cover every window to come; change the blackouts or the windows")
+    settle = timedelta(seconds=spec.verify.settle_seconds)
+    if spec.timeouts.node <= settle:
+        lasting = render_duration(settle)
+        message = f"no node can be finished in time, for verify.settle alone takes {lasting}; write more than that"
+        yield Problem("spec.timeouts.node", message, warning=True)
 
 
 def _annotations(document: Json, spec: Json) -> Iterator[Problem]:

@@ -79,6 +79,15 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
             ["spec.version: cannot hash for kubelet v1.99.0 because the newest kubelet known here is"],
         ),
         (
+            document({**MINIMAL, "verify": {"settle": "10m"}, "timeouts": {"node": "10m"}}),
+            [
+                (
+                    "warning: spec.timeouts.node: no node can be finished in time, for verify.settle alone takes 10m; "
+                    "write more than that"
+                )
+            ],
+        ),
+        (
             document({**MINIMAL, "approvedWaves": ["batch"]}),
             [
                 (

@@ -45,6 +45,18 @@ def test_all_problems_are_found_at_once() -> None:
     ]
 
 
+def test_all_that_fits_is_taken() -> None:
+    """The last value inside a bound is right, the first beyond it is not."""
+    waves = [{"name": f"{'w' * 60}{i:03}", "size": "1%", "maxConcurrent": 100} for i in range(20)]
+    windows = [{"start": "0 22 * * *", "duration": "999999h"}] * 16
+    names = [f"node-{i}" for i in range(500)]
+    full = {**MINIMAL, "waves": waves, "windows": windows, "nodes": {"names": names}}
+    assert problems(full) == ()
+    beyond = {"waves": [*waves, {"name": "last", "size": 1}], "windows": windows * 2, "nodes": {"names": [*names, "n"]}}
+    found = {problem.path for problem in problems({**full, **beyond})}
+    assert found == {"spec.waves", "spec.windows", "spec.nodes.names"}
+
+
 @pytest.mark.parametrize("spec", [None, 1, [], "text", {}])
 def test_what_is_no_spec_is_said_to_be_none(spec: Any) -> None:
     with pytest.raises(MalformedObjectError, match="spec"):
@@ -70,7 +82,7 @@ def test_defaults_also_fill_what_is_there_in_part(value: Json) -> None:
     assert spec == parse_spec({**MINIMAL, "nodes": {"all": True}})
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), JSON)
 def test_no_nonsense_is_too_odd_to_be_told(place: tuple[str | int, ...], nonsense: Any) -> None:
     """Whatever is found where: it is read, or a problem inside the spec; nothing else is ever raised."""
