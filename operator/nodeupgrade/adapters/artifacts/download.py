@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from nodeupgrade.adapters.files.atomic import LEFTOVER, sync_directory
+from nodeupgrade.adapters.files.atomic import fresh_beside, read_chunks, write_all
 from nodeupgrade.domain.errors import Refused, Transient
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest
+from nodeupgrade.ports.disk import Disk
 
 CHUNK = 1024 * 1024
 LIMIT = 1024 * 1024 * 1024
@@ -32,6 +33,7 @@ def download(
     attempts: int = 4,
     pause: float = 1.0,
     progress: Callable[[int], None] = lambda _received: None,
+    disk: Disk = os,
 ) -> None:
     """Fetch ``url`` to ``target``, which appears whole and checked or not at all; mode 0755.
 
@@ -46,13 +48,14 @@ def download(
         attempts: how often to try when the server or the way to it fails.
         pause: seconds before the second attempt, doubled each time.
         progress: told the number of bytes received so far.
+        disk: what the system calls go to.
 
     Raises:
         Refused: with DIGEST_MISMATCH when the content is another; with ARTIFACT_UNAVAILABLE when the server
             says no, sends too much, or cannot be reached after all attempts.
         OSError: the target cannot be written.
     """
-    if _digest(target) == expected:
+    if _digest(target, disk) == expected:
         return
     retrying = Retrying(
         retry=retry_if_exception_type(Transient),
@@ -60,40 +63,37 @@ def download(
         wait=wait_exponential(multiplier=pause, max=30),
         reraise=True,
     )
-    fresh = target.with_name(f".{target.name}{LEFTOVER}")
     try:
-        found = retrying(_fetch, url, fresh, limit, timeout, progress)
-        if found != expected:
-            raise Refused(
-                Reason.DIGEST_MISMATCH,
-                f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; correct one of them",
-            )
-        fresh.chmod(0o755)
-        fresh.replace(target)
-        sync_directory(target.parent)
+        with fresh_beside(target, mode=0o755, disk=disk) as fresh:
+            found = retrying(_fetch, url, fresh, disk=disk, limit=limit, timeout=timeout, progress=progress)
+            if found != expected:
+                raise Refused(
+                    Reason.DIGEST_MISMATCH,
+                    f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; "
+                    "correct one of them",
+                )
     except Transient as error:
         raise _unavailable(url, str(error)) from error
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
-def _fetch(url: str, fresh: Path, limit: int, timeout: float, progress: Callable[[int], None]) -> Digest:
+def _fetch(url: str, fresh: int, *, disk: Disk, limit: int, timeout: float, progress: Callable[[int], None]) -> Digest:
+    """Write what is fetched to an open file, from its beginning, whatever an earlier attempt left in it."""
     digest = hashlib.sha256()
     received = 0
+    disk.ftruncate(fresh, 0)
+    disk.lseek(fresh, 0, os.SEEK_SET)
     try:
-        with _opener().open(_request(url), timeout=timeout) as answer, fresh.open("wb") as file:
+        with _opener().open(_request(url), timeout=timeout) as answer:
             announced = answer.headers.get("Content-Length")
             while chunk := answer.read(CHUNK):
                 received += len(chunk)
                 if received > limit:
                     raise _unavailable(url, f"it is larger than {limit} bytes")
                 digest.update(chunk)
-                file.write(chunk)
+                write_all(fresh, chunk, disk=disk)
                 progress(received)
             if announced is not None and received != int(announced):
                 raise Transient(f"the connection ended after {received} of {announced} bytes")
-            file.flush()
-            os.fsync(file.fileno())
     except urllib.error.HTTPError as error:
         with error:
             if error.code in WORTH_RETRYING:
@@ -139,9 +139,11 @@ def _shown(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _digest(path: Path) -> Digest | None:
+def _digest(path: Path, disk: Disk) -> Digest | None:
+    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+        for chunk in read_chunks(path, disk=disk):
+            digest.update(chunk)
     except FileNotFoundError:
         return None
+    return Digest(digest.hexdigest())

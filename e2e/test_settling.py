@@ -1,0 +1,76 @@
+"""What ends while the new kubelet settles in, on a real node: by itself, with its deleted pod, or nobody knows why."""
+
+from collections.abc import Callable
+
+import pytest
+
+from e2e.cluster import Cluster, conditions, disturbed
+from e2e.lab.process import wait_until
+
+OLD, NEW = "1.30.14", "1.33.13"
+NAMESPACE = "workload"
+IMAGE = "nodeupgrade.test/busybox:1"
+STAYS = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
+ENDS, DELETED, KILLED = "ends", "deleted", "killed"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-settling", OLD, pods=6, static=False)
+
+
+def start(cluster: Cluster, name: str) -> None:
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", STAYS]}
+    spec = {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 2, "containers": [container]}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    cluster.lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    cluster.lab.kubectl("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", "--timeout=60s", timeout=90)
+
+
+def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
+    """Begin an upgrade, and return when the new kubelet is being watched."""
+    cluster.wait_settled()
+    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s"}, **spec)
+    watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
+    wait_until(*watched, timeout=180, interval=0.3)
+
+
+def signal(cluster: Cluster, pod: str, name: str) -> None:
+    [container] = [c for c in cluster.node.snapshot().running() if c.pod == f"{NAMESPACE}/{pod}"]
+    cluster.node.exec("kill", f"-{name}", str(container.pid))
+
+
+def test_what_would_have_ended_anyway_does_not_turn_the_run_back(cluster: Cluster) -> None:
+    for pod in (ENDS, DELETED):
+        start(cluster, pod)
+    before = cluster.wait_settled()
+
+    settling(cluster, "ended", NEW)
+    signal(cluster, ENDS, "TERM")
+    cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, DELETED, "--wait=false")
+    upgrade = cluster.wait_for_end("ended")
+    task = cluster.task()["status"]
+
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", (upgrade["status"], task)
+    assert task["containers"]["restarted"] == 0
+    assert sorted(task["containers"]["endedList"]) == [f"{NAMESPACE}/{DELETED}/main", f"{NAMESPACE}/{ENDS}/main"]
+    changed = {d.id for d in disturbed(before, cluster.wait_settled())}
+    theirs = {c.id for c in before.containers if c.pod in {f"{NAMESPACE}/{ENDS}", f"{NAMESPACE}/{DELETED}"}}
+    assert changed & {c.id for c in before.containers} == theirs
+    cluster.delete("ended")
+
+
+def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(cluster: Cluster) -> None:
+    start(cluster, KILLED)
+
+    settling(cluster, "killed", OLD, allowDowngrade=True)
+    signal(cluster, KILLED, "KILL")
+    cluster.wait_for_end("killed")
+    status = cluster.task()["status"]
+
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
+    assert status["containers"]["restartedList"] == [f"{NAMESPACE}/{KILLED}/main"]
+    assert f"{NAMESPACE}/{KILLED}/main" in status["message"]
+    assert "it carried hash" in status["message"]
+    assert cluster.kubelet_version() == NEW
+    cluster.delete("killed")
