@@ -29,9 +29,10 @@ TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 
-# Runs inside the node, on the bundle that the first upgrade left there.
+# Runs inside the node, on the bundle that the first upgrade left there, and with the executor's priority.
 PROBE = """
-import json, subprocess, sys, time
+import json, os, subprocess, sys, time
+os.nice(-5)
 from pathlib import Path
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.kubelet import HostKubelet
