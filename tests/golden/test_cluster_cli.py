@@ -11,7 +11,7 @@ import pytest
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NoClusterError, UnavailableError
-from tests.golden.cli.cluster import Cluster, check
+from tests.golden.cli.cluster import FILES, Cluster, check
 
 ROLLOUT = "kubelet-1-33-13"
 
@@ -177,6 +177,31 @@ def test_what_a_cluster_that_does_not_play_along_gets(cluster: Cluster) -> None:
 def test_an_empty_cluster_says_so() -> None:
     empty = Cluster()
     check("empty.txt", map(empty.run, ("nodeupgrade status", "nodeupgrade pause x", "nodeupgrade evidence node-1")))
+
+
+LINTING = [
+    "lint fine.yaml",
+    "lint wrong.yaml",
+    "lint fine.yaml edited.yaml --against fine.yaml",
+    "lint edited.yaml --against live",
+    "lint fine.yaml --against live",
+    "lint edited.yaml --against fine.yaml -o json",
+    "lint broken.yaml",
+    "lint absent.yaml",
+]
+
+
+def test_linting(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    transcripts = [cluster.run(f"nodeupgrade {command}") for command in LINTING]
+    transcripts.append(cluster.run("nodeupgrade lint -", stdin="kind: ConfigMap\nmetadata: {name: x}\n"))
+    check("lint.txt", transcripts)
+
+
+def test_linting_a_file_reaches_no_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    cluster.failure = AssertionError("it was reached")
+    assert "exit code" not in cluster.run("nodeupgrade lint fine.yaml")
 
 
 def commands(group: click.Group, path: str) -> list[str]:

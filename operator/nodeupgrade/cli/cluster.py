@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -25,6 +25,8 @@ from nodeupgrade.ports.kube import (
     NotFoundError,
     UnavailableError,
 )
+
+T = TypeVar("T")
 
 Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[KubeApi]]
 
@@ -61,10 +63,36 @@ class Seconds(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-def on_cluster(function: Callable[..., Awaitable[int | None]]) -> Callable[..., None]:
-    """Give a function a connection, the options it needs, and errors that a person can act on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach the cluster; nothing is reached before something is run."""
 
-    The function gets the world and the connection before its own arguments; what it returns is the exit code.
+    world: World
+    kubeconfig: Path | None
+    context: str | None
+    request_seconds: float
+
+    def run(self, function: Callable[[World, KubeApi], Coroutine[Any, Any, T]]) -> T:
+        """Connect, run a function, and disconnect.
+
+        Raises:
+            CannotError: whatever went wrong, in words that a person can act on.
+        """
+
+        async def connected() -> T:
+            async with self.world.connect(self.kubeconfig, self.context, self.request_seconds) as kube:
+                return await function(self.world, kube)
+
+        try:
+            return asyncio.run(connected())
+        except NodeUpgradeError as error:
+            raise told(error) from error
+
+
+def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
+    """Give a function the options that say how to reach a cluster, as its first argument, a Connection.
+
+    What it returns is the exit code.
     """
 
     @click.option(
@@ -85,18 +113,20 @@ def on_cluster(function: Callable[..., Awaitable[int | None]]) -> Callable[..., 
     def called(*, kubeconfig: Path | None, context: str | None, request_timeout: float, **given: Any) -> None:
         ctx = click.get_current_context()
         world = ctx.obj if isinstance(ctx.obj, World) else World()
-
-        async def run() -> int | None:
-            async with world.connect(kubeconfig, context, request_timeout) as kube:
-                return await function(world, kube, **given)
-
-        try:
-            code = asyncio.run(run())
-        except NodeUpgradeError as error:
-            raise told(error) from error
-        ctx.exit(code or 0)
+        connection = Connection(world=world, kubeconfig=kubeconfig, context=context, request_seconds=request_timeout)
+        ctx.exit(function(connection, **given))
 
     return called
+
+
+def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
+    """Give a coroutine the world and a connection before its own arguments, and the options that this needs."""
+
+    @functools.wraps(function)
+    def connected(connection: Connection, **given: Any) -> int:
+        return connection.run(lambda world, kube: function(world, kube, **given))
+
+    return cluster_options(connected)
 
 
 def told(error: NodeUpgradeError) -> CannotError:

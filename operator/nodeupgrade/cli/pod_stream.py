@@ -141,11 +141,11 @@ def _elements(source: _JsonSource) -> Iterator[object]:
     source.take("]")
 
 
-class _YamlLoader(yaml.CSafeLoader):
+class KubernetesLoader(yaml.CSafeLoader):
     """YAML as Kubernetes reads it: a date is text."""
 
 
-_YamlLoader.yaml_implicit_resolvers = {
+KubernetesLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
@@ -153,7 +153,7 @@ _YamlLoader.yaml_implicit_resolvers = {
 
 def _from_yaml(source: _JsonSource) -> Iterator[object]:
     # PyYAML's types ask for a whole file; it only ever calls read().
-    documents = yaml.load_all(cast("Any", source), Loader=_YamlLoader)
+    documents = yaml.load_all(cast("Any", source), Loader=KubernetesLoader)
     for document in documents:
         if isinstance(document, dict) and isinstance(document.get("items"), list):
             yield from document["items"]

@@ -35,6 +35,17 @@ async def upgrade(kube: KubeApi, name: str) -> Upgrade:
         raise _missing("NodeUpgrade", name, existing) from None
 
 
+async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
+    """Read those of the named NodeUpgrades that exist, as they are."""
+    found: dict[str, Json] = {}
+    for name in sorted(names):
+        try:
+            found[name] = await kube.get(UPGRADES, name)
+        except NotFoundError:
+            continue
+    return found
+
+
 async def node(kube: KubeApi, name: str) -> Json:
     """Read one Node, or say which there are."""
     try:

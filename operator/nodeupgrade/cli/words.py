@@ -58,14 +58,17 @@ def spaced(word: str) -> str:
 
 
 def bar(done: int, busy: int, bad: int, total: int, width: int = BAR_WIDTH) -> Text:
-    """Draw how far something is: done, gone wrong, in work, and to come; whatever is not nothing is seen."""
-    text, used = Text(), 0
-    for number, letter, style in ((done, "█", GOOD), (bad, "▚", BAD), (busy, "▒", BUSY)):
-        cells = 0 if not number or not total else max(1, width * number // total)
-        cells = min(cells, width - used)
-        used += cells
-        text.append(letter * cells, style)
-    return text.append("·" * (width - used), FAINT)
+    """Draw how far something is: done, gone wrong, in work, and to come; what is not nothing gets at least a cell."""
+    left = max(total - done - busy - bad, 0 if total else 1)
+    parts = [(done, "█", GOOD), (bad, "▚", BAD), (busy, "▒", BUSY), (left, "·", FAINT)]
+    whole = done + busy + bad + left
+    cells = [max(1, width * number // whole) if number else 0 for number, _, _ in parts]
+    # What rounding left over, or took too much of, goes to the longest, where it is seen least.
+    cells[cells.index(max(cells))] += width - sum(cells)
+    drawn = Text()
+    for length, (_, letter, style) in zip(cells, parts, strict=True):
+        drawn.append(letter * length, style)
+    return drawn
 
 
 def coloured(word: str) -> Text:

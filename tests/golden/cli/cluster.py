@@ -20,6 +20,7 @@ from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi
 from nodeupgrade.simulation.kube import InMemoryKube
 
 HERE = Path(__file__).parent
+FILES = HERE / "files"
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 WIDTH = "120"
 

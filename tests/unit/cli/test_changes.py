@@ -1,0 +1,94 @@
+"""Whatever state a rollout is in, a change is made once: after it, there is nothing left to do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from nodeupgrade.cli import changes
+from nodeupgrade.cli.changes import Change
+from nodeupgrade.cli.program import CannotError
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.simulation.kube import merged
+
+DECISIONS: dict[str, Callable[[Upgrade], Change]] = {
+    "pause": changes.pause,
+    "resume": changes.resume,
+    "approve second": lambda upgrade: changes.approve(upgrade, "second"),
+    "approve first": lambda upgrade: changes.approve(upgrade, "first"),
+    "approve remainder": lambda upgrade: changes.approve(upgrade, "remainder"),
+    "retry": lambda upgrade: changes.retry(upgrade, "token"),
+    "abort": changes.abort,
+}
+SHA = "a" * 64
+
+
+def states() -> list[Json]:
+    actions = ["Plan", "Run", "Pause", "Abort"]
+    pauses = [{}, {"nodeupgrade.dev/pause": "true"}, {"nodeupgrade.dev/pause": "false"}]
+    approvals = [{}, {"nodeupgrade.dev/approve": "first"}, {"nodeupgrade.dev/approve": "other, second"}]
+    retries = [{}, {"nodeupgrade.dev/retry": "before"}, {"nodeupgrade.dev/retry": "handled"}]
+    statuses: list[Json] = [
+        {},
+        {"inFlight": ["a", "b"], "counts": {"failed": 1, "rollbackFailed": 1}},
+        {"completedAt": "2026-01-01T00:00:00Z", "counts": {"refused": 2}},
+        {"completedAt": "2026-01-01T00:00:00Z"},
+    ]
+    every = itertools.product(actions, pauses, approvals, retries, statuses, [False, True])
+    return [
+        state(action, {**pause, **approve, **retry}, {"lastHandledRetry": "handled", **status}, deleting=deleting)
+        for action, pause, approve, retry, status, deleting in every
+    ]
+
+
+def state(action: str, annotations: dict[str, str], status: Json, *, deleting: bool) -> Json:
+    dying = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+    return {
+        "metadata": {"name": "it", "uid": "u", "resourceVersion": "1", "annotations": annotations, **dying},
+        "spec": {
+            "version": "v1.33.13",
+            "artifact": {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": SHA}}},
+            "nodes": {"all": True},
+            "waves": [{"name": "first", "size": 1}, {"name": "second", "size": 1, "approval": "Manual"}],
+            "action": action,
+        },
+        "status": status,
+    }
+
+
+def decided(name: str, body: Json) -> Change | None:
+    """The change; None if it is refused, with a reason."""
+    try:
+        return DECISIONS[name](parse_upgrade(body))
+    except CannotError as error:
+        if " because " in error.message:
+            return None
+        raise
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_once_is_enough(name: str) -> None:
+    made = 0
+    for body in states():
+        change = decided(name, body)
+        if change is None or change.patch is None:
+            continue
+        made += 1
+        after = merged(body, change.patch)
+        again = decided(name, after)
+        assert again is not None
+        assert again.patch is None
+        assert parse_upgrade(after).approvals.keys() >= parse_upgrade(body).approvals.keys()
+    assert made or name in {"approve first", "approve remainder"}
+
+
+def test_a_rollout_that_its_threshold_aborted_is_not_retried() -> None:
+    body = state("Run", {}, {"counts": {"failed": 1}, "completedAt": "2026-01-01T00:00:00Z"}, deleting=False)
+    told = {"type": "Succeeded", "status": "False", "reason": "Aborted", "message": ""}
+    body["status"]["conditions"] = [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    with pytest.raises(CannotError, match="it is aborted"):
+        changes.retry(parse_upgrade(body), "token")
