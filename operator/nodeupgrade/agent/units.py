@@ -8,13 +8,13 @@ in the middle of a run starts with putting that in order.
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
-from nodeupgrade.engine.gather import RUNTIME_UNIT
+from nodeupgrade.engine import gather
 from nodeupgrade.engine.node import DEAD_MAN_TIMER
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.services import ServiceManager
 
 EXECUTOR = "nodeupgrade-executor.service"
-UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+UNIT_DIRECTORY = gather.UNIT_DIRECTORY
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
 EXIT_NEEDS_A_HUMAN = 3
@@ -28,7 +28,7 @@ def executor_unit(bundle_root: PurePosixPath) -> str:
     return f"""\
 [Unit]
 Description=nodeupgrade: replaces the kubelet without restarting containers
-After=local-fs.target {RUNTIME_UNIT}
+After=local-fs.target {gather.RUNTIME_UNIT}
 StartLimitIntervalSec=0
 
 [Service]

@@ -44,6 +44,7 @@ class Readiness:
         gates_output: what it printed then.
         units: of kubelet and runtime.
         unchangeable: paths that have to be changed and cannot be, immutable ones.
+        read_only: directories in which something has to be written and that are mounted read-only.
         cgroup_driver: the driver by which the pods that run were given their cgroups; ``None`` if it cannot be told.
         cgroup_v2: whether the node has the unified hierarchy.
         state: content of the kubelet's state files, by the last part of their names.
@@ -62,6 +63,7 @@ class Readiness:
     cgroup_v2: bool
     state: Mapping[str, bytes]
     listing_seconds: float
+    read_only: tuple[str, ...] = ()
 
 
 Check: TypeAlias = Callable[[Readiness], Iterator[Violation]]
@@ -102,7 +104,10 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Violation]:
 
 
 def files_can_be_changed(facts: Readiness) -> Iterator[Violation]:
-    """Nothing that has to be replaced is immutable."""
+    """Nothing that has to be replaced is immutable, or on a filesystem that is mounted read-only."""
+    for path in facts.read_only:
+        detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
+        yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
     for path in facts.unchangeable:
         detail = f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
         yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)

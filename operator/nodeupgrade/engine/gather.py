@@ -30,6 +30,7 @@ from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServicesView
 
 RUNTIME_UNIT = "containerd.service"
+UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
 STRIPPED_FLAGS_LIMIT = 40
@@ -156,8 +157,14 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             listing_seconds=listing_seconds,
+            read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
     )
+
+
+def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
+    programs = () if running.program is None else (running.program.parent,)
+    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
 
 
 def _runtime_unit(services: ServicesView) -> UnitStatus:

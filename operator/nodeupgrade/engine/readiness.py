@@ -6,9 +6,11 @@ from pathlib import PurePosixPath
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.inventory import Inventory
 from nodeupgrade.domain.kubelet_layout import KubeletLayout
+from nodeupgrade.domain.mounts import is_read_only
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
 
+MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
 # How a pod's own cgroup is named by either driver. A pod sees the others' paths relative to its own, so that the
 # beginning may be missing; the kubelet may have a name before "kubepods" (cgroupRoot).
@@ -32,6 +34,15 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
         directory = PurePosixPath(layout.manifests)
         paths += [directory, *files.list(directory)]
     return tuple(str(path) for path in paths if files.immutable(path))
+
+
+def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
+    """Directories that are mounted read-only on the node, however they are mounted where this runs."""
+    mounts = files.read(MOUNTS)
+    if mounts is None:
+        return ()
+    table = mounts.decode(errors="surrogateescape")
+    return tuple(str(directory) for directory in directories if is_read_only(table, directory))
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:

@@ -43,6 +43,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "an immutable program": (
         Reason.PROGRAM_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
     ),
+    "a place where nothing can be written": (
+        Reason.PROGRAM_NOT_REPLACEABLE, {"read_only": ("/usr/bin",)}, "/usr/bin is on a filesystem that is mounted",
+    ),
     "a driver that the runtime flips": (
         Reason.POD_CGROUP_MOVES, {"runtime": containerd("2.1.9", "cgroupfs")}, "would use the cgroup driver cgroupfs",
     ),

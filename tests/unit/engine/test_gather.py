@@ -296,6 +296,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
             "/var/lib/kubelet/pod_status_manager_state": b"p",
             "/var/lib/kubelet/dra_manager_state": b"of a format that nothing here knows",
             "/sys/fs/cgroup/cgroup.controllers": b"cpu",
+            "/proc/1/mountinfo": b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /usr ro - ext4 /dev/sda2 rw\n",
         },
     )
     monkeypatch.setattr(seen.ports.files, "immutable", lambda path: path.name in {"kubelet", "etcd.yaml"})
@@ -311,6 +312,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
 
     assert found.state.keys() == {"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"}
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
+    assert found.read_only == ("/usr/bin",)
     assert (found.cgroup_v2, found.listing_seconds) == (True, 7.0)
     assert UNKNOWN_GATE in found.gates_output
     assert {unit.name for unit in found.units} == {UNIT, gather.RUNTIME_UNIT}

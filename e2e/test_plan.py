@@ -1,0 +1,146 @@
+"""`action: Plan` on one real node: nothing is touched, and what it says comes true.
+
+The tests share a node. Those that restart everything come last: they are the control, without which neither the
+forecast nor the run's zero restarts would prove anything.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e import tamper
+from e2e.cluster import Cluster, Object, conditions, disturbed
+from e2e.lab.process import wait_until
+from e2e.lab.snapshot import NodeSnapshot, compare
+
+OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
+PLAN_SECONDS = 240
+BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubelet", "var/lib/systemd", "var/log")
+"""Where a node writes all the time, below its root."""
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-plan", OLD, pods=PODS)
+
+
+def settled(cluster: Cluster) -> NodeSnapshot:
+    """What runs on the node once no agent is there and nothing moves any more."""
+    wait_until("the end of the agent's pod", lambda: not cluster.runs("nodeupgrade-agent") or None, timeout=120)
+    return cluster.wait_settled()
+
+
+def kubelet_pid(cluster: Cluster) -> str:
+    return cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout.strip()
+
+
+def files(cluster: Cluster) -> dict[str, tuple[int, int]]:
+    """Size and time of change of every file of the node, but for where it writes all the time."""
+    found = {}
+    for directory, names, plain in os.walk(cluster.node.disk):
+        place = Path(directory).relative_to(cluster.node.disk)
+        names[:] = [name for name in names if str(place / name) not in BUSY]
+        for name in (*names, *plain):
+            status = (Path(directory) / name).lstat()
+            found[str(place / name)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+@contextmanager
+def untouched(cluster: Cluster) -> Iterator[NodeSnapshot]:
+    """Whatever is done: no instance and no stored hash changes, the kubelet runs on, no file comes, goes or changes.
+
+    Yields:
+        What runs before, which is what runs after.
+    """
+    before, pid, on_disk = settled(cluster), kubelet_pid(cluster), files(cluster)
+    ran = {c.id for c in before.containers if c.running} | {s.id for s in before.sandboxes if s.running}
+    yield before
+    after = settled(cluster)
+    assert [str(d) for d in compare(before, after, hashes=True) if d.id in ran] == []
+    assert kubelet_pid(cluster) == pid
+    assert files(cluster).items() ^ on_disk.items() == set()
+    assert cluster.schedulable()
+    assert "nodeupgrade.dev/cordoned-by" not in cluster.node_object()["metadata"].get("annotations", {})
+
+
+def planned(cluster: Cluster, name: str) -> Object:
+    """Wait until the plan is made, and return the NodeUpgrade."""
+
+    def made() -> Object | None:
+        found = cluster.get(name)
+        return found if found.get("status", {}).get("phase") == "Planned" else None
+
+    return wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=1)
+
+
+def forecast(cluster: Cluster) -> list[str]:
+    """The containers that a plain exchange of the kubelet would restart, as the node's task lists them."""
+    preview = cluster.task()["status"]["preview"]
+    assert len(preview["wouldRestartList"]) == preview["wouldRestart"]
+    assert all("kubelet" in each["why"] for each in preview["wouldRestartList"])
+    return [each["container"] for each in preview["wouldRestartList"]]
+
+
+def test_an_altered_hash_is_a_hazard_with_the_name_of_its_container(cluster: Cluster) -> None:
+    artifact = cluster.pre_staged(NEW)
+    victim = next(c for c in cluster.node.snapshot().running() if c.name == "web" and "static" not in c.pod)
+    original = tamper.store_hash(cluster, victim.id, tamper.WRONG)
+    try:
+        with untouched(cluster):
+            cluster.apply("hazard", NEW, artifact, action="Plan")
+            upgrade = planned(cluster, "hazard")
+    finally:
+        tamper.store_hash(cluster, victim.id, original)
+
+    assert conditions(upgrade)["Planned"]["reason"] == "HazardsFound"
+    status = cluster.task()["status"]
+    assert (status["phase"], status["reason"]) == ("Refused", "StoredHashNotReproduced")
+    assert [hazard["pod"] for hazard in status["hazards"]] == [f"{victim.pod}/{victim.name}"]
+    cluster.delete("hazard")
+
+
+def test_a_plan_touches_nothing_and_a_run_does_what_it_said(cluster: Cluster) -> None:
+    artifact = cluster.image(NEW)
+    with untouched(cluster) as before:
+        cluster.apply("plan", NEW, artifact, action="Plan")
+        upgrade = planned(cluster, "plan")
+
+    assert conditions(upgrade)["Planned"]["reason"] == "PlanReady"
+    assert cluster.task()["status"]["phase"] == "Prechecked"
+    preview = cluster.task()["status"]["preview"]
+    assert preview["rewritten"] + preview["unchanged"] == len(before.running())
+    assert preview["staticPods"] == 1
+
+    cluster.lab.kubectl(
+        "patch", "nodeupgrade", "plan", "--type=merge", "--patch", json.dumps({"spec": {"action": "Run"}})
+    )
+    upgrade = cluster.wait_for_end("plan")
+
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
+    assert disturbed(before, settled(cluster)) == []
+    assert cluster.kubelet_version() == NEW
+    counts = cluster.task()["status"]["containers"]
+    # The container of the agent that does the work is rewritten as well.
+    assert (counts["rewritten"], counts["restarted"]) == (preview["rewritten"] + 1, 0)
+    cluster.delete("plan")
+
+
+@pytest.mark.parametrize(("name", "version"), [("back", OLD), ("again", NEW)])
+def test_control_a_naive_swap_restarts_exactly_what_was_forecast(cluster: Cluster, name: str, version: str) -> None:
+    artifact = cluster.pre_staged(version)
+    with untouched(cluster) as before:
+        cluster.apply(name, version, artifact, action="Plan", allowDowngrade=True)
+        planned(cluster, name)
+    said = forecast(cluster)
+    cluster.delete(name)
+
+    cluster.node.swap_naively(version)
+    survivors = {c.id for c in settled(cluster).running()}
+
+    assert said == sorted(f"{c.pod}/{c.name}" for c in before.running() if c.id not in survivors)

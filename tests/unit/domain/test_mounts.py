@@ -1,0 +1,33 @@
+"""Which filesystem holds a path, and whether anything can be written there."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.domain.mounts import is_read_only
+
+ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
+READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"
+READ_ONLY_DEVICE = "27 25 253:2 / /var rw,relatime - squashfs /dev/loop0 ro"
+WRITABLE_BIN = "28 26 253:3 / /usr/bin rw - tmpfs tmpfs rw"
+SPACE = r"29 25 253:4 / /opt/my\040kubelet ro - ext4 /dev/vdb rw"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "path", "read_only"),
+    [
+        ([ROOT], "/usr/bin", False),
+        ([ROOT, READ_ONLY_USR], "/usr/bin", True),
+        ([READ_ONLY_USR, ROOT], "/usr/bin", True),
+        ([ROOT, READ_ONLY_USR], "/usrlocal/bin", False),
+        ([ROOT, READ_ONLY_USR, WRITABLE_BIN], "/usr/bin", False),
+        ([ROOT, READ_ONLY_USR, WRITABLE_BIN], "/usr", True),
+        ([ROOT, READ_ONLY_DEVICE], "/var/lib/nodeupgrade", True),
+        ([ROOT, SPACE], "/opt/my kubelet/bin", True),
+        ([ROOT, READ_ONLY_USR, READ_ONLY_USR.replace(" ro,", " rw,")], "/usr/bin", False),
+        ([ROOT.replace(" rw,", " ro,")], "/etc/systemd/system", True),
+        (["", "damaged"], "/usr/bin", False),
+    ],
+)
+def test_the_nearest_and_last_mount_counts(mounts: list[str], path: str, read_only: bool) -> None:
+    assert is_read_only("\n".join(mounts), PurePosixPath(path)) is read_only
