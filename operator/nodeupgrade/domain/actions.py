@@ -58,6 +58,22 @@ class FreeSlot(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(_NodeDecision):
+    """Make the node's task, or take over that of a rollout that ended: the node belongs to this rollout and waits."""
+
+    spec: TaskSpec
+    claims: Task | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reopen(_NodeDecision):
+    """Let a node whose run is over wait for another one."""
+
+    task: Task
+    spec: TaskSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
     """The node must not be touched, and is not."""
 
@@ -65,6 +81,13 @@ class Refuse(_NodeDecision):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip(_Decision):
     """These nodes need nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveNews(_Decision):
+    """Tell that a wave began or is over."""
+
+    wave: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +161,7 @@ class RestoreCordon(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(_NodeDecision):
-    """The run is accounted for: another rollout may claim the task."""
+    """Give the task back: its run is accounted for, or there will be none; another rollout may claim it."""
 
     task: Task
 
@@ -157,8 +180,11 @@ NodeAction: TypeAlias = (
     | Report
     | Admit
     | FreeSlot
+    | Claim
+    | Reopen
     | Refuse
     | Skip
+    | WaveNews
     | Hold
     | Wait
     | Cordon

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskPhase
 from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.domain.upgrade_terms import Artifact, CordonedPolicy, SkewPolicy, UpgradeSpec
+from nodeupgrade.domain.upgrade_terms import Artifact, CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.views import NodeView, PodView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
@@ -41,12 +42,12 @@ class Candidate:
     @property
     def target(self) -> KubeletVersion:
         """The version to reach."""
-        return KubeletVersion.parse(self.spec.version)
+        return _version(self.spec.version)
 
     @property
     def current(self) -> KubeletVersion:
         """The version the node runs; only after ``node_version_is_known`` has agreed."""
-        return KubeletVersion.parse(self.node.kubelet_version)
+        return _version(self.node.kubelet_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ def warnings(candidate: Candidate) -> tuple[Objection, ...]:
     return ()
 
 
+@lru_cache(maxsize=256)
 def unsupported_version(version: str) -> str | None:
     """Say why the hashes of a kubelet version are not known, or return None when they are."""
     try:
@@ -106,8 +108,16 @@ def node_is_not_at_target(candidate: Candidate) -> Objection | None:
     """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
     if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
         return None
-    message = sentence(Reason.ALREADY_AT_TARGET, f"{_named(candidate)} runs {candidate.target} already")
-    return Objection(reason=Reason.ALREADY_AT_TARGET, message=message, skip=True)
+    return _object(Reason.ALREADY_AT_TARGET, f"{_named(candidate)} runs {candidate.target} already", skip=True)
+
+
+def source_is_wanted(candidate: Candidate) -> Objection | None:
+    """``spec.fromVersions`` lists the versions, or their beginnings, from which nodes are taken."""
+    wanted, runs = candidate.spec.from_versions, str(candidate.current)
+    if not wanted or any(runs == start or runs.startswith((f"{start}.", f"{start}+", f"{start}-")) for start in wanted):
+        return None
+    because = f"{_named(candidate)} runs {runs}, which is none of spec.fromVersions ({', '.join(wanted)})"
+    return _object(Reason.UNSUPPORTED_SOURCE, because, skip=True)
 
 
 def downgrade_is_allowed(candidate: Candidate) -> Objection | None:
@@ -151,12 +161,9 @@ def artifact_has_platform(candidate: Candidate) -> Objection | None:
 def node_is_free(candidate: Candidate) -> Objection | None:
     """Two rollouts never hold one node."""
     task = _task_of_others(candidate)
-    if task is None:
+    if task is None or is_claimable(task, candidate.active_upgrades):
         return None
-    owner = task.spec.upgrade_ref
-    if task.spec.action is TaskAction.RELEASE and owner.uid not in candidate.active_upgrades:
-        return None
-    return _object(Reason.OVERLAP_CONFLICT, f"{_named(candidate)} is held by NodeUpgrade {owner.name}")
+    return _object(Reason.OVERLAP_CONFLICT, f"{_named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}")
 
 
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
@@ -165,12 +172,16 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
     foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
-    return _object(Reason.CORDONED_BY_OTHERS, f"{_named(candidate)} is cordoned, and not by this NodeUpgrade")
+    because = f"{_named(candidate)} is cordoned, and not by this NodeUpgrade"
+    return _object(Reason.CORDONED_BY_OTHERS, because, skip=True)
 
 
 def node_is_ready(candidate: Candidate) -> Objection | None:
-    """A sick node is not operated upon."""
-    return None if candidate.node.ready else _object(Reason.NODE_NOT_READY, f"{_named(candidate)} is not Ready")
+    """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says."""
+    if candidate.node.ready:
+        return None
+    skip = candidate.spec.nodes.not_ready is NotReadyPolicy.SKIP
+    return _object(Reason.NODE_NOT_READY, f"{_named(candidate)} is not Ready", skip=skip)
 
 
 def placements_are_met(candidate: Candidate) -> Objection | None:
@@ -196,6 +207,7 @@ BEFORE_PODS: tuple[Check, ...] = (
     task_is_readable,
     node_version_is_known,
     node_is_not_at_target,
+    source_is_wanted,
     downgrade_is_allowed,
     skew_is_supported,
     runtime_is_supported,
@@ -218,9 +230,18 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
     return None
 
 
+def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
+    """Whether another rollout's task may be taken over: that rollout has ended, and nothing goes on or is broken."""
+    if task.spec.upgrade_ref.uid in active_upgrades:
+        return False
+    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
+        return True
+    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
+
+
 def _is_being_upgraded_for_others(candidate: Candidate) -> bool:
     task = _task_of_others(candidate)
-    return task is not None and task.spec.action is not TaskAction.RELEASE
+    return task is not None and task.spec.action in {TaskAction.UPGRADE, TaskAction.ABORT}
 
 
 def _task_of_others(candidate: Candidate) -> Task | None:
@@ -243,5 +264,10 @@ def _named(candidate: Candidate) -> str:
     return f"node {candidate.node.name}"
 
 
-def _object(reason: Reason, because: str) -> Objection:
-    return Objection(reason=reason, message=sentence(reason, because))
+@lru_cache(maxsize=256)
+def _version(text: str) -> KubeletVersion:
+    return KubeletVersion.parse(text)
+
+
+def _object(reason: Reason, because: str, *, skip: bool = False) -> Objection:
+    return Objection(reason=reason, message=sentence(reason, because), skip=skip)

@@ -20,9 +20,16 @@ AGENT_REPLACED_AFTER = timedelta(seconds=10)
 """Age below which a failed agent pod is not replaced, so that a crash loop does not become a storm."""
 
 
-def attend(task: Task, pod: AgentPodView | None, now: datetime) -> NodeAction:
-    """Return the next action for a run that is not over, given the node's agent pod."""
-    wanted, deadline = task.spec.action is TaskAction.UPGRADE, task.spec.deadline
+_WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
+
+
+def attend(task: Task, pod: AgentPodView | None, called_off: tuple[Reason, str] | None, now: datetime) -> NodeAction:
+    """Return the next action for a run that is not over, given the node's agent pod and whether it is called off."""
+    wanted, deadline = task.spec.action in _WANTED, task.spec.deadline
+    if wanted and called_off is not None:
+        reason, because = called_off
+        message = f"the run on node {task.name} is called off: {because}"
+        return Abort(node=task.name, task=task, reason=reason, message=message)
     if wanted and deadline is not None and now > deadline:
         message = sentence(Reason.ABORTED, f"node {task.name} took longer than spec.timeouts.node")
         return Abort(node=task.name, task=task, reason=Reason.ABORTED, message=message)
@@ -63,7 +70,7 @@ def _replace(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
 def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
     """Decide about a pod that has said nothing yet: call the run off if it cannot start, remove it if it is off."""
     patience_ends = pod.created_at + AGENT_MAY_TAKE
-    if task.spec.action is not TaskAction.UPGRADE:
+    if task.spec.action not in _WANTED:
         overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
         if pod.started and not overdue:
             return None

@@ -22,6 +22,7 @@ class FleetSnapshot:
         agents: agent pods by node.
         active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
         unreadable: why a Node or its task cannot be read by this version, by node; such a node is left alone.
+        rivals: the other NodeUpgrades that have not ended, as far as they can be read.
         operator_node: the node the control plane itself runs on, which goes last.
     """
 
@@ -33,6 +34,7 @@ class FleetSnapshot:
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     active_upgrades: frozenset[str] = frozenset()
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    rivals: tuple[Upgrade, ...] = ()
     operator_node: NodeName | None = None
 
     def own_task(self, name: NodeName) -> Task | None:

@@ -6,6 +6,7 @@ interrupted, because every write of the engine changes what is seen here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.domain import baseline
@@ -21,20 +22,23 @@ from nodeupgrade.domain.actions import (
     StartTask,
     Wait,
 )
-from nodeupgrade.domain.admission import Candidate, judge, resolve_artifact
+from nodeupgrade.domain.admission import judge
 from nodeupgrade.domain.attendance import attend
+from nodeupgrade.domain.claims import task_spec
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.standing import candidate
-from nodeupgrade.domain.task import CordonRecord, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.domain.upgrade_terms import UpgradeSpec
+from nodeupgrade.domain.survey import Survey
+from nodeupgrade.domain.task import LOOKING, CordonRecord, Task, TaskAction, TaskSpec, Verdict
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_terms import DeletionPolicy, RolloutAction
 from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.verdict import decide_verdict
+from nodeupgrade.domain.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.views import NodeView
 
 
-def advance(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> NodeAction:
-    """Return the one next action for a node that holds a slot."""
+def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the one next action for a node that holds a slot; without a survey, nothing new may begin."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
@@ -46,13 +50,32 @@ def advance(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: dateti
         message = f"node {name} was replaced by another one of the same name"
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
-    if task is None:
-        return _begin(fleet, spec, node, now)
+    if task is None or (task.verdict is None and not task.open):
+        return _begin(fleet, survey, node, now)
     if task.verdict is not None:
         return _end(fleet, node, task)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    return attend(task, fleet.agents.get(name), now)
+    return attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
+
+
+def needs_pods(fleet: FleetSnapshot, name: NodeName) -> bool:
+    """Whether the next action for a node in flight depends on its pods."""
+    task = fleet.own_task(name)
+    if task is None or not task.open:
+        return task is None or task.verdict is None
+    return task.reported.phase.terminal and was_touched(task.reported)
+
+
+def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
+    """Say why nodes in flight are to be taken back, if somebody wants that."""
+    if (spec := upgrade.spec) is None:
+        return None
+    if spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, "spec.action is Abort"
+    if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
+        return Reason.DELETING, "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+    return None
 
 
 def _clear_away(fleet: FleetSnapshot, name: NodeName) -> NodeAction:
@@ -65,58 +88,69 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName) -> NodeAction:
     return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
-def _begin(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> NodeAction:
+def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
     ours = node.cordoned_by == fleet.upgrade.uid
-    facts = candidate(fleet, spec, node)
-    if (obstacle := _obstacle(fleet, facts)) is not None:
+    if (obstacle := _obstacle(fleet, survey, node)) is not None:
         reason, message = obstacle
         if ours:
             return RestoreCordon(node=node.name, view=node, reason=reason, message=message)
         return FreeSlot(node=node.name, reason=reason, message=message)
-    if facts.pods is None:
+    if survey is None:
+        raise AssertionError("without a survey there is an obstacle")
+    if survey.spec.action is RolloutAction.PLAN:
+        return _precheck(survey, node, now)
+    if (pods := fleet.pods.get(node.name)) is None:
         return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     if not node.unschedulable and not ours:
         message = f"node {node.name} is cordoned for its upgrade"
         return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     return StartTask(
         node=node.name,
-        spec=_task_spec(fleet, spec, node, now),
-        baseline=baseline.render(baseline.capture(facts.pods)),
+        spec=_started(survey, node, TaskAction.UPGRADE, cordon, now),
+        baseline=baseline.render(baseline.capture(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is to go from {node.kubelet_version} to {spec.version}",
+        message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
     )
 
 
-def _obstacle(fleet: FleetSnapshot, facts: Candidate) -> tuple[Reason, str] | None:
+def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:
+    """Have a look only: the node is not cordoned, and nothing is compared afterwards."""
+    return StartTask(
+        node=node.name,
+        spec=_started(survey, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
+        baseline="",
+        claims=survey.fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is looked at for {survey.spec.version}",
+    )
+
+
+def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tuple[Reason, str] | None:
     """Say why a node that was admitted and is still untouched must not be begun after all."""
+    if survey is None:
+        return Reason.SPEC_CHANGE_REJECTED, f"the spec is not accepted and node {node.name} is untouched"
     if fleet.upgrade.deleting:
-        return Reason.DELETING, f"the NodeUpgrade is being deleted and node {facts.node.name} is untouched"
-    objection = judge(facts)
+        return Reason.DELETING, f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+    if survey.spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
+    objection = judge(candidate(fleet, survey.spec, node))
     return None if objection is None else (objection.reason, objection.message)
 
 
-def _task_spec(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> TaskSpec:
-    upgrade = fleet.upgrade
-    artifact = resolve_artifact(spec.artifact, node.platform)
-    if artifact is None:
-        raise AssertionError("admission has checked the platform")
-    by_us = node.cordoned_by == upgrade.uid
-    return TaskSpec(
-        node_name=node.name,
-        node_uid=node.uid,
-        upgrade_ref=UpgradeRef(name=upgrade.name, uid=upgrade.uid, generation=upgrade.generation),
-        run_id=RunId(f"{upgrade.uid[:8]}-{now:%Y%m%d%H%M%S}"),
-        action=TaskAction.UPGRADE,
-        from_version=node.kubelet_version,
-        to_version=spec.version,
-        allow_downgrade=spec.allow_downgrade,
-        artifact=artifact,
-        kubelet=spec.kubelet,
-        verify=spec.verify,
-        deadline=now + spec.timeouts.node,
-        cordon=CordonRecord(was_unschedulable=node.unschedulable and not by_us, by_us=by_us),
+def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
+    """Resolve everything anew: what may be edited under a rollout counts as it is now."""
+    own, fresh = survey.fleet.own_task(node.name), task_spec(survey, node, 0, now)
+    return replace(
+        fresh,
+        run_id=RunId(f"{fresh.run_id}{LOOKING}") if action is TaskAction.PRECHECK else fresh.run_id,
+        order=fresh.order if own is None else own.spec.order,
+        retry=fresh.retry if own is None else own.spec.retry,
+        action=action,
+        deadline=now + survey.spec.timeouts.node,
+        cordon=cordon,
     )
 
 
@@ -136,7 +170,7 @@ def _end(fleet: FleetSnapshot, node: NodeView, task: Task) -> NodeAction:
         return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)
     if pod is not None and not pod.deleting:
         return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
-    if not lost and task.spec.action is not TaskAction.RELEASE:
+    if not lost and not task.only_looked and task.spec.action is not TaskAction.RELEASE:
         return Release(node=name, task=task, reason=Reason.PROGRESSING, message=f"node {name} is accounted for")
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
     message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nodeupgrade.domain.upgrade_terms import LabelSelector, NodeSelection, Requirement
+from nodeupgrade.domain.upgrade_terms import LabelSelector, Requirement
 from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
-
-
-def selects(selection: NodeSelection, node: NodeView) -> bool:
-    """Whether ``spec.nodes`` means this node."""
-    by_selector = selection.selector is not None and matches_labels(selection.selector, node.labels)
-    return selection.all or node.name in selection.names or by_selector
 
 
 def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:

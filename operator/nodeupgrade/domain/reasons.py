@@ -20,6 +20,8 @@ class Reason(StrEnum):
     UNSUPPORTED_VERSION = "UnsupportedVersion"
     NODE_NOT_FOUND = "NodeNotFound"
     NO_MATCHING_NODES = "NoMatchingNodes"
+    SPEC_CHANGE_REJECTED = "SpecChangeRejected"
+    WINDOW_NEVER_OPENS = "WindowNeverOpens"
 
     # The node is refused before anything is touched; the API server alone tells.
     DOWNGRADE_NOT_ALLOWED = "DowngradeNotAllowed"
@@ -55,6 +57,7 @@ class Reason(StrEnum):
     # Left alone on purpose.
     ALREADY_AT_TARGET = "AlreadyAtTarget"
     STILL_SKEWED = "StillSkewed"
+    UNSUPPORTED_SOURCE = "UnsupportedSource"
 
     # How a run ended.
     SUCCEEDED = "Succeeded"
@@ -76,6 +79,14 @@ class Reason(StrEnum):
     PLAN_READY = "PlanReady"
     PROGRESSING = "Progressing"
     PAUSED = "Paused"
+    NODES_CLAIMED = "NodesClaimed"
+    HAZARDS_FOUND = "HazardsFound"
+    QUEUED = "Queued"
+    WAITING_FOR_WINDOW = "WaitingForWindow"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    SOAKING = "Soaking"
+    TOO_MANY_UNAVAILABLE = "TooManyUnavailable"
+    TIMED_OUT = "TimedOut"
     FAILURE_THRESHOLD_REACHED = "FailureThresholdReached"
     ALL_NODES_UPGRADED = "AllNodesUpgraded"
     COMPLETED_WITH_SKIPS = "CompletedWithSkips"
@@ -93,6 +104,12 @@ class Reason(StrEnum):
     UNCORDONED = "Uncordoned"
     AGENT_STARTED = "AgentStarted"
     AGENT_REPLACED = "AgentReplaced"
+    CLAIMED = "Claimed"
+    REOPENED = "Reopened"
+    RETRY_IGNORED = "RetryIgnored"
+    WAVE_STARTED = "WaveStarted"
+    WAVE_COMPLETED = "WaveCompleted"
+    UNKNOWN_WAVE = "UnknownWave"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,13 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.NO_MATCHING_NODES: Explanation(
         "no node matches spec.nodes", "correct the selector or label the nodes; matching is tried again"
+    ),
+    Reason.SPEC_CHANGE_REJECTED: Explanation(
+        "a field of the spec was changed that may not change under a rollout; no further node is started",
+        "restore the field, and create another NodeUpgrade for what is wanted now",
+    ),
+    Reason.WINDOW_NEVER_OPENS: Explanation(
+        "no moment is inside a window and outside all blackouts", "correct spec.windows or spec.blackouts"
     ),
     Reason.DOWNGRADE_NOT_ALLOWED: Explanation(
         "the target is older than the node's kubelet",
@@ -222,9 +246,13 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "the target is nearer to the API server's version but still outside the supported skew",
         "upgrade the node again afterwards",
     ),
+    Reason.UNSUPPORTED_SOURCE: Explanation(
+        "the node runs a version that spec.fromVersions does not list",
+        "use another NodeUpgrade for the node if it is to be upgraded",
+    ),
     Reason.SUCCEEDED: Explanation("the new kubelet runs and no container was restarted", _NOTHING),
     Reason.ROLLED_BACK: Explanation(
-        "the old kubelet runs again", "look at the task's status for the cause, then create a new NodeUpgrade"
+        "the old kubelet runs again", "look at the task's status for the cause, remove it, then retry"
     ),
     Reason.CONTAINER_RESTARTED: Explanation(
         "at least one container was restarted", "look at the list of containers in the task's status"
@@ -263,9 +291,28 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.PLAN_READY: Explanation("the nodes to upgrade are known", _NOTHING),
     Reason.PROGRESSING: Explanation("nodes are being upgraded or waited for", _NOTHING),
     Reason.PAUSED: Explanation("no further node is started", "set spec.action: Run to go on"),
+    Reason.NODES_CLAIMED: Explanation("the selected nodes are being claimed and looked at", _NOTHING),
+    Reason.HAZARDS_FOUND: Explanation(
+        "the plan was made and at least one node would be refused",
+        "look at status.failures, remove the causes, and retry; or set spec.action: Run to upgrade the others",
+    ),
+    Reason.QUEUED: Explanation("another NodeUpgrade holds the same nodes", "wait until it is finished, or delete it"),
+    Reason.WAITING_FOR_WINDOW: Explanation("no node may be started outside spec.windows", _NOTHING),
+    Reason.AWAITING_APPROVAL: Explanation(
+        "the next wave begins when somebody approves it",
+        "add its name to spec.approvedWaves or to the annotation nodeupgrade.dev/approve",
+    ),
+    Reason.SOAKING: Explanation("the rollout rests after a wave", _NOTHING),
+    Reason.TOO_MANY_UNAVAILABLE: Explanation(
+        "as many nodes as strategy.maxUnavailable allows are unavailable already, and not by this rollout",
+        "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout goes on by itself",
+    ),
+    Reason.TIMED_OUT: Explanation(
+        "the wave or the rollout took longer than spec.timeouts allows", "raise the timeout to go on"
+    ),
     Reason.FAILURE_THRESHOLD_REACHED: Explanation(
-        "as many nodes failed as strategy.failureThreshold allows, so no further node is started",
-        "look at status.failures, remove the cause, then create a new NodeUpgrade",
+        "as many nodes failed as failureThreshold allows, so no further node is started",
+        "look at status.failures, remove the cause, then set the annotation nodeupgrade.dev/retry to a new token",
     ),
     Reason.ALL_NODES_UPGRADED: Explanation("every selected node runs the target version", _NOTHING),
     Reason.COMPLETED_WITH_SKIPS: Explanation("every selected node is upgraded or skipped", "see status.skips"),
@@ -286,6 +333,12 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.UNCORDONED: Explanation("the node's cordon was restored to what it was", _NOTHING),
     Reason.AGENT_STARTED: Explanation("the agent pod was created", _NOTHING),
     Reason.AGENT_REPLACED: Explanation("a lost agent pod was replaced; the run goes on", _NOTHING),
+    Reason.CLAIMED: Explanation("the node belongs to the rollout and waits for its turn", _NOTHING),
+    Reason.REOPENED: Explanation("the node is to be tried once more", _NOTHING),
+    Reason.RETRY_IGNORED: Explanation("an aborted rollout stays ended", "create a new NodeUpgrade"),
+    Reason.WAVE_STARTED: Explanation("the first node of a wave is started", _NOTHING),
+    Reason.WAVE_COMPLETED: Explanation("every node of a wave is finished, skipped or refused", _NOTHING),
+    Reason.UNKNOWN_WAVE: Explanation("an approval names a wave that does not exist", "correct the name"),
 }
 
 

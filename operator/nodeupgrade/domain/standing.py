@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from nodeupgrade.domain.admission import Candidate, judge
 from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.placement import selects
+from nodeupgrade.domain.membership import claim_of
 from nodeupgrade.domain.reasons import Reason, sentence
-from nodeupgrade.domain.task import Task
-from nodeupgrade.domain.upgrade_terms import UpgradeSpec
+from nodeupgrade.domain.task import Task, Verdict
+from nodeupgrade.domain.upgrade_terms import REMAINDER, RolloutAction, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
+
+WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.POD_IN_TRANSITION})
+"""Refusals that usually pass by themselves: the rollout goes on waiting instead of calling a human."""
+
+FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
+"""Verdicts that count against the failure threshold; a refused node was left untouched and does not."""
 
 
 class Place(StrEnum):
     """Where a node is on its way."""
 
     PENDING = "Pending"
-    """May be admitted as soon as there is a slot."""
+    """May be started when its turn comes."""
     IN_FLIGHT = "InFlight"
     """Holds a slot."""
+    CHECKED = "Checked"
+    """Has been looked at, for ``action: Plan``; nothing objects to its upgrade."""
     SKIPPED = "Skipped"
-    """Needs nothing."""
+    """Needs nothing, or is passed over as the spec says; looked at again on every pass."""
     REFUSED = "Refused"
     """Must not be touched as things are; looked at again on every pass."""
     FINISHED = "Finished"
@@ -33,33 +40,40 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One node; reason and message for SKIPPED and REFUSED, the task for IN_FLIGHT and FINISHED."""
+    """One node.
+
+    Attributes:
+        wave: name of its wave.
+        reason: with message, why it is SKIPPED or REFUSED, or how it FINISHED.
+        task: the claim; None for a node that is not claimed.
+        view: the Node; None if it does not exist.
+    """
 
     node: NodeName
     place: Place
+    wave: str = REMAINDER
     reason: Reason = Reason.PROGRESSING
     message: str = ""
     task: Task | None = None
+    view: NodeView | None = None
 
+    @property
+    def outcome(self) -> Verdict | None:
+        """How its run ended, if it is over."""
+        if self.place is not Place.FINISHED or self.task is None or self.task.verdict is None:
+            return None
+        return self.task.verdict.outcome
 
-def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
-    """List the nodes that hold a slot.
+    @property
+    def failed(self) -> bool:
+        """Whether it counts against the failure threshold."""
+        return self.outcome in FAILURES
 
-    A task of ours without a verdict holds one even if the status does not say so: the status may have been edited
-    or restored from a backup, and the budget must not be overrun for it.
-    """
-    unjudged = (task.name for task in fleet.tasks.values() if _is_ours(fleet, task) and task.verdict is None)
-    return tuple(sorted({*fleet.upgrade.status.in_flight, *unjudged}))
-
-
-def stand(fleet: FleetSnapshot, spec: UpgradeSpec) -> Mapping[NodeName, Standing]:
-    """Say how every selected node stands, in the order in which they are admitted."""
-    flying = set(in_flight(fleet))
-    judged = {task.name for task in fleet.tasks.values() if _is_ours(fleet, task)}
-    chosen = {name for name, node in fleet.nodes.items() if selects(spec.nodes, node)}
-    names = chosen | set(spec.nodes.names) | flying | judged
-    ordered = sorted(names, key=lambda name: (name == fleet.operator_node, name))
-    return {name: _stand(fleet, spec, name, name in flying) for name in ordered}
+    @property
+    def blocks(self) -> bool:
+        """Whether its wave is not over before this node has moved on."""
+        waits = self.place is Place.REFUSED and self.reason in WAITED_FOR
+        return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
 
 
 def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> Candidate:
@@ -76,20 +90,25 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> Candid
     )
 
 
-def _is_ours(fleet: FleetSnapshot, task: Task) -> bool:
-    return fleet.own_task(task.name) is not None
+def stand(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, *, flying: bool) -> Standing:
+    """Say how one member stands."""
+    task, node = claim_of(fleet, name), fleet.nodes.get(name)
 
+    def standing(place: Place, reason: Reason = Reason.PROGRESSING, message: str = "") -> Standing:
+        return Standing(node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node)
 
-def _stand(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, flying: bool) -> Standing:
-    task, node = fleet.own_task(name), fleet.nodes.get(name)
     if flying:
-        return Standing(node=name, place=Place.IN_FLIGHT, task=task)
+        return standing(Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
-        return Standing(node=name, place=Place.FINISHED, reason=verdict.reason, message=verdict.message, task=task)
+        planning = spec.action is RolloutAction.PLAN
+        if not task.only_looked or (planning and verdict.outcome is not Verdict.PRECHECKED):
+            return standing(Place.FINISHED, verdict.reason, verdict.message)
+        if planning:
+            return standing(Place.CHECKED)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
-        return Standing(node=name, place=Place.REFUSED, reason=Reason.NODE_NOT_FOUND, message=message)
+        return standing(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
     if objection := judge(candidate(fleet, spec, node)):
         place = Place.SKIPPED if objection.skip else Place.REFUSED
-        return Standing(node=name, place=place, reason=objection.reason, message=objection.message)
-    return Standing(node=name, place=Place.PENDING)
+        return standing(place, objection.reason, objection.message)
+    return standing(Place.PENDING)

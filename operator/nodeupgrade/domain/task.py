@@ -17,6 +17,9 @@ from nodeupgrade.domain.wire import Json, from_json
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
+LOOKING = "-plan"
+"""How the identifier of a run ends that is only to look, for ``action: Plan``; so it is told apart for good."""
+
 
 class TaskAction(StrEnum):
     """What the control plane wants of the node side."""
@@ -358,6 +361,16 @@ class Task:
     spec: TaskSpec
     status: TaskStatus = TaskStatus()
     baseline: str = ""
+
+    @property
+    def only_looked(self) -> bool:
+        """Whether its run is, or was, only to look."""
+        return self.spec.run_id.endswith(LOOKING)
+
+    @property
+    def open(self) -> bool:
+        """Whether the node side may be at work on it, or what it did is still to be judged."""
+        return self.spec.action not in {TaskAction.WAIT, TaskAction.RELEASE} and self.verdict is None
 
     @property
     def verdict(self) -> RunVerdict | None:

@@ -59,3 +59,8 @@ class Upgrade:
     def finished(self) -> bool:
         """Whether the rollout ended; what it reports is then frozen."""
         return self.status.completed_at is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether it may still touch nodes."""
+        return not self.finished or bool(self.status.in_flight)

@@ -31,16 +31,17 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
     Args:
         node: The node as it is now.
         task: Its task, whose status is terminal for the run in question.
-        pods: The node's pods as they are now; None while they have not been read.
+        pods: The node's pods as they are now; None while they have not been read, which a run that touched
+            nothing does not need.
         now: Wall-clock time, UTC.
     """
     status = task.reported
-    touched = any(step.name == KUBELET_STOPS_IN for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
-    if pods is None:
+    touched = was_touched(status)
+    if touched and pods is None:
         return "its pods have not been read yet"
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
         return unready
-    listed = _restarted(task, pods) if touched else status.containers.restarted_list
+    listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
     return RunVerdict(
@@ -54,10 +55,15 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
     )
 
 
+def was_touched(status: TaskStatus) -> bool:
+    """Whether a run that is over may have changed anything."""
+    return any(step.name == KUBELET_STOPS_IN for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+
+
 def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
     status = task.reported
     if status.phase is not TaskPhase.SUCCEEDED:
-        reason = _known(status)
+        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
         return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
     if count:
         named = ", ".join(listed[:3]) + (" …" if count > 3 else "")

@@ -9,6 +9,7 @@ from nodeupgrade.domain.actions import (
     Abort,
     AddFinalizer,
     Admit,
+    Claim,
     Cordon,
     CreateAgent,
     DeleteAgent,
@@ -21,11 +22,13 @@ from nodeupgrade.domain.actions import (
     Refuse,
     Release,
     RemoveFinalizer,
+    Reopen,
     Report,
     RestoreCordon,
     Skip,
     StartTask,
     Wait,
+    WaveNews,
     WriteStatus,
 )
 from nodeupgrade.domain.task import (
@@ -34,6 +37,7 @@ from nodeupgrade.domain.task import (
     Task,
     TaskAction,
     TaskPhase,
+    TaskSpec,
     TaskStatus,
     Verdict,
 )
@@ -43,7 +47,7 @@ from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.wire import Json, merge_patch, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, Event, Resource
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, Event, NotFoundError, Resource
 
 
 class Actuator:
@@ -54,18 +58,32 @@ class Actuator:
         self._agents = agents
         self._upgrade = upgrade
 
-    async def apply(self, actions: Iterable[NodeAction]) -> None:
-        """Apply decisions in order, then tell people about them.
+    async def apply(self, actions: Iterable[NodeAction]) -> bool:
+        """Apply decisions in order, then tell people about those that took.
+
+        A node that somebody else has changed since the plan was made is left as it is and does not keep the others
+        waiting: what is decided for one node never rests upon what the same plan decides for another.
+
+        Returns:
+            Whether every decision took; if not, it is time to look again.
 
         Raises:
-            ConflictError: Something changed since the plan was made; what follows was not applied.
+            ConflictError: The NodeUpgrade itself has changed.
         """
-        applied = list(actions)
-        for action in applied:
-            await self._apply(action)
+        applied, complete = [], True
+        for action in actions:
+            try:
+                await self._apply(action)
+            except (ConflictError, NotFoundError):
+                if isinstance(action, AddFinalizer | RemoveFinalizer | WriteStatus):
+                    raise
+                complete = False
+            else:
+                applied.append(action)
         for action in applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
+        return complete
 
     async def _apply(self, action: NodeAction) -> None:
         match action:
@@ -75,13 +93,13 @@ class Actuator:
                 await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
-            case StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
+            case Claim() | Reopen() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
             case CreateAgent(task=task):
                 await self._create_agent(task)
             case DeleteAgent(pod=pod):
                 await self._kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
-            case Admit() | FreeSlot() | Refuse() | Skip() | Hold() | Wait() | Report():
+            case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
                 pass  # carried out by the status write of the same plan, or only to be told
             case _:
                 assert_never(action)
@@ -96,17 +114,23 @@ class Actuator:
             case WriteStatus(status=status):
                 await self._kube.replace_status(UPGRADES, name, to_json(status), resource_version=version)
 
-    async def _write_task(self, action: StartTask | Abort | GiveUp | Judge | Release | DropTask) -> None:
+    async def _write_task(
+        self, action: Claim | Reopen | StartTask | Abort | GiveUp | Judge | Release | DropTask
+    ) -> None:
         match action:
-            case StartTask():
-                await self._start_task(action)
+            case Claim(spec=spec, claims=held):
+                await self._put_task(spec, held, {})
+            case StartTask(spec=spec, claims=held, baseline=baseline):
+                await self._put_task(spec, held, {BASELINE_ANNOTATION: baseline} if baseline else {})
+            case Reopen(task=task, spec=spec):
+                await self._put_task(spec, task, {})
             case Abort(task=task):
-                spec = {
+                wanted = {
                     "action": TaskAction.ABORT.value,
                     "actionReason": action.reason.value,
                     "actionMessage": action.message[:MESSAGE_LIMIT],
                 }
-                await self._merge_task(task, {"spec": spec})
+                await self._merge_task(task, {"spec": wanted})
             case GiveUp():
                 await self._give_up(action)
             case Judge(task=task, verdict=verdict):
@@ -133,25 +157,25 @@ class Actuator:
         }
         await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
 
-    async def _start_task(self, action: StartTask) -> None:
-        labels, annotations = {UPGRADE_LABEL: self._upgrade.name}, {BASELINE_ANNOTATION: action.baseline}
-        spec = to_json(action.spec)
-        if (held := action.claims) is not None:
-            changed = merge_patch(to_json(held.spec), spec)
-            metadata = {"labels": labels, "annotations": annotations}
+    async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
+        """Create a node's task, or change the very one that was read."""
+        labels = {UPGRADE_LABEL: self._upgrade.name}
+        if held is not None:
+            changed = merge_patch(to_json(held.spec), to_json(spec))
+            metadata: Json = {"labels": labels, "annotations": {BASELINE_ANNOTATION: None, **annotations}}
             await self._merge_task(held, {"metadata": metadata, "spec": changed})
             return
-        owner = {**_reference(NODES, action.node, action.spec.node_uid), "blockOwnerDeletion": False}
+        owner = {**_reference(NODES, spec.node_name, spec.node_uid), "blockOwnerDeletion": False}
         body = {
             "apiVersion": TASKS.api_version,
             "kind": TASKS.kind,
             "metadata": {
-                "name": action.node,
+                "name": spec.node_name,
                 "labels": labels,
                 "annotations": annotations,
                 "ownerReferences": [owner],
             },
-            "spec": spec,
+            "spec": to_json(spec),
         }
         await self._kube.create(TASKS, body)
 
@@ -175,8 +199,14 @@ class Actuator:
         await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
 
 
+_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
+
+
 def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
-    """Say which events a decision deserves: on the NodeUpgrade, and on the Node whose fate it is."""
+    """Say which events a decision deserves: on the Node whose fate it is, and on the NodeUpgrade.
+
+    There, successes are told by wave and not by node: a fleet has thousands of them.
+    """
     rollout = _stub(UPGRADES, upgrade.name, upgrade.uid)
 
     def event(regarding: Json, *, warning: bool = False) -> Event:
@@ -187,14 +217,14 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             return (event(rollout, warning=warning),)
         case Refuse() | Abort() | DropTask():
             return (event(rollout, warning=True),)
-        case Skip() | Admit():
+        case Skip() | WaveNews():
             return (event(rollout),)
         case Cordon(view=node) | RestoreCordon(view=node):
             return (event(_stub(NODES, node.name, node.uid)),)
         case Judge(task=task, verdict=verdict):
-            warning = verdict.outcome is not Verdict.SUCCEEDED
-            about_node = _stub(NODES, task.name, task.spec.node_uid)
-            return (event(rollout, warning=warning), event(about_node, warning=warning))
+            warning = verdict.outcome not in _GOOD
+            about_node = event(_stub(NODES, task.name, task.spec.node_uid), warning=warning)
+            return (event(rollout, warning=True), about_node) if warning else (about_node,)
         case CreateAgent(task=task):
             return (event(_stub(TASKS, task.name, task.uid)),)
         case _:

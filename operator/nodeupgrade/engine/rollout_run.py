@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.domain.actions import Hold, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.claims import retry_asked
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout import plan, unread
+from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import view_pod
@@ -89,11 +91,11 @@ class Rollouts:
         if any(isinstance(action, WriteStatus) for action in actions):
             self._reported_at[name] = now
         try:
-            await Actuator(self._kube, self._agents, upgrade).apply(actions)
+            complete = await Actuator(self._kube, self._agents, upgrade).apply(actions)
         except (ConflictError, NotFoundError):
-            return Pass(actions=actions, conflicted=True, in_flight=bool(upgrade.status.in_flight))
+            complete = False
         over = not actions and (upgrade.finished or upgrade.deleting)
-        return Pass(actions=actions, in_flight=bool(upgrade.status.in_flight), over=over)
+        return Pass(actions=actions, conflicted=not complete, in_flight=bool(upgrade.status.in_flight), over=over)
 
     async def gather(self, name: str) -> FleetSnapshot:
         """Read everything the plan depends upon.
@@ -106,6 +108,7 @@ class Rollouts:
         """
         upgrade = parse_upgrade(await self._kube.get(UPGRADES, name))
         objects = await self._fleet.read(upgrade)
+        active, rivals = await self._others(upgrade)
         fleet = FleetSnapshot(
             upgrade=upgrade,
             server=KubeletVersion.parse(await self._kube.server_version()),
@@ -113,27 +116,36 @@ class Rollouts:
             tasks=objects.tasks,
             agents=objects.agents,
             unreadable=objects.unreadable,
-            active_upgrades=frozenset(await self._active_uids()),
+            active_upgrades=active,
+            rivals=rivals,
             operator_node=self._operator_node,
         )
-        while missing := unread(fleet):
+        while missing := unread(fleet, self._kube.utcnow()):
             found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
             fleet = replace(fleet, pods={**fleet.pods, **found})
         return fleet
 
-    async def _active_uids(self) -> list[str]:
-        return [body["metadata"]["uid"] for body in await self._kube.list(UPGRADES) if _is_active(body)]
+    async def _others(self, upgrade: Upgrade) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
+        """Return the UIDs of all NodeUpgrades that may still touch nodes, and the others of them that can be read."""
+        active, rivals = set(), []
+        for body in await self._kube.list(UPGRADES):
+            uid = body["metadata"]["uid"]
+            other = _read(body)
+            if other is None or other.active:
+                active.add(uid)  # one that cannot be read, to be on the safe side
+            if other is not None and other.active and uid != upgrade.uid:
+                rivals.append(other)
+        return frozenset(active), tuple(rivals)
 
 
 def _needs_work(body: Json) -> bool:
     """Whether a pass may have something to do; one that cannot be read counts, so that its pass complains."""
-    return "deletionTimestamp" in body["metadata"] or _is_active(body)
+    upgrade = _read(body)
+    return upgrade is None or upgrade.active or upgrade.deleting or retry_asked(upgrade)
 
 
-def _is_active(body: Json) -> bool:
-    """Whether a NodeUpgrade may still touch nodes; one that cannot be read counts, to be on the safe side."""
+def _read(body: Json) -> Upgrade | None:
     try:
-        upgrade = parse_upgrade(body)
+        return parse_upgrade(body)
     except MalformedObjectError:
-        return True
-    return not upgrade.finished or bool(upgrade.status.in_flight)
+        return None
