@@ -6,6 +6,7 @@ from nodeupgrade.domain.upgrade import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.domain.upgrade_terms import REMAINDER
 
 IN_SPEC = "spec.approvedWaves"
+_NAME_LIMIT = 128
 
 
 def approved_by(upgrade: Upgrade, wave: str) -> str | None:
@@ -13,7 +14,7 @@ def approved_by(upgrade: Upgrade, wave: str) -> str | None:
     if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
         return IN_SPEC
     if wave in upgrade.approvals:
-        return upgrade.approvals[wave] or APPROVE_ANNOTATION
+        return upgrade.approvals[wave][:_NAME_LIMIT] or APPROVE_ANNOTATION
     return None
 
 

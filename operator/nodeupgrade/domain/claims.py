@@ -99,7 +99,7 @@ def _claimed(survey: Survey, now: datetime) -> Iterable[NodeAction]:
             message = f"node {node.name} was replaced by another one of the same name"
             yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
-        message = f"node {node.name} belongs to wave {standing.wave}"
+        message = f"node {node.name} belongs to {f'wave {standing.wave}' if survey.spec.waves else 'the rollout'}"
         spec = task_spec(survey, node, order[node.name], now)
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 

@@ -11,6 +11,7 @@ from nodeupgrade.domain.approvals import unknown_waves
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.standing import Place
 from nodeupgrade.domain.survey import Survey
+from nodeupgrade.domain.tally import ADMISSION
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_status import UpgradeStatus, WaveStatus
 
@@ -34,7 +35,8 @@ def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ())
         return ()
     ready, known = conditions.find(status, conditions.READY), conditions.find(before, conditions.READY)
     write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
-    if ready.reason in {known.reason, *(each.reason for each in told)}:
+    refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
+    if ready.reason in {known.reason, *(each.reason for each in told), *refused}:
         return (write,)
     warning = conditions.holds(status, conditions.STALLED) or conditions.fails(status, conditions.SUCCEEDED)
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))

@@ -26,6 +26,9 @@ from nodeupgrade.domain.waves import Front, WaveRoster, state_of
 FAILURES_LISTED = 20
 FAILURE_MESSAGE_LIMIT = 256
 
+ADMISSION = "admission"
+"""The step in which a node is refused that nothing was begun on."""
+
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
@@ -151,6 +154,6 @@ def _step(standing: Standing) -> str:
     """Name the step that failed, as far as the node side has said."""
     task: Task | None = standing.task
     if task is None or standing.place is Place.REFUSED:
-        return "admission"
+        return ADMISSION
     found = (step.name for step in task.reported.steps if step.result == "Failed")
     return next(found, "preflight" if standing.outcome is Verdict.REFUSED else "run")

@@ -24,6 +24,9 @@ from nodeupgrade.domain.upgrade_status import UpgradeStatus
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.wire import Json, MalformedObjectError, from_json
 
+_TOKEN_LIMIT = 256
+"""Characters of a retry's token that count, for it is repeated in the status."""
+
 
 def parse_upgrade(body: Json) -> Upgrade:
     """Read a NodeUpgrade; an invalid spec is kept as a problem to report, not raised.
@@ -53,7 +56,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         created_at=datetime.fromisoformat(created) if created else None,
         braked=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
-        retry=annotations.get(RETRY_ANNOTATION, ""),
+        retry=annotations.get(RETRY_ANNOTATION, "")[:_TOKEN_LIMIT],
         abandon=annotations.get(ABANDON_ANNOTATION, ""),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.actions import Hold, Wait
+from nodeupgrade.domain.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.engine.agent_pod import AGENT_LABELS, AgentSettings
 from nodeupgrade.engine.rollout_run import Rollouts
@@ -16,10 +16,13 @@ from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
+from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyplay import summed_up
+from tests.scenario.rollout.storyplay import told as told_as
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-STORY = ROOT / "tests/scenario/rollout/stories/one_node_succeeds.txt"
+STORY = read_story(ROOT / "tests/scenario/rollout/stories/one_node_succeeds.txt")
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ async def operator(api_server: ApiServer) -> AsyncIterator[KubeClient]:
 async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClient, api_server: ApiServer) -> None:
     fleet = FleetSimulator(admin, NAMESPACE)
     await fleet.add_node("node-0")
-    await fleet.add_pod("web-0", "node-0")
+    await fleet.add_pod("web-on-node-0", "node-0")
     await admin.create(UPGRADES, upgrade_object(nodes={"names": ["node-0"]}))
     rollouts = Rollouts(operator, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
 
@@ -44,23 +47,19 @@ async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClie
         if done.over:
             break
 
-    assert told == [line for line in STORY.read_text().splitlines() if not line.startswith(("Wait", "Hold"))]
+    assert told == [line.split(maxsplit=1)[1] for line in STORY.narration.splitlines()]
     node = await admin.get(NODES, "node-0")
     assert "unschedulable" not in node["spec"]
     upgrade = parse_upgrade(await admin.get(UPGRADES, "to-1-33"))
     assert (upgrade.status.phase, upgrade.status.in_flight) == ("Succeeded", ())
     recorded = await admin.list(EVENTS.within("default"), fields={"involvedObject.name": "to-1-33"})
-    assert {"Admitted", "Succeeded", "AllNodesUpgraded"} <= {event["reason"] for event in recorded}
+    assert {"Progressing", "AllNodesUpgraded"} <= {event["reason"] for event in recorded}
     shown = api_server.kubectl("wait", "nu/to-1-33", "--for=condition=Succeeded", "--timeout=5s")
     assert "condition met" in shown
 
 
-def tell(action: object) -> str:
-    if isinstance(action, Wait | Hold):
-        return ""
-    node = getattr(action, "node", "")
-    reason, message = getattr(action, "reason", ""), getattr(action, "message", "")
-    return f"{type(action).__name__} {node}".strip() + f": {reason} – {message}"
+def tell(action: NodeAction) -> str:
+    return "" if isinstance(action, Wait | Hold) else "".join(summed_up([action])) or told_as(action)
 
 
 async def remove_deleted_agents(admin: KubeClient, api_server: ApiServer) -> None:

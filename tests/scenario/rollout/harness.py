@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from nodeupgrade.domain.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.upgrade_terms import SLOTS
 from nodeupgrade.domain.views import CORDON_ANNOTATION
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.agent_pod import AgentSettings
@@ -17,7 +19,14 @@ from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
 
+CONDITIONS = {
+    "Accepted", "Planned", "Reconciling", "Stalled", "Ready", "Succeeded", "Degraded", "ZeroRestart",
+}  # fmt: skip
+
 NAMESPACE = "nodeupgrade-system"
+IDLE, IDLE_STEPS = timedelta(seconds=15), 20
+"""How long one waits when nothing goes on, and how often before one stops expecting anything."""
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -36,22 +45,37 @@ class Scene:
     highest_in_flight: int = 0
     crash_at: int | None = None
     writes: int = 0
+    idle: int = 0
+    start: datetime = START
+    operator_node: str | None = None
+    kube_type: type[InMemoryKube] = InMemoryKube
 
     def __post_init__(self) -> None:
-        self.now = START
-        self.kube = InMemoryKube(version=self.version, clock=lambda: self.now)
+        self.now = self.start
+        self.kube = self.kube_type(version=self.version, clock=lambda: self.now)
         self.fleet = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.pods_lost)
         self.operator = self.new_operator()
         self._said: set[str] = set()
 
     def new_operator(self) -> Rollouts:
-        return Rollouts(self.kube, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+        agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        return Rollouts(self.kube, agents, operator_node=self.operator_node)
 
     async def apply(self, name: str = "to-1-33", **spec: Any) -> None:
         await self.kube.create(UPGRADES, upgrade_object(name, **spec))
 
     async def upgrade(self, name: str = "to-1-33") -> Upgrade:
         return parse_upgrade(await self.kube.get(UPGRADES, name))
+
+    async def look(self, name: str) -> tuple[NodeAction, ...]:
+        """One pass of the operator over one NodeUpgrade; what was decided."""
+        return (await self.operator.reconcile(name)).actions
+
+    async def in_flight(self, name: str = "to-1-33") -> tuple[str, ...]:
+        try:
+            return (await self.upgrade(name)).status.in_flight
+        except NotFoundError:
+            return ()
 
     async def step(self, name: str = "to-1-33") -> bool:
         """One pass of the operator, one second, one tick of the node sides; whether the rollout is over."""
@@ -65,9 +89,17 @@ class Scene:
         finally:
             self.kube.after_write = lambda _verb, _name: None
         await self.observe()
+        revision = self.kube._revision
         await self.fleet.tick()
-        self.now += timedelta(seconds=1)
+        idle = done is not None and not done.changed and self.kube._revision == revision
+        self.idle = self.idle + 1 if idle else 0
+        self.now += IDLE if idle else timedelta(seconds=1)
         return done is not None and done.over
+
+    async def finish(self, name: str = "to-1-33") -> None:
+        """Step until the rollout is over or nothing more comes of it."""
+        while not await self.step(name) and self.idle < IDLE_STEPS:
+            pass
 
     async def run(self, name: str = "to-1-33", *, passes: int = 120) -> list[str]:
         """Step until the rollout is over, or nothing but waiting was decided for a while."""
@@ -111,21 +143,20 @@ class Scene:
         if self.writes == self.crash_at:
             raise Crash
 
-    async def observe(self) -> None:
-        """P3 at every moment: no more nodes are touched than there are slots, and none without one."""
+    async def observe(self, name: str = "to-1-33") -> None:
+        """What is true at every moment of every rollout, whatever happens."""
         try:
-            upgrade = await self.upgrade()
+            upgrade = await self.upgrade(name)
         except NotFoundError:
             return
         flying = set(upgrade.status.in_flight)
-        lost = {task["metadata"]["name"] for task in await self.kube.list(TASKS) if _is_lost(task)}
-        touched = {
-            node["metadata"]["name"]
-            for node in await self.kube.list(NODES)
-            if node["metadata"].get("annotations", {}).get(CORDON_ANNOTATION) == upgrade.uid
-        }
+        tasks = await self.kube.list(TASKS)
+        lost = {task["metadata"]["name"] for task in tasks if _is_lost(task)}
+        nodes = await self.kube.list(NODES)
+        touched = {n["metadata"]["name"] for n in nodes if _cordoned_by(n) == upgrade.uid}
         assert touched <= flying | lost, f"{touched - flying} cordoned without a slot"
         self.highest_in_flight = max(self.highest_in_flight, len(flying))
+        check_status(upgrade)
 
     def _tell(self, actions: tuple[NodeAction, ...]) -> None:
         for action in actions:
@@ -135,6 +166,34 @@ class Scene:
             if not isinstance(action, Wait | Hold) or line not in self._said:
                 self.story.append(line)
         self._said = {line for line in self.story if line.startswith(("Wait", "Hold"))}
+
+
+def check_status(upgrade: Upgrade) -> None:
+    """What tools rely on: the rules of kstatus, and numbers that add up."""
+    status = upgrade.status
+    if not status.conditions:
+        return
+    told = {condition.type: condition for condition in status.conditions}
+    assert set(told) == CONDITIONS
+    assert status.observed_generation <= upgrade.generation
+    assert {condition.observed_generation for condition in told.values()} == {status.observed_generation}
+    reconciling, stalled = told["Reconciling"].status == "True", told["Stalled"].status == "True"
+    ready, succeeded = told["Ready"].status == "True", told["Succeeded"].status
+    assert [reconciling, stalled, ready].count(True) == 1, "exactly one of working, stuck and done"
+    assert (succeeded == "Unknown") == (status.completed_at is None)
+    if succeeded != "Unknown":
+        assert (succeeded == "True") == ready
+        assert status.in_flight == ()
+    counts = status.counts
+    assert counts.total == sum(dataclasses.astuple(counts)[1:])
+    assert counts.total == sum(wave.total for wave in status.waves)
+    assert len(status.in_flight) <= SLOTS
+
+
+def _cordoned_by(node: Json) -> str:
+    if not node["spec"].get("unschedulable"):
+        return ""
+    return str(node["metadata"].get("annotations", {}).get(CORDON_ANNOTATION, ""))
 
 
 def _is_lost(task: Json) -> bool:

@@ -9,7 +9,7 @@ from nodeupgrade.engine.actuator import Actuator
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
-from tests.scenario.rollout.harness import NAMESPACE, Scene
+from tests.scenario.rollout.harness import IDLE_STEPS, NAMESPACE, Scene
 
 PARTS: dict[str, dict[str, Part]] = {
     "both succeed": {},
@@ -30,11 +30,11 @@ async def stage(parts: dict[str, Part], crash_at: int | None) -> Scene:
 
 async def play(parts: dict[str, Part], crash_at: int | None, delete_after: int | None = None) -> Scene:
     scene = await stage(parts, crash_at)
-    for number in range(400):
-        if number == delete_after:
-            await scene.kube.delete(UPGRADES, "to-1-33")
-        if await scene.step():
-            break
+    for _ in range(delete_after or 0):
+        await scene.step()
+    if delete_after is not None:
+        await scene.kube.delete(UPGRADES, "to-1-33")
+    await scene.finish()
     return scene
 
 
@@ -55,7 +55,7 @@ async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_af
     assert await scene.kube.list(UPGRADES) == []
     state = await scene.end_state()
     assert not any(node["unschedulable"] or node["ours"] for node in state["nodes"].values())
-    assert {action for action, _ in state["tasks"].values()} <= {"Release"}
+    assert {action for action, _ in state["tasks"].values()} <= {"Release"}, "a claim is given back, and no run is open"
 
 
 @pytest.mark.parametrize("slept", [1, 4, 9, 14], ids=lambda slept: f"{slept} passes")
@@ -65,13 +65,14 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(parts: dict[str, P
     expected = await play(parts, None)
     scene = await stage(parts, None)
     agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-    seen, conflicts, over = [], 0, False
-    while not over:
+    seen, conflicts = [], 0
+    while scene.idle < IDLE_STEPS:
         seen.append(await scene.operator.gather("to-1-33"))
-        over = await scene.step()
+        if await scene.step():
+            break
         stale = seen[-1 - slept] if len(seen) > slept else seen[0]
         try:
-            await Actuator(scene.kube, agents, stale.upgrade).apply(plan(stale, scene.now))
+            conflicts += not await Actuator(scene.kube, agents, stale.upgrade).apply(plan(stale, scene.now))
         except (ConflictError, NotFoundError):
             conflicts += 1
         await scene.observe()

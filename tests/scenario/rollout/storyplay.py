@@ -1,0 +1,356 @@
+"""Plays stories in the in-memory cluster and writes down what is decided."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import yaml
+
+from nodeupgrade.domain.actions import (
+    AddFinalizer,
+    Claim,
+    Cordon,
+    CreateAgent,
+    DeleteAgent,
+    FreeSlot,
+    Hold,
+    NodeAction,
+    Release,
+    Reopen,
+    RestoreCordon,
+    StartTask,
+    Wait,
+    WriteStatus,
+)
+from nodeupgrade.domain.durations import render_duration
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
+from nodeupgrade.simulation.kube import InMemoryKube, merged
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import Scene, upgrade_object
+from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
+
+IDLE = timedelta(seconds=15)
+QUIET_PASSES, BUSY_PASSES = 4, 200
+"""Passes without anything new after which nothing more is expected; for longer while a node is in flight."""
+
+ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release, WriteStatus)
+"""Decisions that follow from others, told only in stories that tell every step."""
+
+PARTS = {
+    "succeeds": Part.SUCCEED,
+    "refuses": Part.REFUSE,
+    "rolls back": Part.ROLL_BACK,
+    "cannot roll back": Part.FAIL_TO_ROLL_BACK,
+    "restarts a container and does not say so": Part.LIE,
+    "cannot pull the agent's image": Part.CANNOT_PULL,
+    "hangs": Part.HANG,
+}
+
+STATES: dict[str, Json] = {
+    "cordoned": {"spec": {"unschedulable": True}},
+    "not ready": {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+    "control plane": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+    "arm64": {"status": {"nodeInfo": {"architecture": "arm64"}}},
+}
+
+
+class ShuffledKube(InMemoryKube):
+    """Lists objects in another order each time."""
+
+    chance = random.Random(0)  # noqa: S311 - it shuffles
+
+    async def list(
+        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+    ) -> list[Json]:
+        found = await InMemoryKube.list(self, resource, labels=labels, fields=fields)
+        self.chance.shuffle(found)
+        return found
+
+
+@dataclass
+class Player:
+    """Plays one story once."""
+
+    story: Story
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.scene = Scene(version=self.story.server, start=self.story.clock, kube_type=ShuffledKube)
+        ShuffledKube.chance = random.Random(self.seed)  # noqa: S311 - it shuffles
+        self.busy = False
+        self.told: list[str] = []
+        self.repeated: dict[str, str] = {}
+        self.waiting = list(self.story.happenings)
+        self.to_apply = list(self.story.upgrades)
+
+    async def play(self) -> str:
+        """Play to the end and return the narration."""
+        for name, states in self.story.nodes.items():
+            await self.add_node(name, *states)
+        quiet = 0
+        while quiet < (BUSY_PASSES if self.busy else QUIET_PASSES) and self.elapsed <= self.story.ends:
+            revision = self.scene.kube._revision
+            happened = await self.let_happen()
+            acted = await self.pass_over_all()
+            await self.scene.fleet.tick()
+            changed = happened or acted or self.scene.kube._revision != revision
+            quiet = 0 if changed else quiet + 1
+            step = timedelta(seconds=1) if changed else await self.next_moment()
+            quiet = 0 if step > IDLE else quiet
+            self.scene.now += step
+        return "\n".join(self.told) + "\n"
+
+    @property
+    def elapsed(self) -> timedelta:
+        """Time since the story began."""
+        return self.scene.now - self.story.clock
+
+    async def pass_over_all(self) -> bool:
+        """Let the operator look at every NodeUpgrade once; whether it did anything."""
+        acted = False
+        for applied in self.story.upgrades:
+            actions = await self.scene.look(applied.name)
+            self.tell(applied.name, actions)
+            acted |= any(not isinstance(action, Wait | Hold) for action in actions)
+            await self.scene.observe(applied.name)
+        return acted
+
+    async def next_moment(self) -> timedelta:
+        """Nothing is going on: go to when something may be, as far as that is known."""
+        due = [each.at for each in self.waiting] + [each.at for each in self.to_apply]
+        moments = [self.story.clock + at for at in due if at is not None]
+        self.busy = False
+        for applied in self.story.upgrades:
+            try:
+                status = (await self.scene.upgrade(applied.name)).status
+            except NotFoundError:
+                continue
+            self.busy |= bool(status.in_flight)
+            moments += [status.next_window] if status.next_window else []
+            if status.current_wave is not None and status.current_wave.soak_until is not None:
+                moments.append(status.current_wave.soak_until)
+        later = [moment - self.scene.now for moment in moments if moment > self.scene.now]
+        return min([*later, IDLE]) if self.busy or not later else min(later)
+
+    # ── narrating ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tell(self, upgrade: str, actions: tuple[NodeAction, ...]) -> None:
+        """Write down decisions; what is repeated is told once."""
+        held = ""
+        claims: list[NodeAction] = []
+        for action in actions:
+            if isinstance(action, Claim | Reopen):
+                claims.append(action)
+            elif self.is_told(action):
+                line = told(action)
+                if isinstance(action, Hold):
+                    held = line
+                if not isinstance(action, Wait | Hold) or line not in self.repeated.values():
+                    self.write(upgrade, line)
+                if isinstance(action, Wait):
+                    self.repeated[action.node] = line
+        for line in summed_up(claims):
+            self.write(upgrade, line)
+        self.repeated[upgrade] = held
+
+    def is_told(self, action: NodeAction) -> bool:
+        """Whether this story tells of such a decision."""
+        if isinstance(action, Wait) and " reports " in action.message:
+            return False
+        if self.story.every_step:
+            return True
+        if isinstance(action, FreeSlot | DeleteAgent | Wait | Hold):
+            return action.reason is not Reason.PROGRESSING or isinstance(action, Hold)
+        return not isinstance(action, ROUTINE)
+
+    def write(self, upgrade: str, line: str) -> None:
+        """Add a line with its time."""
+        now = f"{self.scene.now:%Y-%m-%d %H:%M:%S}" if self.story.dated else f"{render_duration(self.elapsed):>8}"
+        whose = f" [{upgrade}]" if len(self.story.upgrades) > 1 and upgrade else ""
+        self.told.append(f"{now}{whose}  {line}")
+
+    # ── happenings ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def let_happen(self) -> bool:
+        """Apply and do what is due."""
+        due: list[Happening | Applied] = [each for each in self.to_apply if each.at <= self.elapsed]
+        due += [each for each in self.waiting if await self.is_due(each)]
+        for each in due:
+            match each:
+                case Applied(name=name, spec=spec):
+                    self.to_apply.remove(each)
+                    if each.at:
+                        self.write("", f"-- somebody applies NodeUpgrade {name}")
+                    await self.scene.kube.create(UPGRADES, upgrade_object(name, **spec))
+                case Happening(what=what):
+                    self.waiting.remove(each)
+                    if each.at != timedelta():
+                        self.write("", f"-- {what}")
+                    await self.happen(what)
+        return bool(due)
+
+    async def is_due(self, happening: Happening) -> bool:
+        """Whether its time has come, or what it waits for is so."""
+        if happening.at is not None:
+            return happening.at <= self.elapsed
+        for pattern, holds in CONDITIONS.items():
+            if found := re.fullmatch(pattern, happening.when):
+                return bool(await holds(self, *found.groups()))
+        raise ValueError(f"{self.story.path.name}: cannot tell when {happening.when!r} is")
+
+    async def happen(self, what: str) -> None:
+        """Do what a line of the story says."""
+        for pattern, do in DEEDS.items():
+            if found := re.fullmatch(pattern, what):
+                await do(self, *found.groups())
+                return
+        raise ValueError(f"{self.story.path.name}: cannot do {what!r}")
+
+    async def add_node(self, name: str, *states: str) -> None:
+        """Add a node with one pod."""
+        version = "v1.30.14"
+        changes: Json = {}
+        for state in states:
+            if found := re.fullmatch(r"runs (v\S+)", state):
+                version = found[1]
+            elif "=" in state:
+                key, _, value = state.partition("=")
+                changes = merged(changes, {"metadata": {"labels": {key: value}}})
+            elif state == "with the operator":
+                self.scene.operator_node = name
+                self.scene.operator = self.scene.new_operator()
+            else:
+                changes = merged(changes, STATES[state])
+        await self.scene.fleet.add_node(name, version=version, overrides=changes)
+        await self.scene.fleet.add_pod(f"web-on-{name}", name)
+
+    async def play_part(self, node: str, part: str) -> None:
+        self.scene.parts[node] = PARTS[part]
+
+    async def lose_agents(self, node: str, times: str) -> None:
+        self.scene.pods_lost[node] = int(times)
+
+    async def cordon(self, node: str) -> None:
+        await self.scene.kube.merge(NODES, node, {"spec": {"unschedulable": True}})
+
+    async def uncordon(self, node: str) -> None:
+        await self.scene.kube.merge(NODES, node, {"spec": {"unschedulable": None}})
+
+    async def set_ready(self, node: str, no: str | None) -> None:
+        status = (await self.scene.kube.get(NODES, node))["status"]
+        status["conditions"] = [{"type": "Ready", "status": "False" if no else "True"}]
+        await self.scene.kube.replace_status(NODES, node, status)
+
+    async def delete_node(self, node: str) -> None:
+        await self.scene.kube.delete(NODES, node)
+
+    async def replace_node(self, node: str) -> None:
+        await self.scene.kube.delete(NODES, node)
+        await self.scene.fleet.add_node(node)
+
+    async def join(self, node: str, states: str | None) -> None:
+        await self.add_node(node, *(state.strip() for state in (states or "").split(",") if state.strip()))
+
+    async def label(self, node: str, key: str, value: str) -> None:
+        await self.scene.kube.merge(NODES, node, {"metadata": {"labels": {key: value or None}}})
+
+    async def delete_task(self, node: str) -> None:
+        await self.scene.kube.delete(TASKS, node)
+
+    async def delete_upgrade(self, name: str | None) -> None:
+        await self.scene.kube.delete(UPGRADES, name or self.story.upgrades[0].name)
+
+    async def set_field(self, path: str, value: str, name: str | None) -> None:
+        patch = {"spec": at_path(path, yaml.safe_load(value))}
+        await self.scene.kube.merge(UPGRADES, name or self.story.upgrades[0].name, patch)
+
+    async def annotate(self, key: str, value: str, name: str | None) -> None:
+        upgrade = name or self.story.upgrades[0].name
+        value = (await self.scene.upgrade(upgrade)).uid if value == "its UID" else value
+        patch = {"metadata": {"annotations": {f"nodeupgrade.dev/{key}": value or None}}}
+        await self.scene.kube.merge(UPGRADES, upgrade, patch, field_manager="kubectl-annotate")
+
+    async def restart_operator(self) -> None:
+        self.scene.operator = self.scene.new_operator()
+
+    async def is_in_flight(self, node: str) -> bool:
+        flying = [await self.scene.in_flight(each.name) for each in self.story.upgrades]
+        return any(node in names for names in flying)
+
+    async def is_cordoned(self, node: str) -> bool:
+        return bool((await self.scene.kube.get(NODES, node))["spec"].get("unschedulable"))
+
+    async def reports(self, node: str, phase: str) -> bool:
+        try:
+            task = await self.scene.kube.get(TASKS, node)
+        except NotFoundError:
+            return False
+        status = task.get("status", {})
+        return (status.get("runID"), status.get("phase")) == (task["spec"]["runID"], phase)
+
+    async def is_claimed(self, node: str) -> bool:
+        return any(task["metadata"]["name"] == node for task in await self.scene.kube.list(TASKS))
+
+    async def is_phase(self, phase: str) -> bool:
+        return await self.upgrade_is(self.story.upgrades[0].name, phase)
+
+    async def upgrade_is(self, name: str, phase: str) -> bool:
+        try:
+            return (await self.scene.upgrade(name)).status.phase == phase
+        except NotFoundError:
+            return False
+
+
+Deed = Callable[..., Awaitable[Any]]
+
+_NODE = r"([\w.]+-[\w.-]*\d)"
+_OF = r"(?: (?:of|on) (\S+))?"
+
+DEEDS: dict[str, Deed] = {
+    rf"{_NODE} ({'|'.join(PARTS)})": Player.play_part,
+    rf"the agent on {_NODE} dies (\d+) times": Player.lose_agents,
+    rf"somebody cordons {_NODE}": Player.cordon,
+    rf"somebody uncordons {_NODE}": Player.uncordon,
+    rf"{_NODE} becomes (not )?ready": Player.set_ready,
+    rf"{_NODE} is deleted": Player.delete_node,
+    rf"{_NODE} is replaced": Player.replace_node,
+    rf"{_NODE} joins(?:: (.*))?": Player.join,
+    rf"somebody labels {_NODE} ([^=]+)=(.*)": Player.label,
+    rf"somebody deletes the task of {_NODE}": Player.delete_task,
+    r"somebody deletes NodeUpgrade(?: (\S+))?": Player.delete_upgrade,
+    rf"somebody sets (\S+) to (.*?){_OF}": Player.set_field,
+    rf"somebody annotates ([a-z]+)=(.*?){_OF}": Player.annotate,
+    r"the operator is started anew": Player.restart_operator,
+}
+
+CONDITIONS: dict[str, Deed] = {
+    rf"{_NODE} is in flight": Player.is_in_flight,
+    rf"{_NODE} is cordoned": Player.is_cordoned,
+    rf"{_NODE} is claimed": Player.is_claimed,
+    rf"{_NODE} reports (\w+)": Player.reports,
+    r"the rollout is (\w+)": Player.is_phase,
+    r"NodeUpgrade (\S+) is (\w+)": Player.upgrade_is,
+}
+
+
+def told(action: NodeAction) -> str:
+    """Tell one decision."""
+    words = f"{type(action).__name__} {getattr(action, 'node', '')}".strip()
+    return f"{words}: {action.reason} – {action.message}"
+
+
+def summed_up(claims: list[NodeAction]) -> list[str]:
+    """Tell of nodes that are claimed or reopened together in one line for each wave."""
+    groups: dict[str, list[str]] = {}
+    for action in claims:
+        if isinstance(action, Claim | Reopen):
+            what = f"{type(action).__name__}: {action.reason} – {action.message.replace(f'node {action.node} ', '')}"
+            groups.setdefault(what, []).append(action.node)
+    return [what.replace(":", f" {', '.join(sorted(nodes))}:", 1) for what, nodes in groups.items()]
