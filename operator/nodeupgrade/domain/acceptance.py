@@ -10,7 +10,6 @@ from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.windows import next_opening
 
-
 NEVER = timedelta(days=3653)
 """What does not happen within this time is taken for a mistake."""
 
