@@ -15,7 +15,8 @@ from nodeupgrade.domain.plan import Limits
 from nodeupgrade.domain.planning import Examination, RunRequest, examine
 from nodeupgrade.domain.pods import Json
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import FlagPolicy, Task, TaskStatus
+from nodeupgrade.domain.run_settings import FlagPolicy
+from nodeupgrade.domain.task import Task, TaskStatus
 from nodeupgrade.domain.task_report import failed_status
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation

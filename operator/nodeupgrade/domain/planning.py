@@ -19,8 +19,8 @@ from nodeupgrade.domain.pods import NodePod
 from nodeupgrade.domain.preflight import NodeFacts, preflight
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.run_settings import HashMode
 from nodeupgrade.domain.static_pods import StaticPods, manifest_views, match, plan_pins
-from nodeupgrade.domain.task import HashMode
 from nodeupgrade.domain.values import NodeName, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.domain.violations import Violation

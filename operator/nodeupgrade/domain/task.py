@@ -6,11 +6,12 @@ A status counts only for the run it names, so what an earlier attempt left behin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, from_json
 
@@ -82,20 +83,6 @@ class ArtifactKind(StrEnum):
     PRE_STAGED = "PreStaged"
 
 
-class FlagPolicy(StrEnum):
-    """What to do about kubelet flags in use that the new binary does not know."""
-
-    REFUSE = "Refuse"
-    STRIP = "Strip"
-
-
-class HashMode(StrEnum):
-    """Whether stored hashes are rewritten, or a node where any would have to be is refused."""
-
-    REWRITE = "Rewrite"
-    ASSERT_UNCHANGED = "AssertUnchanged"
-
-
 class StepResult(StrEnum):
     """What the journal truthfully knows of a step."""
 
@@ -134,24 +121,6 @@ class TaskArtifact:
     url: str | None = None
     sha256: str | None = None
     pull_secret: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletSettings:
-    """How the kubelet is run on the node, and what may be changed about it."""
-
-    unit: str = "kubelet.service"
-    flag_policy: FlagPolicy = FlagPolicy.REFUSE
-    remove_flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifySettings:
-    """Seconds to watch the node after the swap, and seconds it may be without a kubelet."""
-
-    settle_seconds: int = 60
-    kubelet_down_budget_seconds: int = 30
-    node_ready_timeout_seconds: int = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +191,8 @@ class TaskSpec:
     retry: str = ""
     allow_downgrade: bool = False
     hash_mode: HashMode = HashMode.REWRITE
-    kubelet: KubeletSettings = KubeletSettings()
-    verify: VerifySettings = VerifySettings()
+    kubelet: KubeletSettings = field(default_factory=KubeletSettings)
+    verify: VerifySettings = field(default_factory=VerifySettings)
     deadline: datetime | None = None
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None

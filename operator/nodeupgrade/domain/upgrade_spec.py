@@ -8,11 +8,11 @@ from typing import Any
 
 from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.frozen import frozen_digest
+from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.schema.checking import check
 from nodeupgrade.domain.schema.model import Problem
 from nodeupgrade.domain.schema.settling import filled
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.task import VerifySettings
 from nodeupgrade.domain.upgrade import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from nodeupgrade.domain.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.domain.share import Share
-from nodeupgrade.domain.task import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.domain.values import NodeName
 
 SLOTS = 100

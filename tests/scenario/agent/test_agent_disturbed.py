@@ -13,7 +13,8 @@ from nodeupgrade.agent.settings import STATE
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact, TaskPhase, TaskStatus, VerifySettings
+from nodeupgrade.domain.run_settings import VerifySettings
+from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact, TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError, UnavailableError

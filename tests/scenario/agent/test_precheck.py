@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import (
-    ArtifactKind,
-    HashMode,
-    Preview,
-    TaskAction,
-    TaskArtifact,
-    TaskPhase,
-    TaskStatus,
-)
+from nodeupgrade.domain.run_settings import HashMode
+from nodeupgrade.domain.task import ArtifactKind, Preview, TaskAction, TaskArtifact, TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError

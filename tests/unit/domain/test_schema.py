@@ -15,6 +15,7 @@ import yaml
 
 from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.schema.kinds import KINDS
 from nodeupgrade.domain.schema.model import (
     ABSENT,
@@ -35,7 +36,7 @@ from nodeupgrade.domain.schema.task_status import TASK_STATUS
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
 from nodeupgrade.domain.schema.upgrade_status import STATUS
 from nodeupgrade.domain.share import Share
-from nodeupgrade.domain.task import TaskSpec, TaskStatus, VerifySettings
+from nodeupgrade.domain.task import TaskSpec, TaskStatus
 from nodeupgrade.domain.upgrade_status import UpgradeStatus
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.wire import field_name, to_json

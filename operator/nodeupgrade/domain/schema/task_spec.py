@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nodeupgrade.domain.run_settings import FlagPolicy, HashMode
 from nodeupgrade.domain.schema.blocks import choice, count, immutable, moment
 from nodeupgrade.domain.schema.model import Flag, ListOf, Record, Rule, Text, Whole
-from nodeupgrade.domain.task import ArtifactKind, FlagPolicy, HashMode, TaskAction, Verdict
+from nodeupgrade.domain.task import ArtifactKind, TaskAction, Verdict
 
 VERSION_TEXT = Text(longest=63)
 RUN = Text(says="One attempt at this node; the status counts only for the run it names.", longest=64)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from nodeupgrade.domain.run_settings import FlagPolicy, HashMode
 from nodeupgrade.domain.schema.artifact import ARTIFACT
 from nodeupgrade.domain.schema.blocks import choice, duration, immutable, text_set
 from nodeupgrade.domain.schema.model import Flag, Record, Text, Transition
 from nodeupgrade.domain.schema.nodes import NODES
 from nodeupgrade.domain.schema.pacing import BLACKOUTS, STRATEGY, TIMEOUTS, WINDOWS
 from nodeupgrade.domain.schema.waves import APPROVALS_NAME_WAVES, APPROVED_WAVES, WAVES
-from nodeupgrade.domain.task import FlagPolicy, HashMode
 from nodeupgrade.domain.upgrade_terms import DeletionPolicy, OverlapPolicy, RolloutAction, SkewPolicy
 
 _FIXED = (immutable(),)

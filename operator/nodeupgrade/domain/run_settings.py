@@ -1,0 +1,38 @@
+"""How a node's run is to be done: what NodeUpgrade and task say about it in the same words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FlagPolicy(StrEnum):
+    """What to do about kubelet flags in use that the new binary does not know."""
+
+    REFUSE = "Refuse"
+    STRIP = "Strip"
+
+
+class HashMode(StrEnum):
+    """Whether stored hashes are rewritten, or a node where any would have to be is refused."""
+
+    REWRITE = "Rewrite"
+    ASSERT_UNCHANGED = "AssertUnchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSettings:
+    """How the kubelet is run on the node, and what may be changed about it."""
+
+    unit: str = "kubelet.service"
+    flag_policy: FlagPolicy = FlagPolicy.REFUSE
+    remove_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySettings:
+    """Seconds to watch the node after the swap, and seconds it may be without a kubelet."""
+
+    settle_seconds: int = 60
+    kubelet_down_budget_seconds: int = 30
+    node_ready_timeout_seconds: int = 60
