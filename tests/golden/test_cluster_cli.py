@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import timedelta
 
 import click
 import pytest
 
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain.wire import Json
-from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NoClusterError, UnavailableError
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
+from nodeupgrade.simulation.kube import merged
 from tests.golden.cli.cluster import FILES, Cluster, check
 
 ROLLOUT = "kubelet-1-33-13"
@@ -18,7 +20,7 @@ ROLLOUT = "kubelet-1-33-13"
 
 @pytest.fixture
 def cluster() -> Cluster:
-    return Cluster("upgrades.yaml", "tasks.yaml")
+    return Cluster("upgrades.yaml", "tasks.yaml", "nodes.yaml", "pods.yaml", "events.yaml")
 
 
 LOOKING = {
@@ -40,6 +42,18 @@ LOOKING = {
         "evidence web-b-1",
         "evidence web-c-1 -o json",
         "evidence web-x-1",
+    ],
+    "explain-node.txt": [
+        "explain-node web-b-1",
+        "explain-node web-b-3",
+        "explain-node web-a-1",
+        "explain-node web-a-3",
+        "explain-node web-a-5",
+        "explain-node gpu-1",
+        "explain-node cp-1",
+        "explain-node db-6 --upgrade kubelet-1-34-plan",
+        "explain-node web-b-1 -o json",
+        "explain-node web-z-1",
     ],
 }
 
@@ -202,6 +216,93 @@ def test_linting_a_file_reaches_no_cluster(cluster: Cluster, monkeypatch: pytest
     monkeypatch.chdir(FILES)
     cluster.failure = AssertionError("it was reached")
     assert "exit code" not in cluster.run("nodeupgrade lint fine.yaml")
+
+
+def judge(cluster: Cluster, *nodes: str, outcome: str) -> None:
+    """Let the runs of nodes in flight be over."""
+    status = cluster.get(UPGRADES, ROLLOUT)["status"]
+    cluster.add(later(cluster, inFlight=[node for node in status["inFlight"] if node not in nodes]))
+    for node in nodes:
+        task = cluster.get(TASKS, node)
+        task["spec"] |= {"action": "Release", "verdict": {"runID": task["spec"]["runID"], "outcome": outcome}}
+        task["spec"]["verdict"] |= {"reason": outcome, "decidedAt": "2026-03-02T09:59:50Z"}
+        cluster.add(task)
+
+
+def change(cluster: Cluster, **spec: object) -> None:
+    body = cluster.get(UPGRADES, ROLLOUT)
+    body["spec"] |= spec
+    cluster.add(body)
+
+
+def test_what_a_node_waits_for_is_what_the_planner_says(cluster: Cluster) -> None:
+    told: list[str] = []
+
+    def ask(because: str, node: str, options: str = "") -> None:
+        said = cluster.run(f"nodeupgrade explain-node {node}{options}")
+        seat = said.partition("Stands")[2].partition("Its task")[0]
+        told.append(f"{because}: {' '.join((seat or said).split())}\n")
+
+    ask("a younger rollout", "web-b-1", " --upgrade kubelet-new")
+    judge(cluster, "web-a-3", outcome="Succeeded")
+    ask("a wave of which one node is in flight", "web-b-1")
+    judge(cluster, "web-a-4", outcome="Succeeded")
+    ask("a wave whose turn it is, which needs approval", "web-b-1")
+    cluster.run(f"nodeupgrade approve {ROLLOUT} rack-b")
+    ask("the same, approved", "web-b-1")
+    ask("the third node of it, with two slots", "web-b-3")
+    ask("the wave after it", "web-d-1")
+    cordoned = cluster.get(NODES, "web-b-3")
+    cluster.add(merged(cordoned, {"spec": {"unschedulable": True}}))
+    change(cluster, strategy={"maxConcurrent": 1, "maxUnavailable": 1, "failureThreshold": 3})
+    ask("one node may be unavailable and one is cordoned", "web-b-1")
+    ask("that one", "web-b-3")
+    cluster.add(cordoned)
+    change(cluster, strategy={"maxConcurrent": 2, "failureThreshold": 1})
+    ask("one node may fail and one did", "web-b-1")
+    change(cluster, strategy={"failureThreshold": 3})
+    cluster.now += timedelta(hours=5)
+    ask("after the window", "web-b-1")
+    cluster.run(f"nodeupgrade pause {ROLLOUT}")
+    ask("paused", "web-b-1")
+    change(cluster, strategy={"failureThreshold": 0})
+    ask("a spec that is not valid", "web-b-1")
+    check("waits.txt", told)
+
+
+PLANNING = [
+    "plan databases.yaml",
+    "plan databases.yaml --nodes",
+    "plan fine.yaml",
+    "plan wrong.yaml",
+    "plan broken.yaml",
+]
+
+
+def test_planning(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written, and what is said is what the planner decides."""
+    monkeypatch.chdir(FILES)
+    before = copy.deepcopy(cluster.kube._objects)
+    check("plan.txt", (cluster.run(f"nodeupgrade {command}") for command in PLANNING))
+    assert cluster.kube._objects == before
+
+
+def test_what_nodes_reported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    cluster = Cluster("upgrades.yaml", "nodes.yaml", "pods.yaml", "previews.yaml")
+    lines = ["plan look-first.yaml", "evidence db-1", "explain-node db-2", "failures kubelet-1-34-plan"]
+    check("previews.txt", (cluster.run(f"nodeupgrade {line}") for line in lines))
+
+
+def test_plans_for_programs(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    printed = cluster.run("nodeupgrade plan databases.yaml -o json").partition("\n")[2].partition("exit code")[0]
+    plan = json.loads(printed)
+    places = {node["node"]: node["place"] for node in plan["nodes"]}
+    assert places["db-8"] == "Refused"
+    assert sum(wave["total"] for wave in plan["waves"]) == len(places) == 8
+    restarts = sum(len(node["forecast"]["restarts"]) for node in plan["nodes"] if "forecast" in node)
+    assert restarts == sum(era["restarts"] for era in plan["eras"])
 
 
 def commands(group: click.Group, path: str) -> list[str]:

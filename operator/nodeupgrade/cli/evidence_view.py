@@ -92,7 +92,7 @@ def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
         yield heading("Hazards")
         yield hazards(report)
     if report.preview is not None and report.preview.would_restart_list:
-        yield heading("What a plain swap would have restarted")
+        yield heading("What a plain exchange of the kubelet would restart")
         forecasts = table("CONTAINER", "WHY")
         for forecast in report.preview.would_restart_list:
             forecasts.add_row(forecast.container, forecast.why)

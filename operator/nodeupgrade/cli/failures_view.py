@@ -76,7 +76,7 @@ def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Renderabl
 
 
 def _parts(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
-    yield Text(f"{counted(len(found), 'node')} of {name} failed or were refused")
+    yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
     for reason, group in groupby(found, key=lambda failure: failure.reason):
         nodes = tuple(group)
         yield Text.assemble("\n", (reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")

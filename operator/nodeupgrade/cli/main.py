@@ -6,12 +6,13 @@ from nodeupgrade import __version__
 from nodeupgrade.cli.change_commands import abort_command, approve_command, pause_command, resume_command, retry_command
 from nodeupgrade.cli.hash_commands import explain_command, hash_command
 from nodeupgrade.cli.lint_command import lint_command
-from nodeupgrade.cli.node_commands import evidence_command, failures_command
+from nodeupgrade.cli.node_commands import evidence_command, explain_node_command, failures_command
+from nodeupgrade.cli.plan_command import plan_command
 from nodeupgrade.cli.program import Program
 from nodeupgrade.cli.status import status_command
 
 COMMANDS: dict[str, tuple[click.Command, ...]] = {
-    "Look": (status_command, failures_command, evidence_command),
+    "Look": (plan_command, status_command, failures_command, explain_node_command, evidence_command),
     "Steer": (approve_command, pause_command, resume_command, retry_command, abort_command),
     "Without a cluster": (lint_command, hash_command, explain_command),
 }

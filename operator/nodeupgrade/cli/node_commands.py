@@ -1,15 +1,21 @@
-"""`nodeupgrade failures` and `evidence`: what went wrong, and what was proved."""
+"""`nodeupgrade failures`, `explain-node` and `evidence`: what went wrong, why, and what was proved."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
-from nodeupgrade.cli import evidence_view, reading
+from nodeupgrade.cli import evidence_view, node_view, reading
 from nodeupgrade.cli.cluster import World, on_cluster
 from nodeupgrade.cli.failures_view import by_reason, failures
+from nodeupgrade.cli.fleet import read_fleet
+from nodeupgrade.cli.node_story import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screen import dump, output_option, show
-from nodeupgrade.ports.kube import KubeApi
+from nodeupgrade.domain.survey import take_survey
+from nodeupgrade.domain.views import view_node, view_pod
+from nodeupgrade.ports.kube import PODS, KubeApi
 
 
 @command(
@@ -35,6 +41,54 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     else:
         click.echo(f"No node of {name} failed or was refused.")
     return NO if found else OK
+
+
+@command(
+    "explain-node",
+    "nodeupgrade explain-node node-17",
+    "nodeupgrade explain-node node-17 --upgrade kubelet-1-33-13",
+)
+@click.argument("node")
+@click.option("--upgrade", "chosen", help="The rollout to tell it for.  [default: the one that holds the node]")
+@output_option()
+@on_cluster
+async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen: str | None, output: str) -> int:
+    """Say everything that is known about one node.
+
+    Its place in the rollout (wave, order), what it waits for (an approval, a window, a budget, another rollout),
+    found by asking exactly what the operator asks; its phase, steps and hazards; whose cordon it carries; how
+    earlier runs ended; recent events.
+    """
+    told = await _story(world, kube, node, chosen)
+    if output == "text":
+        show(node_view.story(told, world.now()))
+    else:
+        dump(told.document(), output)
+    return OK
+
+
+async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> Story:
+    view = view_node(await reading.node(kube, name))
+    task, upgrades = await reading.task(kube, view.name), await reading.upgrades(kube)
+    upgrade = await reading.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
+    found = [
+        *await reading.events_about(kube, "Node", name),
+        *await reading.events_about(kube, "NodeUpgradeTask", name),
+    ]
+    events = sorted((event(body) for body in found if is_ours(body)), key=lambda each: each.time)
+    told = Story(
+        node=view,
+        upgrade=upgrade,
+        task=task,
+        selected_by=tuple(each.name for each in active_for(upgrades, view)),
+        cordon=cordon_of(view, upgrades),
+        events=tuple(events),
+    )
+    if upgrade is None or upgrade.spec is None:
+        return told
+    pods = [view_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
+    fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
+    return replace(told, seat=seat(take_survey(fleet, upgrade.spec), view.name, world.now()))
 
 
 @command(

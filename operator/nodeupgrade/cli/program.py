@@ -76,9 +76,10 @@ class Program(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run; as a plugin under kubectl's name, so that usage lines can be copied."""
-        if kwargs.get("prog_name") is None and PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN:
-            kwargs["prog_name"] = "kubectl nodeupgrade"
-            kwargs.setdefault("complete_var", "_KUBECTL_NODEUPGRADE_COMPLETE")
+        if kwargs.get("prog_name") is None:
+            plugin = PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN
+            kwargs["prog_name"] = "kubectl nodeupgrade" if plugin else "nodeupgrade"
+            kwargs.setdefault("complete_var", f"_{'KUBECTL_' if plugin else ''}NODEUPGRADE_COMPLETE")
         return super().main(*args, **kwargs)
 
 

@@ -63,6 +63,11 @@ async def task(kube: KubeApi, name: str) -> Task | None:
         return None
 
 
+async def tasks(kube: KubeApi) -> list[Task]:
+    """Read the tasks of all nodes."""
+    return [_task(body) for body in await _listed(kube, TASKS)]
+
+
 async def required_task(kube: KubeApi, name: str) -> Task:
     """Read the task of a node, or say which nodes have one."""
     if found := await task(kube, name):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from nodeupgrade.cli.main import main
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import ApiServer
+from tests.contract.kube.conftest import ROOT
 from tests.scenario.rollout.harness import upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -53,8 +59,8 @@ def test_approve_is_recorded_as_ours(api_server: ApiServer, rollout: str) -> Non
     assert run(api_server, "approve", rollout, "rest").exit_code == 0
     metadata = read(api_server, rollout)["metadata"]
     assert metadata["annotations"] == {"nodeupgrade.dev/approve": "rest"}
-    assert "kubectl-nodeupgrade" in {entry["manager"] for entry in metadata["managedFields"]}
-    assert "approved already, by kubectl-nodeupgrade" in run(api_server, "approve", rollout, "rest").output
+    assert "nodeupgrade-cli" in {entry["manager"] for entry in metadata["managedFields"]}
+    assert "approved already, by nodeupgrade-cli" in run(api_server, "approve", rollout, "rest").output
     wrong = run(api_server, "approve", rollout, "rests")
     assert (wrong.exit_code, "has only: canary, rest, remainder" in wrong.output) == (1, True)
 
@@ -86,6 +92,50 @@ def test_looking_finds_what_is_there(api_server: ApiServer, rollout: str) -> Non
         1,
         True,
     )
+
+
+@pytest.fixture
+def granted(api_server: ApiServer, tmp_path: Path) -> Iterator[None]:
+    """The roles of the documentation, given to nobody for a while."""
+    roles = "".join(re.findall(r"```yaml\n(.*?kind: ClusterRole.*?)```", (ROOT / "docs/cli.md").read_text(), re.DOTALL))
+    file = tmp_path / "roles.yaml"
+    file.write_text(roles)
+    names = [role["metadata"]["name"] for role in yaml.safe_load_all(roles)]
+    api_server.kubectl("apply", "-f", str(file))
+    for name in names:
+        api_server.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=nobody")
+    yield
+    for name in names:
+        api_server.kubectl("delete", "clusterrolebinding", name)
+
+
+def test_documented_permissions_are_enough(api_server: ApiServer, rollout: str, granted: None, tmp_path: Path) -> None:
+    node = f"node-{rollout}"
+    api_server.kubectl("create", "-f", str(written(tmp_path, {**node_object(node, "v1.30.14")})))
+    file = str(written(tmp_path, upgrade_object(f"{rollout}-too")))
+    for command in (
+        ["status"],
+        ["status", rollout],
+        ["failures", rollout],
+        ["explain-node", node],
+        ["evidence", node],
+        ["plan", file],
+        ["lint", file, "--against", "live"],
+        ["pause", rollout],
+        ["resume", rollout],
+        ["approve", rollout, "rest"],
+        ["retry", rollout],
+        ["abort", rollout, "--yes"],
+    ):
+        done = run(api_server, *command, user="nobody")
+        assert done.exit_code in {0, 1}, done.output
+        assert "403" not in done.output
+
+
+def written(directory: Path, body: Json) -> Path:
+    file = directory / f"{body['metadata']['name']}.json"
+    file.write_text(json.dumps(body))
+    return file
 
 
 def test_who_may_not_is_told_what_to_ask_for(api_server: ApiServer, rollout: str) -> None:

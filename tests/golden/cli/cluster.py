@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import os
 import shlex
 from collections.abc import AsyncIterator, Iterable
@@ -27,18 +29,23 @@ WIDTH = "120"
 KINDS: dict[str, Resource] = {each.kind: each for each in (NODES, PODS, EVENTS, UPGRADES, TASKS)}
 
 
+@functools.cache
+def objects(file: str) -> tuple[Json, ...]:
+    text = (HERE / "objects" / file).read_text(encoding="utf-8")
+    documents = yaml.load_all(text, Loader=yaml.CSafeLoader)
+    return tuple(body for document in documents for body in document.get("items", [document]))
+
+
 class Cluster:
     """What the commands talk to; its clock goes on only when a command sleeps."""
 
     def __init__(self, *files: str) -> None:
         self.now = NOW
-        self.kube = InMemoryKube(clock=lambda: self.now)
+        self.kube = InMemoryKube(version="v1.34.2", clock=lambda: self.now)
         self.failure: Exception | None = None
         self.at_sleep: list[Json] = []
-        for file in files:
-            for document in yaml.safe_load_all((HERE / "objects" / file).read_text(encoding="utf-8")):
-                for body in document.get("items", [document]):
-                    self.add(body)
+        for body in (body for file in files for body in objects(file)):
+            self.add(copy.deepcopy(body))
 
     def add(self, body: Json) -> None:
         """Store an object as it is, identity and status included."""

@@ -1,0 +1,108 @@
+"""Whatever a rollout goes through, everything about it can be told, and what is told agrees with what is decided."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from nodeupgrade.cli import evidence_view, failures_view, node_view, reading, status_view
+from nodeupgrade.cli.fleet import read_fleet
+from nodeupgrade.cli.node_story import Story, active_for, choose_upgrade, cordon_of, seat
+from nodeupgrade.cli.overview import overview
+from nodeupgrade.cli.program import CannotError
+from nodeupgrade.domain.actions import Admit
+from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.survey import Survey, take_survey
+from nodeupgrade.domain.views import view_node, view_pod
+from nodeupgrade.ports.kube import NODES
+from tests.scenario.rollout.harness import Scene
+from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyplay import Player
+
+TOLD = 7
+"""Every how many moments all is told; what is decided is compared at every one."""
+
+STORIES = sorted((Path(__file__).parents[1] / "rollout" / "stories").glob("*.txt"))
+
+
+def draw(part: RenderableType) -> str:
+    console = Console(width=120, color_system=None)
+    with console.capture() as captured:
+        console.print(part)
+    return captured.get()
+
+
+async def tell_everything(scene: Scene) -> None:
+    """Tell all that there is to tell at one moment."""
+    upgrades, tasks = await reading.upgrades(scene.kube), await reading.tasks(scene.kube)
+    for upgrade in upgrades:
+        seen = overview(upgrade, {task.name: task for task in tasks}, scene.now)
+        assert seen.document()["name"] in draw(status_view.one(seen, scene.now))
+        assert (seen.status.phase or "Pending") in status_view.line(seen)
+        failed = failures_view.failures(upgrade, tasks)
+        draw(failures_view.by_reason(upgrade.name, failed, scene.now))
+        counts = upgrade.status.counts
+        assert len(failed) >= counts.failed + counts.rolled_back + counts.rollback_failed
+    for task in tasks:
+        assert task.name in draw(evidence_view.proof(task, scene.now))
+        evidence_view.document(task)
+    for view in map(view_node, await scene.kube.list(NODES)):
+        its_task = next((task for task in tasks if task.name == view.name), None)
+        about = choose_upgrade(upgrades, view, its_task)
+        survey = None if about is None else await survey_of(scene, about.name)
+        told = Story(
+            node=view,
+            upgrade=about,
+            seat=None if survey is None else seat(survey, view.name, scene.now),
+            task=its_task,
+            selected_by=tuple(each.name for each in active_for(upgrades, view)),
+            cordon=cordon_of(view, upgrades),
+        )
+        assert view.name in draw(node_view.story(told, scene.now))
+        told.document()
+
+
+async def survey_of(scene: Scene, name: str) -> Survey | None:
+    """Look as explain-node does; None if the rollout is gone or not valid."""
+    try:
+        upgrade = await reading.upgrade(scene.kube, name)
+    except CannotError:
+        return None
+    fleet = await read_fleet(scene.kube, upgrade)
+    pods = {node: tuple(map(view_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
+    return None if upgrade.spec is None else take_survey(replace(fleet, pods=pods), upgrade.spec)
+
+
+async def compare_with_decisions(scene: Scene, name: str) -> int:
+    """A node is told to be started next exactly if it is; how many are."""
+    if (survey := await survey_of(scene, name)) is None:
+        return 0
+    seats = {node: seat(survey, node, scene.now) for node in survey.fleet.nodes}
+    started = {node for node, place in seats.items() if place is not None and place.waits.startswith("nothing")}
+    admitted = {action.node for action in plan(survey.fleet, scene.now) if isinstance(action, Admit)}
+    if admitted or survey.planned:
+        assert started == admitted
+    return len(admitted)
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, moments = 0, itertools.count()
+    observe = Scene.observe
+
+    async def observe_and_tell(scene: Scene, name: str = "to-1-33") -> None:
+        nonlocal compared
+        await observe(scene, name)
+        compared += await compare_with_decisions(scene, name)
+        if next(moments) % TOLD == 0:
+            await tell_everything(scene)
+
+    monkeypatch.setattr(Scene, "observe", observe_and_tell)
+    story = read_story(path)
+    await Player(story, 1).play()
+    assert next(moments) > TOLD
+    assert compared or "takes a slot" not in story.narration
