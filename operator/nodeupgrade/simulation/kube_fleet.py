@@ -14,6 +14,7 @@ from enum import StrEnum
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import (
     ContainerCounts,
+    Preview,
     StepResult,
     StepStatus,
     Task,
@@ -109,6 +110,8 @@ class FleetSimulator:
         elif part is Part.REFUSE:
             message = "container web of pod default/web-0 carries a hash that cannot be recomputed"
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.STORED_HASH_NOT_REPRODUCED, message=message)
+        elif task.spec.action is TaskAction.PRECHECK:
+            await self._report(task, phase=TaskPhase.PRECHECKED)
         elif reported.phase is TaskPhase.STAGING:
             await self._report(task, phase=TaskPhase.RUNNING)
         elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
@@ -148,6 +151,7 @@ class FleetSimulator:
             finished_at=now if phase.terminal else None,
             steps=(step,) if touched else (),
             containers=ContainerCounts(baseline=1, rewritten=1, unchanged=1) if touched else ContainerCounts(),
+            preview=Preview(rewritten=1, unchanged=1, would_restart=1) if phase is TaskPhase.PRECHECKED else None,
         )
         await self.kube.replace_status(TASKS, task.name, to_json(status))
 

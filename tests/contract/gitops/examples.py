@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from nodeupgrade.domain.wire import Json
 from tests.contract.kube.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
+WRITTEN = datetime(2026, 11, 20, tzinfo=UTC)
+"""Windows and blackouts of the examples are looked at from this day on."""
+
+HEALTH = (EXAMPLES / "argocd" / "health.lua").read_text(encoding="utf-8")
+"""The health script of the Argo CD example."""
 
 
 def documents(folder: str = "") -> Iterator[tuple[str, Json]]:

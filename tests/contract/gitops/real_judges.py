@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from e2e.lab import paths
 from e2e.lab.components import GO, go_is_new_enough
 from e2e.lab.errors import LabError
@@ -39,15 +41,20 @@ def tell(command: str, question: dict[str, Any]) -> dict[str, Any]:
     """Put one question to the real programs: ``judge`` or ``apply``, see ``judges/``.
 
     Raises:
-        LabError: The program cannot be built, or it has no answer.
+        CommandError: It refuses; the message says why.
     """
     answer: dict[str, Any] = json.loads(run(judges(), command, stdin=json.dumps(question), timeout=120).stdout)
     return answer
 
 
-def required() -> bool:
-    """Whether a machine that cannot build them is an error."""
-    return os.environ.get("NODEUPGRADE_E2E") == "required"
+def have_judges() -> None:
+    """Build the program, or skip the test where that cannot be done and is not required."""
+    try:
+        judges()
+    except LabError as error:
+        if os.environ.get("NODEUPGRADE_E2E") == "required":
+            raise
+        pytest.skip(f"no judges: {error}")
 
 
 def _build(program: Path) -> None:

@@ -23,12 +23,6 @@ def golden(name: str) -> Path:
     return GOLDEN / f"{name}.yaml"
 
 
-def counts(body: Json) -> Json:
-    """Return the counters of nodes."""
-    found: Json = body.get("status", {}).get("counts", {})
-    return found
-
-
 def conditions(body: Json) -> list[Json]:
     """Return the conditions; none if nobody has looked at the object yet."""
     found: list[Json] = body.get("status", {}).get("conditions", [])
@@ -43,3 +37,8 @@ def is_true(kind: str, status: str = "True") -> Callable[[Json], bool]:
 def reason_is(kind: str, reason: str, status: str = "True") -> Callable[[Json], bool]:
     """Tell objects by status and reason of one condition."""
     return lambda body: any((c["type"], c["reason"], c["status"]) == (kind, reason, status) for c in conditions(body))
+
+
+def in_flight(number: int) -> Callable[[Json], bool]:
+    """Tell objects by the number of nodes in flight."""
+    return lambda body: body.get("status", {}).get("counts", {}).get("inProgress") == number

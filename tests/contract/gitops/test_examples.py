@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 import yaml
 from lupa.lua51 import LuaError
@@ -13,11 +11,7 @@ from nodeupgrade.domain import upgrade
 from nodeupgrade.domain.lint import lint
 from nodeupgrade.domain.wire import Json
 from tests.contract.gitops import argo
-from tests.contract.gitops.examples import EXAMPLES, upgrades
-from tests.contract.gitops.test_recorded import HEALTH
-
-WRITTEN = datetime(2026, 11, 20, tzinfo=UTC)
-"""Windows and blackouts of the examples are looked at from this day on."""
+from tests.contract.gitops.examples import EXAMPLES, HEALTH, WRITTEN, upgrades
 
 HEALTH_KEY = "resource.customizations.health.nodeupgrade.dev_NodeUpgrade"
 

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.lab.errors import LabError
 from tests.contract.gitops import argo
-from tests.contract.gitops.examples import DEPENDENCIES, documents, flux_expressions, ready_expression
+from tests.contract.gitops.examples import DEPENDENCIES, HEALTH, documents, flux_expressions, ready_expression
 from tests.contract.gitops.kstatus import kstatus
-from tests.contract.gitops.real_judges import required, tell
+from tests.contract.gitops.real_judges import have_judges, tell
 from tests.contract.gitops.recorded import load
-from tests.contract.gitops.test_recorded import HEALTH
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, Any]:
+    have_judges()
     manifests = {path: yaml.safe_dump(body) for path, body in documents("flux") if body["kind"] == "Kustomization"}
     assert manifests
     question = {
@@ -30,12 +29,7 @@ def verdicts() -> dict[str, Any]:
         "dependencies": DEPENDENCIES,
         "kustomizations": manifests,
     }
-    try:
-        return tell("judge", question)
-    except LabError as error:
-        if required():
-            raise
-        pytest.skip(f"no judges: {error}")
+    return tell("judge", question)
 
 
 def test_kstatus(verdicts: dict[str, Any]) -> None:

@@ -1,31 +1,15 @@
-"""What Argo CD, Flux and ``kubectl wait`` make of a NodeUpgrade at every telling moment.
-
-``UPDATE_GOLDEN=1 pytest tests/contract/gitops`` records the objects and the table anew.
-"""
+"""What Argo CD, Flux and ``kubectl wait`` make of a NodeUpgrade at every telling moment."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from nodeupgrade.domain.wire import Json
 from tests.contract.gitops import argo
+from tests.contract.gitops.examples import HEALTH
 from tests.contract.gitops.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, kstatus, waited_for
-from tests.contract.gitops.recorded import GOLDEN, conditions, is_true, load
-from tests.contract.kube.conftest import ROOT
-
-TABLE = GOLDEN / "table.md"
-HEALTH = (ROOT / "examples" / "argocd" / "health.lua").read_text(encoding="utf-8")
+from tests.contract.gitops.recorded import conditions, is_true, load
 
 WAITING = {"Paused", "AwaitingApproval", "WaitingForWindow"}
-
-
-def test_verdicts() -> None:
-    told = table(load())
-    if os.environ.get("UPDATE_GOLDEN"):
-        TABLE.write_text(told, encoding="utf-8")
-    assert told == TABLE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", load())
@@ -67,20 +51,3 @@ def test_created_again_succeeds_without_touching_a_node() -> None:
     status = load()["created-again"]["status"]
     assert status["counts"]["skipped"] == status["counts"]["total"]
     assert "startedAt" not in status
-
-
-def table(objects: dict[str, Json]) -> str:
-    """Write the verdicts as a table in Markdown."""
-    rows = [
-        "| moment | phase | reason | Argo CD | kstatus (Flux) | `kubectl wait --for=condition=Succeeded` |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, body in objects.items():
-        phase = body["status"].get("phase", "")
-        reason = next((c["reason"] for c in conditions(body) if c["type"] == "Ready"), "")
-        health, _ = argo.health(HEALTH, body)
-        waits = "returns" if waited_for(body, "Succeeded") else "waits"
-        if waited_for(body, "Succeeded", "False"):
-            waits = "waits; `=condition=Succeeded=false` returns"
-        rows.append(f"| {name} | {phase} | {reason} | {health} | {kstatus(body)} | {waits} |")
-    return "\n".join(rows) + "\n"
