@@ -148,6 +148,8 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
     yield "Restarted", Text(f"{counted(restarted, 'container')}" if restarted else "none", BAD if restarted else GOOD)
     for name in listed:
         yield "", Text(name, BAD)
+    if counts.ended_list:
+        yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
 
 
 def cordon(task: Task) -> str:
