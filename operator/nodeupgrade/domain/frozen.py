@@ -23,7 +23,7 @@ def frozen_digest(spec: Json) -> str:
     What is there by default does not count, so an object digests the same before and after a field with a default
     came to exist; nor does the order of sets, nor a field that is not known.
     """
-    part = _frozen(SPEC, without_defaults(SPEC, ordered(SPEC, filled(SPEC, spec))))
+    part = without_defaults(SPEC, ordered(SPEC, _frozen(SPEC, filled(SPEC, spec))))
     text = json.dumps(part, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -88,10 +88,12 @@ def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
     Raises:
         MalformedObjectError: The first thing wrong with it.
     """
-    for problem in problems(data):
+    if not isinstance(data, dict):
+        raise MalformedObjectError("spec", problems(data)[0].message)
+    complete = filled(SPEC, data)
+    for problem in check(SPEC, complete, "spec"):
         if not problem.warning:
             raise MalformedObjectError(problem.path, problem.message)
-    complete = filled(SPEC, data)
     verify = complete.pop("verify")
     seconds = VerifySettings(
         settle_seconds=_seconds(verify["settle"]),

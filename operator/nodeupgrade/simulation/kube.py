@@ -1,4 +1,4 @@
-"""An API server in memory: resource versions, conflicts, finalizers, the status subresource. No schema, no RBAC.
+"""An API server in memory: resource versions, conflicts, finalizers, status subresource, schemas. No defaults, no RBAC.
 
 It is trusted because the contract suite that it passes is passed by a real kube-apiserver too.
 """
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
+from nodeupgrade.simulation.kube_schema import reject_misfits
 from nodeupgrade.simulation.watch_log import Entry, WatchLog
 
 _STATUS_SUBRESOURCE = frozenset({"nodes", "pods", "nodeupgrades", "nodeupgradetasks"})
@@ -33,6 +34,7 @@ class InMemoryKube(TypedKube):
         after_write: called likewise after each write, when the write has happened and the answer is on its way.
         page_size: objects on a page of a list.
         log: what watches follow; tests drop watches and forget history with it.
+        schemas: whether what does not fit the CRDs is rejected; without, it has those of another version of ours.
     """
 
     version: str = "v1.33.13"
@@ -41,6 +43,7 @@ class InMemoryKube(TypedKube):
     after_write: Callable[[str, str], None] = lambda _verb, _name: None
     page_size: int = 500
     log: WatchLog = field(default_factory=WatchLog)
+    schemas: bool = True
     _objects: dict[Key, Json] = field(default_factory=dict)
     _revision: int = 0
 
@@ -88,6 +91,7 @@ class InMemoryKube(TypedKube):
         created = copy.deepcopy(body)
         if resource.plural in _STATUS_SUBRESOURCE:
             created.pop("status", None)
+        self._check(resource, created)
         created["metadata"] |= {
             "uid": str(uuid.uuid4()),
             "generation": 1,
@@ -113,6 +117,7 @@ class InMemoryKube(TypedKube):
         if resource.plural in _STATUS_SUBRESOURCE:
             after.pop("status", None)
             after |= {"status": before["status"]} if "status" in before else {}
+        self._check(resource, after)
         if after == before:
             return copy.deepcopy(before)
         if after.get("spec") != before.get("spec"):
@@ -135,7 +140,9 @@ class InMemoryKube(TypedKube):
         before = self._stored(resource, name, resource_version)
         if before.get("status") == status:
             return copy.deepcopy(before)
-        return self._store(_key(resource, name), {**before, "status": copy.deepcopy(status)}, "status")
+        after = {**before, "status": copy.deepcopy(status)}
+        self._check(resource, after)
+        return self._store(_key(resource, name), after, "status")
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Delete an object, or mark it deleted while finalizers hold it."""
@@ -154,6 +161,10 @@ class InMemoryKube(TypedKube):
     async def server_version(self) -> str:
         """The API server's version."""
         return self.version
+
+    def _check(self, resource: Resource, body: Json) -> None:
+        if self.schemas:
+            reject_misfits(resource, body)
 
     def _stored(self, resource: Resource, name: str, resource_version: str | None = None) -> Json:
         body = self._objects.get(_key(resource, name))

@@ -25,11 +25,22 @@ from nodeupgrade.domain.task import (
     parse_task,
 )
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.upgrade_terms import SLOTS
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ConflictError, Event, NotFoundError
+from nodeupgrade.ports.kube import (
+    EVENTS,
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    Event,
+    NotFoundError,
+    RejectedError,
+)
 from tests.scenario.rollout.harness import upgrade_object
 
 
@@ -117,6 +128,40 @@ async def test_status_and_spec_are_written_apart(kube: TypedKube, name: str) -> 
     await kube.merge(UPGRADES, name, {"spec": {"action": "Pause"}, "status": {"phase": "Made up"}})
     now = await kube.get(UPGRADES, name)
     assert (now["status"]["phase"], now["spec"]["action"]) == ("Running", "Pause")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"inFlight": [f"node-{i}" for i in range(SLOTS + 1)]},
+        {"inFlight": ["node-1", "node-1"]},
+        {"failures": [{"node": "node-1", "reason": "StepFailed", "message": "x" * 257}]},
+        {"failures": [{"node": "node-1"}]},
+        {"counts": {"total": "many"}},
+        {"startedAt": "yesterday"},
+    ],
+    ids=["too many slots", "one slot twice", "long message", "no reason", "no number", "no time"],
+)
+async def test_a_status_that_does_not_fit_the_schema_is_rejected(kube: TypedKube, name: str, status: Json) -> None:
+    await kube.create(UPGRADES, upgrade_object(name))
+    with pytest.raises(RejectedError):
+        await kube.replace_status(UPGRADES, name, status)
+    assert (await kube.get(UPGRADES, name)).get("status", {}).keys() <= {"observedGeneration"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"action": "Levitate"}, {"order": -1}, {"runID": ""}, {"wave": "w" * 64}, {"nodeName": "another"}],
+    ids=lambda change: next(iter(change)),
+)
+async def test_a_task_that_does_not_fit_the_schema_is_rejected(kube: TypedKube, name: str, change: Json) -> None:
+    body = {**task_object(name), "spec": to_json(task_spec(name))}
+    with pytest.raises(RejectedError):
+        await kube.create(TASKS, {**body, "spec": {**body["spec"], **change}})
+    await kube.create(TASKS, body)
+    with pytest.raises(RejectedError):
+        await kube.merge(TASKS, name, {"spec": change})
+    assert (await kube.get(TASKS, name))["spec"].items() >= body["spec"].items()
 
 
 async def test_status_is_replaced_as_a_whole(kube: TypedKube, name: str) -> None:

@@ -56,14 +56,13 @@ def without_defaults(schema: Schema, value: Any) -> Any:
     """
     match schema, value:
         case Record(fields=fields), dict():
-            lean = {name: without_defaults(fields[name], item) for name, item in value.items()}
-            return {name: item for name, item in lean.items() if item != _lean_default(fields[name])}
+            said = {name: item for name, item in value.items() if not _is_default(fields[name], item)}
+            return {name: without_defaults(fields[name], item) for name, item in said.items()}
         case ListOf(item=inner), list():
             return [without_defaults(inner, item) for item in value]
         case _:
             return value
 
 
-def _lean_default(schema: Schema) -> Any:
-    default = schema.default
-    return default if default is ABSENT else without_defaults(schema, filled(schema, deepcopy(default)))
+def _is_default(schema: Schema, value: Any) -> bool:
+    return schema.default is not ABSENT and bool(value == filled(schema, schema.default))

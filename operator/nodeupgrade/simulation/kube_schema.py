@@ -1,0 +1,40 @@
+"""Holds what programs write to the CRDs' schemas, as an API server does.
+
+What people write, the spec of a NodeUpgrade, is let through: an old API server lets much of it through too, and the
+control plane has to cope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodeupgrade.domain.schema.checking import check
+from nodeupgrade.domain.schema.kinds import TASK_KIND, UPGRADE_KIND
+from nodeupgrade.domain.schema.model import Kind, Problem
+from nodeupgrade.domain.schema.settling import filled
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import RejectedError, Resource
+
+_KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}
+
+
+def reject_misfits(resource: Resource, body: Json) -> None:
+    """Make sure that an object fits its schema.
+
+    Raises:
+        RejectedError: It does not; what says where and why.
+    """
+    kind = _KINDS.get(resource.plural)
+    if kind is None:
+        return
+    if found := list(_misfits(kind, body)):
+        name = body["metadata"]["name"]
+        raise RejectedError(f"cannot write {resource.plural} {name} because {'; '.join(map(str, found))}")
+
+
+def _misfits(kind: Kind, body: Json) -> Iterator[Problem]:
+    yield from check(kind.status, filled(kind.status, body.get("status", {})), "status")
+    if kind is TASK_KIND:
+        spec = tuple(check(kind.spec, filled(kind.spec, body.get("spec")), "spec"))
+        yield from spec
+        yield from (Problem("", rule.message) for rule in kind.rules if not spec and not rule.holds(body))
