@@ -14,7 +14,15 @@ from nodeupgrade.domain.inventory import (
 )
 from nodeupgrade.domain.plan import PlannedContainer
 from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.verification import Difference, Kind, affected, appeared, differences, hash_differences
+from nodeupgrade.domain.verification import (
+    Difference,
+    Kind,
+    affected,
+    appeared,
+    consistent,
+    differences,
+    hash_differences,
+)
 from nodeupgrade.kubelethash import HashValue
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))
@@ -144,6 +152,22 @@ def test_served_hashes_are_compared_where_something_runs() -> None:
     assert served(replace(MAIN, hashes=NEW)) == []
     assert served(EXITED) == []
     assert served(MAIN) == ["ns/web/main changed: serves 01d, planned 2e2"]
+
+
+def test_absence_counts_when_it_is_seen_twice_and_an_end_at_once() -> None:
+    def found(kind: Kind, label: str) -> Difference:
+        return Difference(kind=kind, label=label, detail="", pod=POD)
+
+    gone, ended = found(Kind.GONE, "ns/web/main"), found(Kind.STOPPED, "ns/web/side")
+
+    assert consistent([gone], [gone]) == (gone,)
+    assert consistent([found(Kind.GONE, "ns/web/other")], [gone]) == ()
+    assert consistent([found(Kind.CHANGED, gone.label)], [gone]) == ()
+    assert consistent([gone], []) == ()
+    assert consistent([], [ended, found(Kind.RESTARTED, "ns/web/third")]) == (
+        ended,
+        found(Kind.RESTARTED, "ns/web/third"),
+    )
 
 
 def test_a_pod_is_told_of_once() -> None:

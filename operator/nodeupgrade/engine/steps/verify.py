@@ -24,8 +24,8 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Look at the containers four times a second, at the kubelet every second, until the settle period is over."""
-    watch = Watch(node, plan)
+    """Look at containers and kubelet until the settle period is over, and once more thoroughly at its end."""
+    watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
     next_look = float(node.clock.monotonic())
     end = next_look + plan.limits.settle

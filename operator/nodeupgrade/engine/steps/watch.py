@@ -15,6 +15,9 @@ from nodeupgrade.domain.verification import Difference, consistent, unplanned
 from nodeupgrade.engine.node import Node
 
 LOOK_SECONDS = 0.25
+EARLY_SECONDS = 10.0
+"""So long it looks often: a kubelet judges every pod in its first seconds, and a look asks every shim."""
+LATER_LOOK_SECONDS = 1.0
 WORD_OF_DELETION_SECONDS = 3.0
 """How long the agent, if there is one, may take to answer whether a pod was deleted."""
 LISTED = 20
@@ -24,17 +27,19 @@ NOTHING = Departures(damage=())
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at every call, but no more often than every LOOK_SECONDS; raises as soon as something is harmed."""
+    """Looks when it is called, but not too often; raises as soon as something is harmed."""
 
     node: Node
     plan: RunPlan
+    _began: float = 0.0
     _next: float = 0.0
     _waiting_since: float | None = field(default=None)
 
     @classmethod
     def from_now(cls, node: Node, plan: RunPlan) -> "Watch":
         """A watch whose first look is a moment from now, when the kubelet is up; starting is work enough for it."""
-        return cls(node, plan, node.clock.monotonic() + LOOK_SECONDS)
+        now = node.clock.monotonic()
+        return cls(node, plan, now, now + LOOK_SECONDS)
 
     def __call__(self) -> None:
         """Look, if it is time to.
@@ -52,7 +57,8 @@ class Watch:
             StepFailed: as above.
         """
         now = self.node.clock.monotonic()
-        self._next = now + LOOK_SECONDS
+        waits = self._waiting_since is not None
+        self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
         seen, inventory = look(self.node, self.plan, thorough=thorough)
         if not seen.damage:
             self._waiting_since = None
