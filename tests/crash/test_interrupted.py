@@ -9,6 +9,8 @@ from nodeupgrade.domain.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from tests.crash.harness import WAYS, Strike, World, crashing, single_strikes, world, wrongs
 
+PARTS = 4
+"""In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
 CLEAN_UP = {"services.stop nodeupgrade-dead-man.timer", "services.reload", "files.remove /usr/bin/.kubelet.staged"}
 
 
@@ -39,11 +41,12 @@ def test_one_interruption_anywhere_ends_as_old_or_new(make: Callable[[], World])
     assert wrong == {}
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("reboot", [False, True], ids=["first kills", "first reboots"])
-def test_two_interruptions_anywhere_end_as_old_or_new(reboot: bool) -> None:
+def test_two_interruptions_anywhere_end_as_old_or_new(reboot: bool, part: int) -> None:
     """Exhaustive over a world of two containers. Right before an effect is right after the one before it."""
     wrong = {}
-    for number in range(len(world(small=True).run().effects)):
+    for number in range(part, len(world(small=True).run().effects), PARTS):
         first = Strike(number, Moment.BEFORE, reboot)
         recovery = world(small=True).run(crashing(first)).effects
         for second in (Strike(n, Moment.BEFORE, r) for n in range(number + 1, len(recovery)) for r in (False, True)):

@@ -1,0 +1,12 @@
+"""What all crash tests have in common."""
+
+import pytest
+
+from nodeupgrade.engine.steps import verify, watch
+
+
+@pytest.fixture(autouse=True)
+def _looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is interrupted at its effects; the many looks between them only cost time, in thousands of runs."""
+    for module in (watch, verify):
+        monkeypatch.setattr(module, "LOOK_SECONDS", 1.0)
