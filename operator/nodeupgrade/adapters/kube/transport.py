@@ -94,6 +94,7 @@ class Transport:
             if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
                 _config.load_incluster_config(client_configuration=configuration)
             else:
+                _require_file(kubeconfig)
                 await _config.load_kube_config(
                     config_file=str(kubeconfig) if kubeconfig else None,
                     context=context,
@@ -191,6 +192,13 @@ class Transport:
             body=body,
             auth_settings=["BearerToken"],
         )
+
+
+def _require_file(kubeconfig: Path | None) -> None:
+    """Make sure that there is a kubeconfig; without one the library says much, and nothing that helps."""
+    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
+    if not any(Path(path).expanduser().exists() for path in paths):
+        raise FileNotFoundError(f"there is no file {' or '.join(paths)}")
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
