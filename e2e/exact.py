@@ -1,12 +1,26 @@
 """What happens at the failpoints: at exactly one place of a run, and not at what a race makes of it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
+from e2e.lab import LabError
+from e2e.lab.deploy import NAMESPACE
+from e2e.lab.process import wait_until
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
-from nodeupgrade.domain.failpoints import FAILPOINTS, FIRST_RESTORED, Failpoint, When, at
+from nodeupgrade.domain.failpoints import (
+    FAILPOINTS,
+    FIRST_RESTORED,
+    FIRST_REWRITTEN,
+    RUNTIME_RESTARTED,
+    Failpoint,
+    When,
+    at,
+)
 from nodeupgrade.domain.journal import Step
+from nodeupgrade.engine.node import LEASE_KEEPER
 
 TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
 """A run that fails here goes back over every step."""
@@ -38,6 +52,62 @@ def power_cut_at(name: Failpoint) -> Harm:
     return harm
 
 
+def bundle_lost_at(name: Failpoint) -> Harm:
+    """Remove the bundle at a failpoint, then kill agent and executor: no Python is left, and nobody to bring one."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        node = ordeal.cluster.node
+        with _armed(ordeal, name, "hang"):
+            yield
+            ordeal.wait_hit(name)
+            agents = [c for c in node.snapshot().running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+            node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
+            for container in agents:
+                node.exec("kill", "-9", str(container.pid))
+            ordeal.kill_executor()
+            began = time.monotonic()
+            wait_until("a kubelet", node.kubelet_healthy, timeout=120, interval=0.05)
+            ordeal.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
+            yield
+
+    return harm
+
+
+def long_window(seconds: float, *, keeper: bool) -> Harm:
+    """Keep the node without a kubelet for long, with or without somebody who renews its Lease."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        name = at(Step.READ_BACK, When.DONE)
+        with _armed(ordeal, name, "hang"):
+            yield
+            ordeal.wait_hit(name)
+            if not keeper:
+                ordeal.cluster.node.exec("systemctl", "stop", LEASE_KEEPER)
+            oldest, ready = _watch_lease(ordeal, seconds)
+            ordeal.release(name)
+            ordeal.notes.append(f"Lease at most {oldest:.0f} s old, Ready was {' and '.join(sorted(ready))}")
+            if keeper and (oldest > KEPT_SECONDS or ready != {"True"}):
+                raise LabError("the Lease was not kept")
+            if not keeper and (oldest < seconds - 15 or "Unknown" not in ready):
+                raise LabError("the Lease was kept by somebody: this proves nothing about the keeper")
+            yield
+
+    return harm
+
+
+def _watch_lease(ordeal: Ordeal, seconds: float) -> tuple[float, set[str]]:
+    """The greatest age of the node's Lease, and every status that its condition Ready had."""
+    kubectl, name = ordeal.cluster.lab.kubectl_json, ordeal.cluster.node.name
+    oldest, ready = 0.0, set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
+        oldest = max(oldest, (datetime.now(UTC) - renewed).total_seconds())
+        ready |= {c["status"] for c in ordeal.cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"}
+        time.sleep(1)
+    return oldest, ready
+
+
 @contextmanager
 def _armed(ordeal: Ordeal, name: Failpoint, action: str) -> Iterator[None]:
     try:
@@ -53,9 +123,21 @@ def _on_the_way_back(name: Failpoint) -> bool:
     return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
 
 
+KEPT_SECONDS = 20.0
+LONG: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}
 FORWARD = tuple(name for name in FAILPOINTS if not _on_the_way_back(name))
 BACKWARD = tuple(name for name in FAILPOINTS if _on_the_way_back(name))
+# With the kubelet down; where one runs it brings the agent back, and the agent a bundle.
+DOWN = (
+    at(Step.STOP_KUBELET, When.DONE), at(Step.PIN_STATIC_PODS, When.DONE), FIRST_REWRITTEN,
+    at(Step.REWRITE_HASHES, When.DONE), RUNTIME_RESTARTED, at(Step.READ_BACK, When.DONE),
+    at(Step.SWAP_BINARY, When.DONE), at(Step.START_KUBELET, When.ANNOUNCED), at(Step.START_KUBELET, When.UNDONE),
+    FIRST_RESTORED, at(Step.PIN_STATIC_PODS, When.UNDOING), at(Step.STOP_KUBELET, When.UNDOING),
+)  # fmt: skip
 FAULTS: tuple[Fault, ...] = (
+    *(Fault(f"rescue/{name}", bundle_lost_at(name), BACK) for name in DOWN),
+    Fault("lease/kept", long_window(70, keeper=True), UP, spec=LONG),
+    Fault("lease/control", long_window(70, keeper=False), UP, spec=LONG),
     *(Fault(f"at/{name}/kill", struck(name, "kill"), UP) for name in FORWARD),
     *(Fault(f"at/{name}/kill", struck(name, "kill"), BACK) for name in BACKWARD),
     *(Fault(f"at/{name}/enospc", struck(name, "enospc"), BACK) for name in FAILPOINTS if name != TURN_BACK),

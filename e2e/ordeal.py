@@ -27,9 +27,10 @@ LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
 LEFT_OVER = (
     "etc/systemd/system/nodeupgrade-*", "etc/systemd/system/kubelet.service.d/*nodeupgrade*",
-    "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*", "usr/bin/.kubelet*staged*",
+    "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
+    "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
-    "etc/kubernetes/manifests/.*",
+    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*",
 )  # fmt: skip
 
 

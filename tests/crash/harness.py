@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from nodeupgrade.domain import rescue
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.journal import Outcome
 from nodeupgrade.domain.plan import Limits, RunPlan
@@ -36,7 +37,9 @@ LIMITS = Limits(settle=2.0)
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
 HARMLESS_LEFTOVERS = {
-    "services.stop nodeupgrade-dead-man.timer": "the dead-man timer still runs",
+    "services.stop nodeupgrade-dead-man.timer": f"timers still run: {DEAD_MAN_TIMER}",
+    "services.stop nodeupgrade-rescue.timer": f"timers still run: {rescue.TIMER}",
+    "files.remove /run/nodeupgrade-rescue.sh": "/run/nodeupgrade-rescue.sh differs",
     "files.remove /usr/bin/.kubelet.staged": "/usr/bin/.kubelet.staged differs",
 }
 """What the clean-up after the end leaves when it fails; the timer finds a finished run and cleans up again."""
@@ -168,8 +171,8 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     if report is None:
         return ["the run did not end"]
     found = mixtures(after, upgraded=report.outcome is Outcome.UPGRADED)
-    if DEAD_MAN_TIMER in node.services.active:
-        found.append("the dead-man timer still runs")
+    if timers := {DEAD_MAN_TIMER, rescue.TIMER} & node.services.active:
+        found.append(f"timers still run: {', '.join(sorted(timers))}")
     if not restarts_allowed:
         free = [c.id for c in plan.containers if c.may_complete]
         found += node.kubelet.replaced

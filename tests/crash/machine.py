@@ -19,7 +19,7 @@ from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.values import ContainerId, SandboxId
 from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
-from nodeupgrade.simulation.node.disk import DiskView, Image, ModelDisk
+from nodeupgrade.simulation.node.disk import VOLATILE, DiskView, Image, ModelDisk
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.runtime import Stored
 from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
@@ -67,10 +67,11 @@ class Machine:
     def interrupt(self, strike: Callable[[], None]) -> None:
         """Have ``strike`` called before every system call and every other effect."""
 
-        def passing(_call: str, _path: str) -> None:
+        def passing(_call: str, path: str) -> None:
             self.calls += 1
             self.node.kubelet.watch()
-            strike()
+            if not path.startswith(f"{VOLATILE}/"):
+                strike()
 
         def effect(_name: str, _number: int, moment: Moment) -> None:
             if moment is Moment.BEFORE:
@@ -85,7 +86,7 @@ class Machine:
         self.files.copy(PurePosixPath(ARTIFACT), staged)
         self.files.adopt(PurePosixPath(PROGRAM), staged)
         self.runs.write_plan(self.plan)
-        units.install(self.files, self.node.services, BUNDLE, self.plan.swap.unit)
+        units.install(self.files, self.node.services, BUNDLE, self.plan)
         self.finish()
 
     def finish(self) -> None:

@@ -104,12 +104,13 @@ class Conductor:
 
     def _hand_over(self, plan: RunPlan) -> None:
         staged = bundle.stage(self._settings.bundle, self._settings.on_host(BUNDLES))
-        units.install(self._host.files, self._host.services, BUNDLES / staged.name, plan.swap.unit)
+        units.install(self._host.files, self._host.services, BUNDLES / staged.name, plan)
 
     def executor_runs(self) -> bool:
-        """Whether the executor is there, as far as systemd answers."""
+        """Whether the executor is there, as far as systemd answers; one that only keeps dying is not."""
         try:
-            return self._host.services.status(units.EXECUTOR).active_state in {"active", "activating", "reloading"}
+            status = self._host.services.status(units.EXECUTOR)
+            return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
         except NodeUpgradeError as error:
             log.info("cannot look for the executor", error=str(error))
             return True

@@ -58,6 +58,7 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         wiring.node_on_host(plan),
         abort=lambda: runs.abort_requested(run),
         deleted_pods=lambda: runs.ask_for_deleted_pods(run),
+        rescue=lambda: runs.rescue(run),
         failpoint=failpoints(os.environ),
     )
     with runs.open_journal(run) as store:

@@ -100,7 +100,8 @@ class Looking:
             remove_flags=spec.kubelet.remove_flags,
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
         )
-        facts = gather.gather(self._host.node(layout.endpoint), running, wanted, node_object=node_object, pods=pods)
+        node = self._host.node(layout.endpoint)
+        facts = gather.gather(node, running, wanted, node_object=node_object, pods=pods)
         request = RunRequest(
             run_id=attempt,
             node=self._settings.node,
@@ -111,6 +112,7 @@ class Looking:
                 kubelet_down=float(spec.verify.kubelet_down_budget_seconds), settle=float(spec.verify.settle_seconds)
             ),
             hash_mode=spec.hash_mode,
+            boot=node.clock.boot(),
         )
         return examine(request, facts, layout, gather.manifests(self._host.files, layout))
 

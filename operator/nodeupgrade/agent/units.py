@@ -8,15 +8,22 @@ in the middle of a run starts with putting that in order.
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
+from nodeupgrade.domain import rescue
+from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine import gather
-from nodeupgrade.engine.node import DEAD_MAN_TIMER
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.services import ServiceManager
 
 EXECUTOR = "nodeupgrade-executor.service"
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY
+TRANSIENT_UNIT_DIRECTORY = PurePosixPath("/run/systemd/system")
+LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
+"""Units that a reboot must not take away. The others only matter while the containers of before still run."""
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
+LEASE_KEEPER_SECONDS_MORE = 5.0
+"""From the keeper's start to the kubelet's stop, and generously so."""
 EXIT_NEEDS_A_HUMAN = 3
 """Exit status of an executor that must not go on: starting it again would change nothing."""
 
@@ -64,15 +71,72 @@ AccuracySec=1
 """
 
 
-def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, kubelet_unit: str) -> None:
+def rescue_unit() -> str:
+    """The service that looks for an executor which cannot run, and does without it. It needs ``sh``, and no bundle."""
+    return f"""\
+[Unit]
+Description=nodeupgrade: brings the old kubelet back if the executor cannot run
+ConditionPathExists={rescue.SCRIPT}
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {rescue.SCRIPT}
+TimeoutStartSec=600
+OOMScoreAdjust=-999
+"""
+
+
+def rescue_timer() -> str:
+    """Looks every few seconds; started before the kubelet stops."""
+    return f"""\
+[Unit]
+Description=nodeupgrade: looks whether the executor still runs
+
+[Timer]
+Unit={rescue.UNIT}
+OnActiveSec={rescue.LOOK_SECONDS}
+OnUnitInactiveSec={rescue.LOOK_SECONDS}
+AccuracySec=500ms
+"""
+
+
+def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
+    """The service that renews the Lease; it ends by itself, and is ended if it does not."""
+    seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
+    options = ("--kubeconfig", plan.kubeconfig or "/", "--node", plan.node, "--seconds", f"{seconds:.0f}")
+    command = bundle.command(bundle_root, "nodeupgrade.agent.lease_keeper", *options)
+    environment = "\n".join(f'Environment="{k}={v}"' for k, v in bundle.environment(bundle_root).items())
+    return f"""\
+[Unit]
+Description=nodeupgrade: renews the Lease of the node while its kubelet is down
+
+[Service]
+Type=simple
+ExecStart={" ".join(_quoted(word) for word in command)}
+{environment}
+RuntimeMaxSec={seconds + LEASE_KEEPER_SECONDS_MORE:.0f}
+TimeoutStopSec=2
+ProtectSystem=strict
+NoNewPrivileges=yes
+"""
+
+
+def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, plan: RunPlan) -> None:
     """Write, enable and start the executor. Repeating it is harmless.
 
     Raises:
         StepFailed: a file could not be written, or systemd refuses.
     """
-    files.write(UNIT_DIRECTORY / DEAD_MAN_TIMER, dead_man_unit().encode(), mode=UNIT_MODE)
-    files.write(UNIT_DIRECTORY / EXECUTOR, executor_unit(bundle_root).encode(), mode=UNIT_MODE)
-    files.write(_drop_in(kubelet_unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
+    texts = {
+        DEAD_MAN_TIMER: dead_man_unit(),
+        EXECUTOR: executor_unit(bundle_root),
+        rescue.UNIT: rescue_unit(),
+        rescue.TIMER: rescue_timer(),
+        LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),
+    }
+    for name, text in texts.items():
+        files.write(_file(name), text.encode(), mode=UNIT_MODE)
+    files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
     services.reload()
     services.start(EXECUTOR, wait=False)
 
@@ -83,12 +147,22 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
     Raises:
         StepFailed: the executor may still be there.
     """
-    for unit in (DEAD_MAN_TIMER, EXECUTOR):
+    units = (rescue.TIMER, rescue.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
+    for unit in units:
         if services.status(unit).load_state != "not-found":
             services.stop(unit)
-    for path in (_drop_in(kubelet_unit), UNIT_DIRECTORY / EXECUTOR, UNIT_DIRECTORY / DEAD_MAN_TIMER):
+    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue.SCRIPT, rescue.LOOK):
         files.remove(path)
     services.reload()
+
+
+def _file(unit: str) -> PurePosixPath:
+    return (UNIT_DIRECTORY if unit in LASTING else TRANSIENT_UNIT_DIRECTORY) / unit
+
+
+def _quoted(word: str) -> str:
+    """A word of a command line as systemd reads it: without specifiers, variables or blanks of its own."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
 
 
 def _drop_in(kubelet_unit: str) -> PurePosixPath:

@@ -36,6 +36,7 @@ class KubeletLayout:
         gates: feature gates that are set.
         cgroup_driver: the one it is configured to use.
         fails_on_cgroup_v1: whether it may end at its start on cgroup v1, as kubelets do from 1.35 unless told not to.
+        kubeconfig: the kubelet's credentials for the API server, if it has any.
     """
 
     endpoint: str
@@ -45,6 +46,7 @@ class KubeletLayout:
     gates: Mapping[str, bool] = field(default_factory=dict)
     cgroup_driver: str = DEFAULT_CGROUP_DRIVER
     fails_on_cgroup_v1: bool = True
+    kubeconfig: str | None = None
 
 
 def config_path(words: tuple[str, ...]) -> str | None:
@@ -92,6 +94,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
         gates=_gates(words, document.get("featureGates")),
         cgroup_driver=setting("cgroup-driver", "cgroupDriver", "") or DEFAULT_CGROUP_DRIVER,
         fails_on_cgroup_v1=document.get("failCgroupV1") is not False,
+        kubeconfig=_flag(words, "kubeconfig") or None,
     )
 
 

@@ -13,6 +13,7 @@ from nodeupgrade.domain.budget import undo_seconds
 from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.plan import Limits
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.domain.values import BootIdentity
 
 UNDO_RETRY_SECONDS = 2.0
@@ -25,11 +26,15 @@ class Observation:
     Attributes:
         monotonic: seconds since boot.
         abort: somebody asked to stop and go back.
+        planned: the boot that the plan was made in, if it says so.
+        rescue: how far the rescue script has come, since the executor did not run for a while.
     """
 
     monotonic: float
     boot: BootIdentity
     abort: bool = False
+    planned: BootIdentity | None = None
+    rescue: Rescue = Rescue.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +118,20 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback |
             return Setback(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
         if record.mark in {Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}:
             return Setback(reason=_reason(record.reason), why=record.error or "the run was turned back")
+    if not journal.records and seen.planned not in {None, seen.boot}:
+        return Setback(
+            reason=Reason.NODE_REBOOTED,
+            why="the plan was made for another boot, or another node: what it says about containers is not true here",
+        )
     if journal.records and journal.records[-1].boot != seen.boot:
         return Setback(
             reason=Reason.NODE_REBOOTED,
             why="the node was rebooted during the run, which ended every container",
+        )
+    if seen.rescue is not Rescue.NONE:
+        return Setback(
+            reason=Reason.EXECUTOR_LOST,
+            why="the executor did not run, and the rescue script began to bring the old kubelet back",
         )
     if seen.abort:
         return Setback(reason=Reason.ABORTED, why="the run was asked to abort")
@@ -154,6 +169,8 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
 
 def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setback) -> Decision:
     standing = [step for step in Step if journal.mark(step) not in {None, Mark.UNDONE}]
+    if seen.rescue is Rescue.DONE:  # nothing is left to undo but the fence; what the old kubelet wrote since is its own
+        standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
     if not standing:
         return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why)
     step = standing[-1]

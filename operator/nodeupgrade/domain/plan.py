@@ -7,7 +7,7 @@ the agent pod is needed to carry it out or to undo it.
 from dataclasses import dataclass
 
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.values import ContainerId, Digest, NodeName, PodRef, RunId
+from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, RunId
 
 PLAN_SCHEMA = 1
 
@@ -101,12 +101,14 @@ class Limits:
         settle: how long everything must hold before the run is committed.
         runtime_restart: how long the runtime may take to answer again.
         undo_attempts: how often one undo may fail before automation stops.
+        keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
     """
 
     kubelet_down: float = 30.0
     settle: float = 60.0
     runtime_restart: float = 120.0
     undo_attempts: int = 5
+    keep_lease: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,8 @@ class RunPlan:
         healthz_url: where the kubelet answers about its health.
         state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
             kubelet starts and put back on a rollback.
+        kubeconfig: the kubelet's credentials, for renewing its Lease.
+        boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
     """
 
     schema: int
@@ -137,6 +141,8 @@ class RunPlan:
     pins: tuple[StaticPodPin, ...] = ()
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
+    kubeconfig: str | None = None
+    boot: BootIdentity | None = None
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

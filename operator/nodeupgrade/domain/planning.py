@@ -21,7 +21,7 @@ from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.run_settings import HashMode
 from nodeupgrade.domain.static_pods import StaticPods, manifest_views, match, plan_pins
-from nodeupgrade.domain.values import NodeName, PodUid, RunId
+from nodeupgrade.domain.values import BootIdentity, NodeName, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import UnsupportedKubelet
@@ -48,6 +48,7 @@ class RunRequest:
     backup: str
     limits: Limits
     hash_mode: HashMode = HashMode.REWRITE
+    boot: BootIdentity | None = None
 
     @property
     def task_run(self) -> str:
@@ -168,6 +169,8 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         pins=found.pins,
         state_files=layout.state_files,
         limits=request.limits,
+        kubeconfig=layout.kubeconfig,
+        boot=request.boot,
     )
 
 

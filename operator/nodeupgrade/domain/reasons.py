@@ -70,6 +70,7 @@ class Reason(StrEnum):
     RUNTIME_DID_NOT_ANSWER = "RuntimeDidNotAnswer"
     BUDGET_SPENT = "BudgetSpent"
     NODE_REBOOTED = "NodeRebooted"
+    EXECUTOR_LOST = "ExecutorLost"
     ABORTED = "Aborted"
     ROLLBACK_FAILED = "RollbackFailed"
     PRECHECKED = "Prechecked"
@@ -280,6 +281,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.NODE_REBOOTED: Explanation(
         "the node rebooted in the middle", "look at the node; its containers were restarted by the reboot"
+    ),
+    Reason.EXECUTOR_LOST: Explanation(
+        "the executor could not run any more, so the rescue script brought the old kubelet back",
+        "find out what removed or damaged the bundle on the node, then create a new NodeUpgrade",
     ),
     Reason.ABORTED: Explanation("the run was aborted on request", _NOTHING),
     Reason.ROLLBACK_FAILED: Explanation(

@@ -6,6 +6,7 @@ from math import inf
 from typing import Protocol
 
 from nodeupgrade.domain.failpoints import Failpoint
+from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files, FilesView
@@ -16,6 +17,9 @@ from nodeupgrade.ports.services import ServiceManager, ServicesView
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again whenever it is gone while a run is unfinished."""
 
+LEASE_KEEPER = "nodeupgrade-lease-keeper.service"
+"""Renews the node's Lease while no kubelet does."""
+
 
 def never() -> bool:
     """Nobody asks for anything."""
@@ -25,6 +29,11 @@ def never() -> bool:
 def none() -> frozenset[PodUid]:
     """Nobody has deleted a pod."""
     return frozenset()
+
+
+def no_rescue() -> Rescue:
+    """The executor always ran."""
+    return Rescue.NONE
 
 
 def inert(_name: Failpoint) -> None:
@@ -38,6 +47,7 @@ class Node:
     Attributes:
         abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
         deleted_pods: pods that somebody has deleted since the run began, as the agent hears from the API server.
+        rescue: how far the rescue script has come with the run.
         failpoint: called at every place where a test may interrupt the run.
         seconds: how long the step at hand may wait for something.
     """
@@ -49,6 +59,7 @@ class Node:
     clock: Clock
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
+    rescue: Callable[[], Rescue] = no_rescue
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
+from nodeupgrade.domain import rescue
 from nodeupgrade.domain.codec import Json, decode, encode_object
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.failpoints import When, at
@@ -54,7 +55,13 @@ class NodeRun:
 
     def _advance(self, journal: Journal) -> Journal:
         clock = self.node.clock
-        seen = Observation(monotonic=clock.monotonic(), boot=clock.boot(), abort=self.node.abort())
+        seen = Observation(
+            monotonic=clock.monotonic(),
+            boot=clock.boot(),
+            abort=self.node.abort(),
+            planned=self.plan.boot,
+            rescue=self.node.rescue(),
+        )
         match decide(journal, seen, self.plan.limits):
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
@@ -125,15 +132,17 @@ class NodeRun:
 
     def _clean_up(self) -> None:
         """After the end: what may be repeated for ever and may fail without harm."""
-        with suppress(StepFailed, Transient):
-            self.node.services.stop(DEAD_MAN_TIMER)
+        for timer in (DEAD_MAN_TIMER, rescue.TIMER):
+            with suppress(StepFailed, Transient):
+                self.node.services.stop(timer)
         with suppress(StepFailed, Transient):
             self.node.services.reload()  # lets systemd forget the fence; too slow while the kubelet was down
-        with suppress(StepFailed):
-            self.node.files.remove(PurePosixPath(self.plan.swap.staged))
-        for path in self.plan.files():
+        for path in (PurePosixPath(self.plan.swap.staged), rescue.SCRIPT, rescue.LOOK):
             with suppress(StepFailed):
-                self.node.files.tidy(PurePosixPath(path))
+                self.node.files.remove(path)
+        for name in self.plan.files():
+            with suppress(StepFailed):
+                self.node.files.tidy(PurePosixPath(name))
 
 
 def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:

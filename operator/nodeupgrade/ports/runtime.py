@@ -6,6 +6,7 @@ from typing import Protocol
 
 from nodeupgrade.domain.host import RuntimeInfo
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.rescue import Remedy
 from nodeupgrade.domain.values import ContainerId
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
@@ -88,6 +89,10 @@ class ContainerRuntime(RuntimeView, Protocol):
         Returns:
             ``None`` if its log does not tell.
         """
+        ...
+
+    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
+        """Say how the bytes of each image are put back, and new hashes noticed, without this program."""
         ...
 
     def wait_until_answering(self, timeout: float) -> None:

@@ -3,15 +3,20 @@
 import shutil
 import subprocess
 from configparser import RawConfigParser
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from nodeupgrade.agent import bundle, units
+from nodeupgrade.domain import rescue
 from nodeupgrade.domain.host import UnitStatus
-from nodeupgrade.engine.node import DEAD_MAN_TIMER
-from nodeupgrade.simulation.node import SimulatedNode
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
+from nodeupgrade.simulation.node import SimulatedNode, plan_for
 
+PLAN = replace(
+    plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13"), kubeconfig="/etc/kubernetes/kubelet 100%.conf"
+)
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/1.2.3-0123456789abcdef")
 DROP_IN = "/etc/systemd/system/kubelet.service.d/80-nodeupgrade-executor.conf"
 SYSTEMD = "/etc/systemd/system"
@@ -30,7 +35,7 @@ def node() -> SimulatedNode:
 
 
 def install(node: SimulatedNode) -> None:
-    units.install(node.ports.files, node.ports.services, BUNDLE, "kubelet.service")
+    units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
 
 
 def remove(node: SimulatedNode) -> None:
@@ -60,12 +65,32 @@ def test_the_timer_brings_the_executor_back() -> None:
     assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(units.DEAD_MAN_SECONDS)
 
 
+def test_the_rescue_needs_no_bundle() -> None:
+    service, timer = sections(units.rescue_unit()), sections(units.rescue_timer())["Timer"]
+
+    assert service["Service"]["ExecStart"] == f"/bin/sh {rescue.SCRIPT}"
+    assert service["Service"]["Type"] == "oneshot"
+    assert timer["Unit"] == rescue.UNIT
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue.LOOK_SECONDS)
+    assert "bundle" not in units.rescue_unit() + units.rescue_timer()
+
+
+def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
+    service = sections(units.lease_keeper_unit(BUNDLE, PLAN))["Service"]
+
+    assert '"--kubeconfig" "/etc/kubernetes/kubelet 100%%.conf" "--node" "node-a"' in service["ExecStart"]
+    assert service["ExecStart"].endswith('"--seconds" "35"')
+    assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
+    assert "Restart" not in service
+
+
 def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNode) -> None:
     install(node)
 
     done = node.calls.effects
     written = [done.index(f"files.write {path}") for path in (
-        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", DROP_IN,
+        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", f"/run/systemd/system/{rescue.TIMER}",
+        f"/run/systemd/system/{rescue.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
     )]  # fmt: skip
     assert max(written) < done.index("services.reload") < done.index(f"services.start {units.EXECUTOR}")
     assert units.EXECUTOR in node.services.active
@@ -102,12 +127,19 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     loader.parent.mkdir(parents=True)
     loader.write_text("#!/bin/sh\n")
     loader.chmod(0o755)
-    executor, timer = tmp_path / units.EXECUTOR, tmp_path / DEAD_MAN_TIMER
-    executor.write_text(units.executor_unit(PurePosixPath(tmp_path / "bundle")))
-    timer.write_text(units.dead_man_unit())
+    root = PurePosixPath(tmp_path / "bundle")
+    texts = {
+        units.EXECUTOR: units.executor_unit(root),
+        DEAD_MAN_TIMER: units.dead_man_unit(),
+        LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
+        rescue.UNIT: units.rescue_unit(),
+        rescue.TIMER: units.rescue_timer(),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
 
     seen = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(executor), str(timer)],
+        ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / name) for name in texts)],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node_machine import UNDO_RETRY_SECONDS, Decision, Do, Finish, Observation, Undo, Wait, decide
 from nodeupgrade.domain.plan import Limits
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.domain.values import BootIdentity
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
@@ -116,6 +117,19 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("..read-back", Observation(monotonic=23.9, boot=FIRST), "do set-arguments"),
         ("..read-back", Observation(monotonic=24.0, boot=FIRST), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
+        # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
+        ("", Observation(monotonic=0, boot=SECOND, planned=FIRST), "finish RolledBack NodeRebooted"),
+        ("", Observation(monotonic=0, boot=FIRST, planned=FIRST), "do confirm-binaries"),
+        ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned=SECOND), "do stop-kubelet"),
+        # The rescue script has begun: back, over everything. It is through: only the kubelet has to be started.
+        ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.BEGUN), "undo read-back"),
+        ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
+        (
+            "..read-back stop-kubelet:undone",
+            Observation(monotonic=9, boot=FIRST, rescue=Rescue.DONE),
+            "undo arm-dead-man",
+        ),
+        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "finish Upgraded Succeeded"),
         ("..arm-dead-man", Observation(monotonic=500, boot=FIRST), "do stop-kubelet"),
     ],
 )

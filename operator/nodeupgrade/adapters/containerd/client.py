@@ -55,7 +55,10 @@ class ContainerdClient:
             key: the extension.
             values: container id and new value of the extension. A record that is gone is no error here.
         """
-        mask = FieldMask(paths=[f"extensions.{key}"])
-        records = (pb.Container(id=container_id, extensions={key: value}) for container_id, value in values)
-        requests = [pb.UpdateContainerRequest(container=record, update_mask=mask) for record in records]
-        self._connection.call_all(UPDATE, requests)
+        self._connection.call_all(UPDATE, [update_extension(key, *value) for value in values])
+
+
+def update_extension(key: str, container_id: str, value: Any) -> pb.UpdateContainerRequest:
+    """The request that replaces one extension of one record."""
+    record = pb.Container(id=container_id, extensions={key: value})
+    return pb.UpdateContainerRequest(container=record, update_mask=FieldMask(paths=[f"extensions.{key}"]))

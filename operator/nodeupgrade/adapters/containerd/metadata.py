@@ -68,6 +68,11 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
     return result
 
 
+def served_annotation(key: str, value: str) -> bytes:
+    """An annotation as it lies in a CRI answer: the second field of a protobuf map entry comes right after its key."""
+    return key.encode("ascii") + b"\x12" + bytes([len(value)]) + value.encode("ascii")
+
+
 def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:
     try:
         document = json.loads(data)

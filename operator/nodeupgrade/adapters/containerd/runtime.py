@@ -4,14 +4,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
+from google.protobuf.any_pb2 import Any
+
+from nodeupgrade.adapters.containerd import metadata
+from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.store import HashStore
-from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
+from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 
@@ -40,6 +44,7 @@ class ContainerdRuntime:
         timeout: float = 10.0,
         patience: float = 2.0,
     ) -> None:
+        self._socket = socket
         self._connection = Connection(socket, metadata=NAMESPACE, timeout=timeout, patience=patience)
         self._cri = CriClient(self._connection)
         self._containerd = ContainerdClient(self._connection)
@@ -88,6 +93,18 @@ class ContainerdRuntime:
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""
         return asked_to_stop(log)
+
+    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
+        """The same updates that restore() makes, as they go over the wire."""
+        restore, wrong = [], []
+        for image, after in changes:
+            value = Any(type_url=image.encoding, value=image.data)
+            request = update_extension(metadata.EXTENSION, image.container_id, value)
+            restore.append(Call(path=UPDATE.path, frame=framed(request)))
+            if after.container is not None and after.container != image.hashes.container:
+                wrong.append(metadata.served_annotation(metadata.HASH_KEY, after.container))
+        listing = self._cri.listing_of_running()
+        return Remedy(socket=str(self._socket), restore=tuple(restore), listing=listing, wrong=tuple(wrong))
 
     def wait_until_answering(self, timeout: float) -> None:
         """Return once the CRI answers a listing.

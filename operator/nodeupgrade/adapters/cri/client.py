@@ -7,8 +7,9 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.connection import Connection, Method, Unimplemented
+from nodeupgrade.adapters.cri.connection import Connection, Method, Unimplemented, framed
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.rescue import Call
 
 A = TypeVar("A", bound=Message)
 
@@ -62,6 +63,15 @@ class CriClient:
         except Unimplemented:
             return None
         return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
+
+    def listing_of_running(self) -> Call:
+        """The call that lists running containers, as it goes over the wire.
+
+        Ended ones are left out: they may carry hashes of any kubelet that this node ever had, and nobody compares them.
+        """
+        running = pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)
+        request = pb.ListContainersRequest(filter=pb.ContainerFilter(state=running))
+        return Call(path=self._method("ListContainers", pb.ListContainersResponse).path, frame=framed(request))
 
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
         """Ask for every container, also those that exited; calling what is returned gives them."""

@@ -49,6 +49,12 @@ class Method(Generic[A]):
     answer: type[A]
 
 
+def framed(message: Message) -> bytes:
+    """A message as gRPC sends it: not compressed, and with its length before it."""
+    body = message.SerializeToString()
+    return b"\0" + len(body).to_bytes(4, "big") + body
+
+
 class Connection:
     """A connection that survives restarts of the server.
 

@@ -23,6 +23,7 @@ from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.journal import Journal
 from nodeupgrade.domain.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.ports.disk import Disk
 
@@ -32,6 +33,7 @@ ABORT = "abort"
 TROUBLE = "trouble"
 DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
+RESCUE = "rescue"
 KEPT = 5
 
 
@@ -186,6 +188,14 @@ class RunStore:
         except FileNotFoundError:
             return frozenset()
         return frozenset(PodUid(line) for line in lines)
+
+    def rescue(self, run: RunId) -> Rescue:
+        """How far the rescue script has come with a run; a word cut off by a crash means that it began."""
+        try:
+            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return Rescue.NONE
+        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.

@@ -9,11 +9,9 @@ reboot clears it. See docs/decisions/systemctl-and-the-fence.md.
 """
 
 import contextlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-# Drop-ins apply in the order of their names, and an empty assertion in a later one would cancel ours.
-DROP_IN = "zz-nodeupgrade-fence.conf"
-FLAGS = PurePosixPath("/run/nodeupgrade/fence")
+from nodeupgrade.domain import fence
 
 
 class Fence:
@@ -25,10 +23,10 @@ class Fence:
     """
 
     def __init__(self, unit: str, root: Path) -> None:
-        self.drop_in = PurePosixPath("/run/systemd/system", f"{unit}.d", DROP_IN)
-        self._text = f"[Unit]\nAssertPathExists=!{FLAGS / unit}\n"
+        self.drop_in = fence.drop_in(unit)
+        self._text = fence.drop_in_text(unit)
         self._drop_in_file = root / self.drop_in.relative_to("/")
-        self._flag_file = root / (FLAGS / unit).relative_to("/")
+        self._flag_file = root / fence.flag(unit).relative_to("/")
 
     def prepare(self) -> bool:
         """Write the drop-in; say whether systemd has to read its units again for it."""

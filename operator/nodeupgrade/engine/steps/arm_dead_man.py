@@ -1,10 +1,14 @@
-"""Last preparations: the timer that brings a lost executor back runs, and the kubelet's fence lies ready."""
+"""Last preparations: what brings a lost executor, or the old kubelet, back; and the kubelet's fence lies ready."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from nodeupgrade.domain import rescue
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER, Node
+from nodeupgrade.engine.rescue import lay_down
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
@@ -13,17 +17,31 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start the timer, and have systemd read the fence while that costs no kubelet time."""
+    """Start the timers, and have systemd read the fence while that costs no kubelet time."""
+    lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
+    node.services.start(rescue.TIMER)
     node.services.prepare_mask(plan.swap.unit)
+    if _keeps_lease(plan):
+        with suppress(StepFailed):  # nothing depends on it
+            node.services.start(LEASE_KEEPER, wait=False)
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Stop the timer: nothing is left that it would have to bring to an end."""
+    """Stop the timers: nothing is left that they would have to bring to an end."""
     node.services.unmask(plan.swap.unit)
-    node.services.stop(DEAD_MAN_TIMER)
+    for timer in (rescue.TIMER, DEAD_MAN_TIMER):
+        node.services.stop(timer)
+    if _keeps_lease(plan):
+        with suppress(StepFailed):
+            node.services.stop(LEASE_KEEPER)
+    node.files.remove(rescue.SCRIPT)
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
     """Do it again after an interruption."""
     return False
+
+
+def _keeps_lease(plan: RunPlan) -> bool:
+    return plan.limits.keep_lease and plan.kubeconfig is not None

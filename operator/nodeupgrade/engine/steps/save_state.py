@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.rescue import lay_down
 from nodeupgrade.engine.steps.contents import read_contents, restore_contents
 
 
@@ -14,8 +15,9 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
     return read_contents(node, (PurePosixPath(path) for path in plan.state_files))
 
 
-def do(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Nothing is left to do: announcing the step saved the files."""
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Announcing the step saved the files; the rescue script must know them too, and the hashes as they are now."""
+    lay_down(node, plan)
 
 
 def undo(node: Node, _plan: RunPlan, payload: Mapping[str, Json]) -> None:
@@ -27,5 +29,5 @@ def undo(node: Node, _plan: RunPlan, payload: Mapping[str, Json]) -> None:
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
-    """Announced is done."""
-    return True
+    """Do it again after an interruption; what is there already is not written twice."""
+    return False

@@ -22,6 +22,8 @@ from itertools import product, takewhile
 from pathlib import PurePath
 from typing import TypeAlias
 
+VOLATILE = "/run"
+"""Nothing below it survives a power cut; it is no part of any disk."""
 MOST_PENDING = 10
 """More unsynchronised changes of names at one moment than this would be too many to enumerate; it is an error."""
 
@@ -119,10 +121,12 @@ class ModelDisk:
 
     def after_power_cut(self) -> Iterator[Image]:
         """Every disk that may be found when the power comes back, most of them once."""
-        directories = [inode for inode in self._inodes.values() if inode.pending]
+        lost = self._below_run()
+        directories = [inode for number, inode in self._inodes.items() if inode.pending and number not in lost]
         for choice in product(*(list(_kept_names(inode)) for inode in directories)):
             names = {id(inode): kept for inode, kept in zip(directories, choice, strict=True)}
-            found = list(self._walk(lambda d, names=names: names.get(id(d), d.kept_names)))  # type: ignore[misc]
+            walked = self._walk(lambda d, names=names: names.get(id(d), d.kept_names))  # type: ignore[misc]
+            found = [(path, inode) for path, inode in walked if not path.startswith(f"{VOLATILE}/")]
             for contents in product(*(list(_kept_contents(inode)) for _, inode in found)):
                 yield tuple(sorted((p, *content) for (p, _), content in zip(found, contents, strict=True)))
 
@@ -306,6 +310,16 @@ class ModelDisk:
     def _status(self, number: int) -> FileStatus:
         inode = self._inodes[number]
         return FileStatus(inode.mode, number, len(inode.data))
+
+    def _below_run(self) -> set[int]:
+        """Numbers of everything that is in memory only."""
+        top = self._find(PurePath(VOLATILE))
+        pending, found = [] if top is None else [top], set()
+        while pending:
+            number = pending.pop()
+            found.add(number)
+            pending.extend(self._inodes[number].names.values())
+        return found
 
     def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
         pending = [("", self._inodes[1])]

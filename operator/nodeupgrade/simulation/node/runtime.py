@@ -14,6 +14,7 @@ from nodeupgrade.domain.inventory import (
     SandboxInstance,
     StoredHashes,
 )
+from nodeupgrade.domain.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
@@ -130,6 +131,17 @@ class SimulatedRuntime:
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What it was asked to stop; ``None`` if it logs nothing."""
         return frozenset(self.asked) if list(log) else None
+
+    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
+        """Calls that nobody here sends; their frames are the images' bytes."""
+        self._calls.read("runtime.remedy")
+        known = list(changes)
+        return Remedy(
+            socket="/run/simulated.sock",
+            restore=tuple(Call(path=f"/restore/{image.container_id}", frame=image.data) for image, _ in known),
+            listing=Call(path="/list", frame=b""),
+            wrong=tuple((after.container or "").encode() for _, after in known),
+        )
 
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""

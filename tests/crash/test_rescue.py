@@ -1,0 +1,93 @@
+"""The rescue script brings the old kubelet back at any failpoint; then an executor returns and ends the run.
+
+What the script does is played here by hand, from what was laid down for it; the script itself is run by a real
+shell in tests/unit/domain/test_rescue.py.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from nodeupgrade.domain import rescue
+from nodeupgrade.domain.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.domain.journal import Outcome, Step
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rescue import Rescue
+from nodeupgrade.engine.node_run import NodeRun
+from nodeupgrade.simulation.node import Crash, supervise
+from nodeupgrade.simulation.node.kubelet import PROGRAM
+from tests.crash.harness import WAYS, World, wrongs
+
+
+def play(world: World, *, through: bool) -> None:
+    """Do what the script does, or only its first half."""
+    node, plan = world.node, world.plan
+    node.services.unit.fenced = True
+    node.kubelet.stop()
+    images = {c.id: c.before for c in plan.rewrites()}
+    for number, (container_id, hashes) in enumerate(images.items()):
+        if through or number % 2:
+            node.runtime.containers[container_id].hashes = hashes
+    if not through:
+        return
+    node.runtime.restart()
+    node.timeline.advance(1)
+    arguments = plan.swap.arguments
+    assert arguments is not None
+    changed = {PROGRAM, arguments.path, *plan.state_files, *(pin.path for pin in plan.pins)}
+    for path in changed:
+        node.disk.pop(path, None)
+    node.disk.update({path: data for path, data in world.disk.items() if path in changed})
+    node.services.read_unit_files()
+    node.services.unit.fenced = False
+    node.services.start_kubelet()
+    node.timeline.advance(5)
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["cut off in the middle", "through"])
+@WAYS
+def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: object, through: bool) -> None:
+    wrong = {}
+    reached = 0
+    for name in FAILPOINTS:
+        after: World = make()  # type: ignore[operator]
+        if not _lost_at(after, name) or _well(after):
+            continue
+        assert rescue.SCRIPT.as_posix() in after.node.disk
+        reached += 1
+        play(after, through=through)
+        word = Rescue.DONE if through else Rescue.BEGUN
+        after.node.ports = replace(after.node.ports, rescue=partial(Rescue, word))
+        after.report = supervise(after.node, after.plan)
+        found = wrongs(after, restarts_allowed=False)
+        if after.report is None or after.report.outcome is not Outcome.ROLLED_BACK:
+            found.append(f"ended as {after.report}")
+        elif not after.node.kubelet.behaviour and after.report.reason is not Reason.EXECUTOR_LOST:
+            found.append(f"for {after.report.reason}")
+        if found:
+            wrong[name] = found
+
+    assert wrong == {}
+    assert reached > 15
+
+
+def _lost_at(world: World, name: Failpoint) -> bool:
+    """Let the executor be killed with the kubelet down or unwell; whether it got there."""
+    hit = []
+
+    def strike() -> None:
+        hit.append(world.node.journal.load().mark(Step.STOP_KUBELET))
+        raise Crash
+
+    world.node.calls.failpoints[name] = strike
+    with suppress(Crash):
+        NodeRun(node=world.node.ports, plan=world.plan, store=world.node.journal).carry_out()
+    return bool(hit and hit[0] is not None)
+
+
+def _well(world: World) -> bool:
+    """A kubelet that is well keeps the script from doing anything."""
+    process = world.node.kubelet.process
+    return process is not None and process.healthy
