@@ -19,7 +19,7 @@ from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.values import ContainerId, SandboxId
 from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
-from nodeupgrade.simulation.node.disk import VOLATILE, DiskView, Image, ModelDisk
+from nodeupgrade.simulation.node.disk import DiskView, Image, ModelDisk
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.runtime import Stored
 from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
@@ -70,7 +70,7 @@ class Machine:
         def passing(_call: str, path: str) -> None:
             self.calls += 1
             self.node.kubelet.watch()
-            if not path.startswith(f"{VOLATILE}/"):
+            if not path.startswith("/run/"):
                 strike()
 
         def effect(_name: str, _number: int, moment: Moment) -> None:

@@ -22,8 +22,6 @@ from itertools import product, takewhile
 from pathlib import PurePath
 from typing import TypeAlias
 
-VOLATILE = "/run"
-"""Nothing below it survives a power cut; it is no part of any disk."""
 MOST_PENDING = 10
 """More unsynchronised changes of names at one moment than this would be too many to enumerate; it is an error."""
 
@@ -40,6 +38,7 @@ class Inode:
     Attributes:
         names: of a directory, file number by name.
         pending: of a directory, changes that are not on the platter yet.
+        volatile: it is ``/run`` or below, which no disk holds.
     """
 
     mode: int
@@ -49,6 +48,7 @@ class Inode:
     kept_data: bytes = b""
     kept_names: dict[str, int] = field(default_factory=dict)
     pending: list[Change] = field(default_factory=list)
+    volatile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,10 @@ class ModelDisk:
 
     def after_power_cut(self) -> Iterator[Image]:
         """Every disk that may be found when the power comes back, most of them once."""
-        lost = self._below_run()
-        directories = [inode for number, inode in self._inodes.items() if inode.pending and number not in lost]
+        directories = [inode for inode in self._inodes.values() if inode.pending]
         for choice in product(*(list(_kept_names(inode)) for inode in directories)):
             names = {id(inode): kept for inode, kept in zip(directories, choice, strict=True)}
-            walked = self._walk(lambda d, names=names: names.get(id(d), d.kept_names))  # type: ignore[misc]
-            found = [(path, inode) for path, inode in walked if not path.startswith(f"{VOLATILE}/")]
+            found = list(self._walk(lambda d, names=names: names.get(id(d), d.kept_names)))  # type: ignore[misc]
             for contents in product(*(list(_kept_contents(inode)) for _, inode in found)):
                 yield tuple(sorted((p, *content) for (p, _), content in zip(found, contents, strict=True)))
 
@@ -170,7 +168,8 @@ class ModelDisk:
         """Bring everything about a file, or the names in a directory, to the platter."""
         self.passing("fsync", self._open[fd][2])
         inode = self._inode(fd)
-        inode.kept_data, inode.kept_mode, inode.kept_names = inode.data, inode.mode, dict(inode.names)
+        if not inode.volatile:
+            inode.kept_data, inode.kept_mode, inode.kept_names = inode.data, inode.mode, dict(inode.names)
         inode.pending.clear()
 
     def fdatasync(self, fd: int, /) -> None:
@@ -278,6 +277,7 @@ class ModelDisk:
     def _add(self, directory: Inode, name: str, inode: Inode, *, pending: bool = False) -> int:
         self._numbered += 1
         self._inodes[self._numbered] = inode
+        inode.volatile = directory.volatile or (directory is self._inodes[1] and name == "run")
         if pending:
             _change(directory, {name: self._numbered})
         else:
@@ -310,16 +310,6 @@ class ModelDisk:
     def _status(self, number: int) -> FileStatus:
         inode = self._inodes[number]
         return FileStatus(inode.mode, number, len(inode.data))
-
-    def _below_run(self) -> set[int]:
-        """Numbers of everything that is in memory only."""
-        top = self._find(PurePath(VOLATILE))
-        pending, found = [] if top is None else [top], set()
-        while pending:
-            number = pending.pop()
-            found.add(number)
-            pending.extend(self._inodes[number].names.values())
-        return found
 
     def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
         pending = [("", self._inodes[1])]
@@ -359,7 +349,7 @@ class DiskView(MutableMapping[str, bytes]):
 
 
 def _change(directory: Inode, change: Change) -> None:
-    directory.pending.append(change)
+    directory.pending += [] if directory.volatile else [change]
     _apply(directory.names, change)
 
 
