@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import kopf
 
-from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.ports.kube import UPGRADES
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_LIFETIME = timedelta(minutes=10)
 """How long a token is used before the file is read again; the kubelet renews it long before it expires."""
+
+PROBE_SECONDS = 4.0
+"""How long the loop that does the work may take to answer the liveness probe."""
 
 
 class EndlessBackoff:
@@ -44,15 +47,25 @@ class ClusterConnection(kopf.ConnectionInfo):
         return context
 
 
-def registry(dispatcher: Dispatcher) -> kopf.OperatorRegistry:
-    """Build the handlers around a dispatcher."""
+def registry(heard: Callable[[str], None], worker: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
+    """Build the handlers.
+
+    Args:
+        heard: Hears the name of every NodeUpgrade that changed.
+        worker: The loop in which the work is done; the liveness probe fails when it hangs.
+    """
     handlers = kopf.OperatorRegistry()
 
     # Only raw events: they cost nothing and carry no state. Whatever is missed, the resync finds.
     @kopf.on.event(UPGRADES.group, UPGRADES.version, UPGRADES.plural, registry=handlers)
     async def changed(name: str | None, **_: Any) -> None:
         if name is not None:
-            dispatcher.changed(name)
+            heard(name)
+
+    @kopf.on.probe(id="worker", registry=handlers)
+    async def alive(**_: Any) -> bool:
+        turn = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0, result=True), worker))
+        return await asyncio.wait_for(turn, PROBE_SECONDS)
 
     @kopf.on.login(registry=handlers)
     async def login(logger: Any, **kwargs: Any) -> kopf.ConnectionInfo | None:
@@ -90,4 +103,5 @@ def settings() -> kopf.OperatorSettings:
     chosen.networking.error_backoffs = EndlessBackoff()
     chosen.networking.enforce_retry_after = True
     chosen.execution.max_workers = 4
+    chosen.process.ultimate_exiting_timeout = None  # it would be the end of us all
     return chosen

@@ -3,26 +3,33 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 
 import pytest
 
-from nodeupgrade.controlplane.upgrades import supervise
+from nodeupgrade.controlplane.upgrades import _signals, supervise
+
+SECONDS = 10
 
 
 class Kopf:
     """Gives up so many times, then serves until told to stop."""
 
-    def __init__(self, stop: asyncio.Event, ends: int) -> None:
-        self.stop, self.ends, self.runs = stop, ends, 0
-        self.serving, self.called = asyncio.Event(), asyncio.Event()
+    def __init__(self, ends: int) -> None:
+        self.ends, self.runs = ends, 0
+        self.stopping, self.serving, self.called = threading.Event(), threading.Event(), threading.Event()
 
-    async def serve(self) -> None:
+    def serve(self) -> None:
         self.runs += 1
         self.called.set()
         if self.runs <= self.ends:
             raise RuntimeError("the API server answered 500")
         self.serving.set()
-        await self.stop.wait()
+        assert self.stopping.wait(SECONDS)
+
+    def halt(self) -> None:
+        if self.serving.is_set():
+            self.stopping.set()
 
 
 class Soon:
@@ -37,21 +44,28 @@ class Soon:
 
 async def test_kopf_may_end_and_news_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodeupgrade.controlplane.handlers.EndlessBackoff", Soon)
-    stop = asyncio.Event()
-    kopf = Kopf(stop, ends=5)
-    supervising = asyncio.ensure_future(supervise(kopf.serve, stop))
-    await asyncio.wait_for(kopf.serving.wait(), 10)
+    stop, kopf = asyncio.Event(), Kopf(ends=5)
+    supervising = asyncio.ensure_future(supervise(kopf, stop))
+    assert await asyncio.to_thread(kopf.serving.wait, SECONDS)
     assert kopf.runs == 6
     stop.set()
-    await asyncio.wait_for(supervising, 10)
+    await asyncio.wait_for(supervising, SECONDS)
 
 
 async def test_a_signal_ends_the_wait_for_another_attempt() -> None:
-    stop = asyncio.Event()
-    kopf = Kopf(stop, ends=1000)
-    supervising = asyncio.ensure_future(supervise(kopf.serve, stop))
-    await kopf.called.wait()
-    await asyncio.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(supervising, 10)
+    stop, kopf = asyncio.Event(), Kopf(ends=1000)
+    with _signals(stop):
+        supervising = asyncio.ensure_future(supervise(kopf, stop))
+        assert await asyncio.to_thread(kopf.called.wait, SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(supervising, SECONDS)
     assert kopf.runs < 1000
+
+
+async def test_kopf_stops_when_the_others_end() -> None:
+    stop, kopf = asyncio.Event(), Kopf(ends=0)
+    supervising = asyncio.ensure_future(supervise(kopf, stop))
+    assert await asyncio.to_thread(kopf.serving.wait, SECONDS)
+    supervising.cancel()
+    await asyncio.gather(supervising, return_exceptions=True)
+    assert kopf.stopping.is_set()
