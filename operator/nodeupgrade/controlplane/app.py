@@ -8,7 +8,7 @@ import contextlib
 import structlog
 
 from nodeupgrade.controlplane.dispatcher import Dispatcher
-from nodeupgrade.controlplane.driver import resync, work
+from nodeupgrade.controlplane.driver import measure_lag, resync, work
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.controlplane.upgrades import follow_upgrades
@@ -28,12 +28,15 @@ async def run(settings: OperatorSettings, stop: asyncio.Event | None = None) -> 
         settings.agents,
         operator_node=settings.node,
         kubeconfig=settings.kubeconfig,
+        metrics_host=settings.metrics_host,
+        metrics_port=settings.metrics_port,
+        queue_depth=lambda: len(queue),
         concerned=dispatcher.concerned,
         troubled=_complain,
     )
     async with building as plane, asyncio.TaskGroup() as group:
-        jobs = [plane.fleet.run(), resync(dispatcher, plane.rollouts)]
-        jobs += [work(queue, dispatcher, plane.rollouts) for _ in range(WORKERS)]
+        jobs = [plane.fleet.run(), resync(dispatcher, plane.rollouts), measure_lag(plane.metrics)]
+        jobs += [work(queue, dispatcher, plane.rollouts, plane.metrics) for _ in range(WORKERS)]
         tasks = [group.create_task(job) for job in jobs]
         try:
             await follow_upgrades(dispatcher, settings.liveness, stop or asyncio.Event())

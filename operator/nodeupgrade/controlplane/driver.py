@@ -30,6 +30,9 @@ RESYNC_SECONDS = 30.0
 
 BACKOFF_LIMIT_SECONDS = 60.0
 
+LAG_SECONDS = 0.5
+"""How often the event loop's lag is measured."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -45,7 +48,23 @@ class Reconciler(Protocol):
         ...
 
 
-async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler) -> None:
+class Telemetry(Protocol):
+    """Whoever counts."""
+
+    def passed(self, name: str, done: Pass, seconds: float) -> None:
+        """Take note of a pass over a NodeUpgrade."""
+        ...
+
+    def failed(self, seconds: float) -> None:
+        """Take note of a pass that could not be made."""
+        ...
+
+    def lagged(self, seconds: float) -> None:
+        """Take note of how late a timer was."""
+        ...
+
+
+async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler, telemetry: Telemetry) -> None:
     """Serve the queue for ever. Only expected errors are survived: after a bug of ours, starting anew is safer.
 
     A NodeUpgrade rests for as long as its pass took, so that the largest fleet leaves time for everything else.
@@ -58,10 +77,12 @@ async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler) -
         try:
             done = await rollouts.reconcile(name)
         except NodeUpgradeError as error:
+            telemetry.failed(clock() - began)
             failures[name] = failures.get(name, 0) + 1
             again = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
             _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=again)
         else:
+            telemetry.passed(name, done, clock() - began)
             failures.pop(name, None)
             _tell(name, done.actions)
             again = pace(done)
@@ -82,6 +103,15 @@ async def resync(dispatcher: Dispatcher, rollouts: Reconciler) -> None:
         except NodeUpgradeError as error:
             _log.warning("cannot list NodeUpgrades", error=str(error))
         await asyncio.sleep(RESYNC_SECONDS)
+
+
+async def measure_lag(telemetry: Telemetry) -> None:
+    """Say how late timers are: what hangs, hangs all of us."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        due = clock() + LAG_SECONDS
+        await asyncio.sleep(LAG_SECONDS)
+        telemetry.lagged(clock() - due)
 
 
 def pace(done: Pass) -> float | None:

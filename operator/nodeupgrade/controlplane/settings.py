@@ -10,10 +10,12 @@ from nodeupgrade.engine.agent_pod import AgentSettings
 
 DEFAULT_NAMESPACE = "nodeupgrade-system"
 DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
+DEFAULT_METRICS = "0.0.0.0:8081"
+LAST_PORT = 65535
 
 
 class SettingsError(Exception):
-    """A setting is missing; the message names it."""
+    """A setting is missing or cannot be used; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +27,39 @@ class OperatorSettings:
         node: the node the operator runs on, which is upgraded last.
         kubeconfig: for running outside a cluster; None inside.
         liveness: where the liveness probe is answered.
+        metrics_host: address on which Prometheus may ask for metrics.
+        metrics_port: likewise, the port.
     """
 
     agents: AgentSettings
     node: str | None = None
     kubeconfig: Path | None = None
     liveness: str = DEFAULT_LIVENESS
+    metrics_host: str = ""
+    metrics_port: int = 0
 
 
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
-    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG and LIVENESS_ENDPOINT.
+    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT and METRICS_ADDRESS.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing.
+        SettingsError: AGENT_IMAGE is missing, or METRICS_ADDRESS is no address with a port.
     """
     image = environment.get("AGENT_IMAGE")
     if not image:
         raise SettingsError("cannot start because AGENT_IMAGE is not set; set it to the image of the agent")
     kubeconfig = environment.get("KUBECONFIG")
+    address = environment.get("METRICS_ADDRESS", DEFAULT_METRICS)
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > LAST_PORT:
+        raise SettingsError(
+            f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
+        )
     return OperatorSettings(
         agents=AgentSettings(namespace=environment.get("POD_NAMESPACE", DEFAULT_NAMESPACE), image=image),
         node=environment.get("NODE_NAME"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
+        metrics_host=host.strip("[]"),
+        metrics_port=int(port),
     )

@@ -51,12 +51,17 @@ from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, 
 
 
 class Actuator:
-    """Applies one plan of one NodeUpgrade."""
+    """Applies one plan of one NodeUpgrade.
+
+    Attributes:
+        applied: the decisions that took.
+    """
 
     def __init__(self, kube: TypedKube, agents: AgentSettings, upgrade: Upgrade) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
+        self.applied: list[NodeAction] = []
 
     async def apply(self, actions: Iterable[NodeAction]) -> bool:
         """Apply decisions in order, then tell people about those that took.
@@ -70,7 +75,7 @@ class Actuator:
         Raises:
             ConflictError: The NodeUpgrade itself has changed.
         """
-        applied, complete = [], True
+        complete = True
         for action in actions:
             try:
                 await self._apply(action)
@@ -79,8 +84,8 @@ class Actuator:
                     raise
                 complete = False
             else:
-                applied.append(action)
-        for action in applied:
+                self.applied.append(action)
+        for action in self.applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
         return complete

@@ -32,12 +32,16 @@ class Pass:
         conflicted: whether somebody else wrote in between, so that it must be looked at again at once.
         in_flight: whether a node holds a slot, so that its task is worth watching.
         over: whether nothing is left to do until the object itself changes.
+        applied: those of the decisions that took.
+        upgrade: the NodeUpgrade as it was read; None if it is gone.
     """
 
     actions: tuple[NodeAction, ...] = ()
     conflicted: bool = False
     in_flight: bool = False
     over: bool = False
+    applied: tuple[NodeAction, ...] = ()
+    upgrade: Upgrade | None = None
 
     @property
     def changed(self) -> bool:
@@ -90,12 +94,19 @@ class Rollouts:
             actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
         if any(isinstance(action, WriteStatus) for action in actions):
             self._reported_at[name] = now
+        actuator = Actuator(self._kube, self._agents, upgrade)
         try:
-            complete = await Actuator(self._kube, self._agents, upgrade).apply(actions)
+            complete = await actuator.apply(actions)
         except (ConflictError, NotFoundError):
             complete = False
-        over = not actions and (upgrade.finished or upgrade.deleting)
-        return Pass(actions=actions, conflicted=not complete, in_flight=bool(upgrade.status.in_flight), over=over)
+        return Pass(
+            actions=actions,
+            conflicted=not complete,
+            in_flight=bool(upgrade.status.in_flight),
+            over=not actions and (upgrade.finished or upgrade.deleting),
+            applied=tuple(actuator.applied),
+            upgrade=upgrade,
+        )
 
     async def gather(self, name: str) -> FleetSnapshot:
         """Read everything the plan depends upon.

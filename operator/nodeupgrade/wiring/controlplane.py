@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.fleet_source import InformedFleet
 from nodeupgrade.engine.rollout_run import Rollouts
@@ -24,6 +25,7 @@ class ControlPlane:
 
     rollouts: Rollouts
     fleet: InformedFleet
+    metrics: Metrics
 
 
 @asynccontextmanager
@@ -32,11 +34,25 @@ async def control_plane(
     *,
     operator_node: str | None = None,
     kubeconfig: Path | None = None,
+    metrics_host: str,
+    metrics_port: int,
+    queue_depth: Callable[[], int],
     concerned: Callable[[str | None], None],
     troubled: Callable[[str, str], None],
 ) -> AsyncIterator[ControlPlane]:
-    """Build it over the real API server; for ``concerned`` and ``troubled`` see InformedFleet."""
-    async with KubeClient.open(kubeconfig) as kube:
+    """Build it over the real API server, and serve its metrics; for the last two see InformedFleet.
+
+    Raises:
+        NoClusterError: Nothing says which API server.
+        OSError: The port for metrics is taken.
+    """
+    fleet: InformedFleet | None = None
+
+    def state() -> State:
+        return State() if fleet is None else _state(fleet, queue_depth())
+
+    metrics = Metrics(state)
+    async with KubeClient.open(kubeconfig, answered=metrics.answered) as kube:
         fleet = InformedFleet(kube, agents.namespace, concerned=concerned, troubled=troubled)
         rollouts = Rollouts(
             WriteThrough(kube, fleet),
@@ -45,4 +61,19 @@ async def control_plane(
             fleet=fleet,
             status_interval=STATUS_INTERVAL,
         )
-        yield ControlPlane(rollouts=rollouts, fleet=fleet)
+        with served(metrics, metrics_host, metrics_port):
+            yield ControlPlane(rollouts=rollouts, fleet=fleet, metrics=metrics)
+
+
+def _state(fleet: InformedFleet, queue_depth: int) -> State:
+    """Copy what gauges are made of; called from another thread than everything else."""
+    informers = tuple(
+        InformerState(
+            kind=each.resource.kind,
+            synced=each.synced,
+            silence=each.silence,
+            relists={why.value: count for why, count in dict(each.relists).items()},
+        )
+        for each in fleet.informers
+    )
+    return State(tasks=fleet.tasks.views.values(), informers=informers, queue_depth=queue_depth)

@@ -155,11 +155,11 @@ STEPS = st.lists(
         st.tuples(st.sampled_from("AB"), st.integers(1, 8)),
     ),
     min_size=20,
-    max_size=160,
+    max_size=80,
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=6)
 @given(STEPS)
 def test_two_operators_with_stale_caches_keep_every_budget(steps: list[str | tuple[str, int]]) -> None:
     asyncio.run(two_operators(steps))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+from nodeupgrade.adapters.observability.metrics import Metrics
 from nodeupgrade.controlplane.dispatcher import GATHERING_SECONDS, Dispatcher
 from nodeupgrade.controlplane.driver import (
     BACKOFF_LIMIT_SECONDS,
@@ -135,9 +136,9 @@ async def test_news_of_nodes_concerns_all_that_are_active_and_is_gathered() -> N
 
 async def test_failed_passes_are_made_again() -> None:
     now = 0.0
-    queue, rollouts = WorkQueue(lambda: now), Flaky()
+    queue, rollouts, metrics = WorkQueue(lambda: now), Flaky(), Metrics()
     queue.add("a")
-    worker = asyncio.ensure_future(work(queue, Dispatcher(queue), rollouts))
+    worker = asyncio.ensure_future(work(queue, Dispatcher(queue), rollouts, metrics))
     for passes in (1, 2, 3):
         await asyncio.sleep(0.01)
         assert rollouts.passes == passes
@@ -149,4 +150,8 @@ async def test_failed_passes_are_made_again() -> None:
         queue.add("another-key-wakes-the-queue", after=10_000)
     await asyncio.sleep(0.01)
     worker.cancel()
-    assert rollouts.passes == 3
+    told = {
+        result: metrics.registry.get_sample_value("nodeupgrade_reconcile_total", {"result": result})
+        for result in ("error", "success")
+    }
+    assert told == {"error": 2, "success": 1}

@@ -1,0 +1,172 @@
+"""Metrics of the operator, for Prometheus. What each of them means is in docs/metrics.md.
+
+Counters count what this process did since it started. Gauges are made from what is known at the moment they are
+asked for, so that those of a NodeUpgrade vanish with it. Nothing is labelled by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from nodeupgrade.domain.figures import finished_runs, group_nodes, is_paused
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.engine.rollout_run import Pass
+
+DOWN_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300)
+"""Seconds; 40 and 50 are when a node is taken for dead (node-monitor-grace-period up to 1.31, and from 1.32)."""
+
+LAG_BUCKETS = (0.001, 0.01, 0.1, 0.5, 1, 5, 30)
+PASS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerState:
+    """How an informer is doing; ``relists`` by reason."""
+
+    kind: str
+    synced: bool
+    silence: float
+    relists: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What gauges are made of."""
+
+    tasks: Iterable[Task] = ()
+    informers: tuple[InformerState, ...] = ()
+    queue_depth: int = 0
+
+
+class Metrics:
+    """Counts what it is told and asks for the rest.
+
+    It is asked from a thread of its own, and told from the event loop's: an operator that hangs still answers.
+
+    Args:
+        state: Called whenever somebody asks for the metrics; must return copies.
+    """
+
+    def __init__(self, state: Callable[[], State] = State) -> None:
+        self.registry = CollectorRegistry()
+        self._upgrades: dict[str, Upgrade] = {}
+        self._state = state
+        self._requests = self._counter("api_requests", "Answers of the API server.", "verb", "code")
+        self._passes = self._counter("reconcile", "Passes over a NodeUpgrade.", "result")
+        self._rewritten = self._counter("containers_rewritten", "Containers whose stored hash was rewritten.")
+        self._restarted = self._counter("containers_restarted", "Containers that were restarted by an upgrade.")
+        self._rollbacks = self._counter("rollbacks", "Runs that were undone, or could not be.", "reason")
+        self._down = self._histogram("kubelet_down_seconds", "Time of a run without a healthy kubelet.", DOWN_BUCKETS)
+        self._seconds = self._histogram("reconcile_duration_seconds", "Duration of a pass.", PASS_BUCKETS)
+        self._lag = self._histogram("event_loop_lag_seconds", "Delay of a timer in the event loop.", LAG_BUCKETS)
+        Info("nodeupgrade_build", "Version of the operator.", registry=self.registry).info({"version": _version()})
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Gauges(self))
+
+    def answered(self, verb: str, code: str) -> None:
+        """Count an answer of the API server."""
+        self._requests.labels(verb, code).inc()
+
+    def passed(self, name: str, done: Pass, seconds: float) -> None:
+        """Count a pass and the runs that it judged."""
+        self._passes.labels("conflict" if done.conflicted else "success").inc()
+        self._seconds.observe(seconds)
+        if done.upgrade is None:
+            self._upgrades.pop(name, None)
+        else:
+            self._upgrades[name] = done.upgrade
+        for run in finished_runs(done.applied):
+            self._rewritten.inc(run.rewritten)
+            self._restarted.inc(run.restarted)
+            if run.down_seconds is not None:
+                self._down.observe(run.down_seconds)
+            if run.rolled_back is not None:
+                self._rollbacks.labels(run.rolled_back.value).inc()
+
+    def failed(self, seconds: float) -> None:
+        """Count a pass that could not be made."""
+        self._passes.labels("error").inc()
+        self._seconds.observe(seconds)
+
+    def lagged(self, seconds: float) -> None:
+        """Take note of how late a timer was."""
+        self._lag.observe(seconds)
+
+    def gauges(self) -> Iterator[Metric]:
+        """Make what is not counted but looked up."""
+        state, upgrades = self._state(), tuple(self._upgrades.values())
+        nodes = GaugeMetricFamily("nodeupgrade_nodes", "Nodes of a NodeUpgrade.", labels=("upgrade", "wave", "phase"))
+        for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
+            nodes.add_metric((group.upgrade, group.wave, group.phase), count)
+        flying = GaugeMetricFamily("nodeupgrade_inflight", "Nodes that hold a slot.", labels=("upgrade",))
+        paused = GaugeMetricFamily("nodeupgrade_paused", "Whether no further node is started.", labels=("upgrade",))
+        for upgrade in upgrades:
+            flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
+            paused.add_metric((upgrade.name,), is_paused(upgrade))
+        yield from (nodes, flying, paused)
+        yield GaugeMetricFamily("nodeupgrade_queue_depth", "NodeUpgrades that wait for a pass.", state.queue_depth)
+        yield from _informers(state.informers)
+
+    def _counter(self, name: str, help_: str, *labels: str) -> Counter:
+        return Counter(f"nodeupgrade_{name}", help_, labels, registry=self.registry)
+
+    def _histogram(self, name: str, help_: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(f"nodeupgrade_{name}", help_, registry=self.registry, buckets=buckets)
+
+
+def _version() -> str:
+    try:
+        return version("nodeupgrade")
+    except PackageNotFoundError:
+        return "unknown"  # run from a checkout
+
+
+def _informers(informers: tuple[InformerState, ...]) -> Iterator[Metric]:
+    synced = GaugeMetricFamily("nodeupgrade_informer_synced", "Whether a kind was listed once.", labels=("kind",))
+    ages = GaugeMetricFamily(
+        "nodeupgrade_informer_last_event_age_seconds", "Time since the API server told of a kind.", labels=("kind",)
+    )
+    relists = CounterMetricFamily(
+        "nodeupgrade_informer_relists", "How often a kind was listed, and why.", labels=("kind", "reason")
+    )
+    for informer in informers:
+        synced.add_metric((informer.kind,), informer.synced)
+        ages.add_metric((informer.kind,), informer.silence)
+        for reason, count in informer.relists.items():
+            relists.add_metric((informer.kind, reason), count)
+    yield from (synced, ages, relists)
+
+
+class _Gauges(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.gauges()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # nothing to be asked for before the operator has begun
+
+
+@contextmanager
+def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
+    """Serve ``/metrics`` for as long as the context lasts; yields the port, which port 0 leaves to the system.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    server, thread = start_http_server(port, host, registry=metrics.registry)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,137 @@
+"""What Prometheus is told, and that docs/metrics.md explains all of it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
+from nodeupgrade.domain.task import Task, parse_task
+from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.ports.kube import TASKS, UPGRADES
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import Scene
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "metrics.md"
+NAME = "to-1-33"
+INFORMER = InformerState(kind="Node", synced=True, silence=2.5, relists={"start": 1, "expired": 3})
+
+
+class Observed:
+    """A rollout of three nodes, one of which is rolled back, and the metrics of its operator."""
+
+    def __init__(self) -> None:
+        self.scene = Scene(parts={"node-1": Part.ROLL_BACK})
+        self.tasks: list[Task] = []
+        self.metrics = self.new_operator()
+
+    def new_operator(self) -> Metrics:
+        return Metrics(lambda: State(tasks=self.tasks, informers=(INFORMER,), queue_depth=4))
+
+    async def run(self) -> None:
+        for n in range(3):
+            await self.scene.fleet.add_node(f"node-{n}")
+            await self.scene.fleet.add_pod(f"web-{n}", f"node-{n}")
+        await self.scene.apply(NAME, strategy={"failureThreshold": 3}, waves=[{"name": "canary", "size": 1}])
+        for _ in range(200):
+            if (await self.step()).over:
+                return
+
+    async def step(self) -> Pass:
+        done = await self.scene.operator.reconcile(NAME)
+        self.metrics.passed(NAME, done, 0.25)
+        await self.scene.fleet.tick()
+        self.scene.now += self.scene.now.resolution * 1_000_000
+        self.tasks[:] = map(parse_task, await self.scene.kube.list(TASKS))
+        return done
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"nodeupgrade_{name}", labels)
+
+
+@pytest.fixture
+async def observed() -> Observed:
+    observed = Observed()
+    await observed.run()
+    return observed
+
+
+async def test_runs_are_counted_once_and_nodes_as_they_stand(observed: Observed) -> None:
+    assert observed.value("containers_rewritten_total") == 3
+    assert observed.value("containers_restarted_total") == 0
+    assert observed.value("rollbacks_total", reason="KubeletDidNotStart") == 1
+    assert observed.value("nodes", upgrade=NAME, wave="canary", phase="Succeeded") == 1
+    groups = re.findall(r"nodeupgrade_nodes\{.*\} (\S+)", generate_latest(observed.metrics.registry).decode())
+    assert sum(map(float, groups)) == 3
+    assert observed.value("inflight", upgrade=NAME) == 0
+    for _ in range(5):
+        await observed.step()
+    assert observed.value("containers_rewritten_total") == 3
+
+
+async def test_an_operator_that_starts_anew_counts_nothing_again(observed: Observed) -> None:
+    observed.metrics = observed.new_operator()
+    await observed.step()
+    assert observed.value("containers_rewritten_total") == 0
+    assert observed.value("kubelet_down_seconds_count") == 0
+    assert observed.value("nodes", upgrade=NAME, wave="canary", phase="Succeeded") == 1, "what is, is told all the same"
+
+
+async def test_time_without_a_kubelet_is_measured_where_there_was_any(observed: Observed) -> None:
+    reported = [task.reported.kubelet.down_seconds for task in observed.tasks]
+    assert observed.value("kubelet_down_seconds_count") == sum(seconds is not None for seconds in reported)
+
+
+async def test_whatever_is_known_of_a_deleted_upgrade_vanishes(observed: Observed) -> None:
+    assert f'upgrade="{NAME}"' in generate_latest(observed.metrics.registry).decode()
+    await observed.scene.kube.delete(UPGRADES, NAME)
+    for _ in range(5):
+        await observed.step()
+    assert observed.tasks, "although its tasks are still there"
+    assert NAME not in generate_latest(observed.metrics.registry).decode()
+
+
+async def test_a_pause_is_seen() -> None:
+    observed = Observed()
+    await observed.scene.apply(NAME, action="Pause")
+    for _ in range(3):
+        await observed.step()
+    assert observed.value("paused", upgrade=NAME) == 1
+    await observed.scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Run"}})
+    for _ in range(3):
+        await observed.step()
+    assert observed.value("paused", upgrade=NAME) == 0
+
+
+def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed: Observed) -> None:
+    observed.metrics.answered("GET", "200")
+    observed.metrics.lagged(0.7)
+    observed.metrics.failed(1.0)
+    with served(observed.metrics, "127.0.0.1", 0) as port:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            told = answer.read().decode()
+        threads = threading.active_count()
+    assert threading.active_count() < threads
+    for line in (
+        'nodeupgrade_api_requests_total{code="200",verb="GET"} 1.0',
+        'nodeupgrade_event_loop_lag_seconds_bucket{le="0.5"} 0.0',
+        'nodeupgrade_informer_last_event_age_seconds{kind="Node"} 2.5',
+        'nodeupgrade_informer_relists_total{kind="Node",reason="expired"} 3.0',
+        'nodeupgrade_informer_synced{kind="Node"} 1.0',
+        "nodeupgrade_queue_depth 4.0",
+        'nodeupgrade_reconcile_total{result="error"} 1.0',
+    ):
+        assert line in told.splitlines()
+    assert not re.search(r"node-\d", told), "no label names a node"
+
+
+def test_every_metric_is_explained_and_no_other(observed: Observed) -> None:
+    families = {family.name for family in observed.metrics.registry.collect()}
+    ours = {name.removeprefix("nodeupgrade_") for name in families if name.startswith("nodeupgrade_")}
+    rows = re.findall(r"^\| `nodeupgrade_(\w+)", DOCUMENTATION.read_text(), re.MULTILINE)
+    assert {re.sub("_(total|info)$", "", name) for name in rows} == ours
