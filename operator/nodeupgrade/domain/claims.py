@@ -46,8 +46,9 @@ def may_claim(survey: Survey) -> bool:
 
 def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     """Give back what is claimed and was never begun."""
-    waiting = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
-    idle = (task for task in waiting if task.spec.action is TaskAction.WAIT or (task.only_looked and not task.open))
+    own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
+    held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
+    idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.only_looked)
     message = "the claim is given back"
     return tuple(
         Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: {message}")
