@@ -13,7 +13,7 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e demo bench images wheels crds proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels crds proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -49,6 +49,9 @@ test: venv ## Run everything this machine can run; says what it skips and why
 
 e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once)
 	$(PYTEST) -v -m e2e --durations=15 e2e
+
+e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (two hours)
+	@$(BIN)/python -m e2e.faults
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo

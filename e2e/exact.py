@@ -4,12 +4,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 
 from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
+from nodeupgrade.agent import bundle
 from nodeupgrade.domain.failpoints import (
     FAILPOINTS,
     FIRST_RESTORED,
@@ -73,6 +75,51 @@ def bundle_lost_at(name: Failpoint) -> Harm:
     return harm
 
 
+def runtime_killed_at(name: Failpoint) -> Harm:
+    """Kill containerd while the executor stands at a failpoint; systemd starts it again."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        with _armed(ordeal, name, "hang"):
+            yield
+            ordeal.wait_hit(name)
+            count = ordeal.kill_unit("containerd.service", program="containerd")
+            ordeal.release(name)
+            ordeal.notes.append(f"{count} killed")
+            yield
+
+    return harm
+
+
+def second_executor(ordeal: Ordeal) -> Iterator[None]:
+    """Start another executor by hand while one is at work."""
+    name, node = at(Step.READ_BACK, When.DONE), ordeal.cluster.node
+    with _armed(ordeal, name, "hang"):
+        yield
+        ordeal.wait_hit(name)
+        before = len(ordeal.journal().records)
+        root = BUNDLES / node.exec("ls", str(BUNDLES)).stdout.split()[0]
+        told = node.exec(*bundle.command(root, "nodeupgrade.agent.executor"), timeout=60)
+        if len(ordeal.journal().records) != before or "another executor is at work" not in told.stderr:
+            raise LabError(f"the second executor did not leave the run to the first: {told.stderr[-300:]}")
+        ordeal.notes.append("the second one left")
+        ordeal.release(name)
+        yield
+
+
+def immutable_program(ordeal: Ordeal) -> Iterator[None]:
+    """Forbid changing the kubelet's program: the kubelet must not even be stopped."""
+    node = ordeal.cluster.node
+    node.exec("chattr", "+i", "/usr/bin/kubelet")
+    pid = node.exec("systemctl", "show", "kubelet", "--property=MainPID").stdout
+    try:
+        yield
+        yield
+        if node.exec("systemctl", "show", "kubelet", "--property=MainPID").stdout != pid:
+            raise LabError("the kubelet was stopped")
+    finally:
+        node.exec("chattr", "-i", "/usr/bin/kubelet")
+
+
 def long_window(seconds: float, *, keeper: bool) -> Harm:
     """Keep the node without a kubelet for long, with or without somebody who renews its Lease."""
 
@@ -123,6 +170,7 @@ def _on_the_way_back(name: Failpoint) -> bool:
     return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
 
 
+BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 KEPT_SECONDS = 20.0
 LONG: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}
 FORWARD = tuple(name for name in FAILPOINTS if not _on_the_way_back(name))
@@ -135,6 +183,9 @@ DOWN = (
     FIRST_RESTORED, at(Step.PIN_STATIC_PODS, When.UNDOING), at(Step.STOP_KUBELET, When.UNDOING),
 )  # fmt: skip
 FAULTS: tuple[Fault, ...] = (
+    Fault("executor/second", second_executor, UP),
+    Fault("kubelet/immutable", immutable_program, BACK | {"Failed", "Refused"}),
+    Fault("runtime/killed-rewritten", runtime_killed_at(at(Step.REWRITE_HASHES, When.DONE))),
     *(Fault(f"rescue/{name}", bundle_lost_at(name), BACK) for name in DOWN),
     Fault("lease/kept", long_window(70, keeper=True), UP, spec=LONG),
     Fault("lease/control", long_window(70, keeper=False), UP, spec=LONG),

@@ -1,6 +1,6 @@
 """Put an upgrade through everything that can go wrong on a real node, and print how each run ended.
 
-``python -m e2e.faults`` takes about an hour; ``--only PREFIX`` chooses. It is run by hand, not by the test suite.
+``make e2e-faults`` takes about two hours; ``python -m e2e.faults --only PREFIX`` chooses. The test suite runs a part.
 """
 
 import itertools
@@ -22,6 +22,7 @@ from e2e.mishaps import Fault
 from e2e.ordeal import Ordeal
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
+PODS = 16
 FAULTS = (*exact.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
 
 
@@ -44,7 +45,7 @@ class Row:
 @click.command()
 @click.option("--only", multiple=True, help="Beginning of the names of the faults that are meant; may be repeated.")
 @click.option("--name", default="faults", show_default=True, help="Lab to use; it is made if there is none.")
-@click.option("--pods", default=16, show_default=True, help="Pods on the node.")
+@click.option("--pods", default=PODS, show_default=True, help="Pods on the node.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing.")
 @click.option("--list", "listing", is_flag=True, help="Only list the faults.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per run to this file.")

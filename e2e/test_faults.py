@@ -1,0 +1,46 @@
+"""A representative part of what can break an upgrade, on one real node; `make e2e-faults` tries everything.
+
+Each run is judged by the same oracle: every instance is the one that it was, every hash is of the era of the kubelet
+that runs, nothing of ours is left, and the run ended by itself in a phase that the fault allows.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from e2e.cluster import Cluster
+from e2e.faults import FAULTS, OLD, PODS, suffer
+
+CHOSEN = (
+    "at/rewrite-hashes.after-first/kill",
+    "at/rewrite-hashes.done/kill",
+    "at/rewrite-hashes.after-first-back/kill",
+    "rescue/read-back.done",
+    "runtime/killed-rewritten",
+    "disk/full",
+    "api/to-the-end",
+    "kubelet/immutable",
+    "power/swap-binary.done",
+)
+"""The power cut comes last: it ends every container."""
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-faults", OLD, pods=PODS)
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[tuple[str, str], str]:
+    """Hashes seen so far, by container and version."""
+    return {}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_node_ends_as_old_or_new(cluster: Cluster, known: dict[tuple[str, str], str], name: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+
+    row = suffer(cluster, fault, known)
+
+    print(f"{name}: {row.ended}, without a kubelet for {row.down or '-'} s; {row.notes}")
+    assert row.complaints == []
