@@ -162,7 +162,8 @@ def is_unavailable(standing: Standing) -> bool:
 
 
 def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
-    return Choice(nodes=nodes[: max(0, limit - taken)], message=f"{taken} of {counted(limit, 'slot')} taken{why}")
+    message = f"{counted(taken, 'node')} in flight and {limit} may be{why}"
+    return Choice(nodes=nodes[: max(0, limit - taken)], message=message)
 
 
 def _fitting(

@@ -44,7 +44,7 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
     node = fleet.nodes.get(name)
     if node is None:
-        return _clear_away(fleet, name)
+        return _clear_away(fleet, name, f"node {name} does not exist any more")
     task = fleet.tasks.get(name)
     if task is not None and task.spec.node_uid != node.uid:
         message = f"node {name} was replaced by another one of the same name"
@@ -78,9 +78,8 @@ def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
     return None
 
 
-def _clear_away(fleet: FleetSnapshot, name: NodeName) -> NodeAction:
-    """The node was deleted: nothing can be done there, so nothing holds the slot."""
-    message = f"node {name} does not exist any more"
+def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
+    """Nothing can or need be done there, so nothing holds the slot."""
     if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
         return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
     if (task := fleet.own_task(name)) is not None:
@@ -91,6 +90,8 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName) -> NodeAction:
 def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
     ours = node.cordoned_by == fleet.upgrade.uid
+    if fleet.own_task(node.name) is None and not node.unschedulable:
+        return _clear_away(fleet, node.name, f"node {node.name} is not claimed any more, and untouched")
     if (obstacle := _obstacle(fleet, survey, node)) is not None:
         reason, message = obstacle
         if ours:

@@ -115,8 +115,9 @@ def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
 def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State:
     ends = survey.spec.strategy.on_threshold is ThresholdPolicy.ABORT
     if counts.pending and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
-        because = f"{done}; {choice.message}"
-        return ended("Aborted", Reason.ABORTED, because)
+        failed = counted(tally.failed(counts), "node")
+        message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
+        return ended("Aborted", Reason.ABORTED, message)
     if counts.pending and choice.reason is Reason.PAUSED:
         message = (
             sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"

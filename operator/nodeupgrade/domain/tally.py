@@ -74,9 +74,15 @@ def skips(survey: Survey) -> dict[str, int]:
 
 
 def failures(survey: Survey, now: datetime) -> tuple[NodeFailure, ...]:
-    """List what went wrong, failed nodes first; an entry keeps the time at which it was first seen."""
+    """List what went wrong, failed nodes first; an entry keeps the time at which it was first seen.
+
+    A node that another rollout holds is no failure as long as this one is queued.
+    """
     since = {(failure.node, failure.reason): failure.time for failure in survey.upgrade.status.failures}
     troubled = [s for s in survey.standings.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
+    if survey.upgrade.status.planned_at is None:
+        queued_for = {standing.node for standing in survey.held}
+        troubled = [standing for standing in troubled if standing.node not in queued_for]
     troubled.sort(key=lambda standing: standing.place is Place.REFUSED)
     return tuple(
         NodeFailure(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any, NewType, TypeVar, Union
 
 from nodeupgrade.domain.durations import parse_duration, render_duration
@@ -99,46 +99,72 @@ def from_json(kind: type[T], data: object, path: str = "") -> T:
     """
     if not isinstance(data, dict):
         raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
-    hints = _hints(typing.cast("Hashable", kind))
     values: dict[str, object] = {}
-    for field in fields(typing.cast("Any", kind)):  # cast: T is a dataclass by contract, mypy cannot say so
-        name = field_name(field.name)
+    for attribute, name, read, required in _plan(typing.cast("Hashable", kind)):
         where = f"{path}.{name}" if path else name
-        if data.get(name) is not None:
-            values[field.name] = _read(hints[field.name], data[name], where)
-        elif field.default is MISSING and field.default_factory is MISSING:
+        if (value := data.get(name)) is not None:
+            values[attribute] = read(value, where)
+        elif required:
             raise MalformedObjectError(where, "it is missing")
     return kind(**values)
 
 
+Reader = Callable[[object, str], object]
+"""Reads one value found at a path."""
+
+
 @cache
-def _hints(kind: Hashable) -> dict[str, Any]:
-    return typing.get_type_hints(typing.cast("type", kind))
+def _plan(kind: Hashable) -> tuple[tuple[str, str, Reader, bool], ...]:
+    """How a dataclass is read: by field its attribute, its name in JSON, its reader, and whether it must be there."""
+    hints = typing.get_type_hints(typing.cast("type", kind))
+    return tuple(
+        (
+            field.name,
+            field_name(field.name),
+            _reader(hints[field.name]),
+            field.default is MISSING and field.default_factory is MISSING,
+        )
+        for field in fields(typing.cast("Any", kind))  # cast: the caller's contract, mypy cannot say so
+    )
 
 
-def _read(hint: Any, data: object, path: str) -> object:
+@cache
+def _reader(hint: Any) -> Reader:
+    """Choose once how values of a type are read; a fleet's objects are read by the thousand."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, NewType):
-        return _read(hint.__supertype__, data, path)
+        return _reader(hint.__supertype__)
     if origin in {Union, types.UnionType}:
-        return _read(next(a for a in arguments if a is not type(None)), data, path)
+        return _reader(next(a for a in arguments if a is not type(None)))
     if origin is tuple:
-        items = _expect(list, data, path)
-        return tuple(_read(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(items))
+        return partial(_items, _reader(arguments[0]))
     if origin is not None and issubclass(origin, Mapping):
-        entries = _expect(dict, data, path)
-        return {str(key): _read(arguments[1], item, f"{path}[{key}]") for key, item in entries.items()}
+        return partial(_entries, _reader(arguments[1]))
     if hint in _TEXTS:
-        return _parsed(hint, data, path)
+        return partial(_parsed, hint)
     if is_dataclass(hint):
-        return from_json(typing.cast("type[object]", hint), data, path)
+        return partial(from_json, typing.cast("type[object]", hint))
     if issubclass(hint, StrEnum):
-        return _member(hint, data, path)
+        return partial(_member, hint)
     if hint is datetime:
-        return _moment(data, path)
-    if hint is float and isinstance(data, int) and not isinstance(data, bool):
+        return _moment
+    if hint is float:
+        return _number
+    return partial(_expect, hint)
+
+
+def _items(read: Reader, data: object, path: str) -> tuple[object, ...]:
+    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(_expect(list, data, path)))
+
+
+def _entries(read: Reader, data: object, path: str) -> dict[str, object]:
+    return {str(key): read(item, f"{path}[{key}]") for key, item in _expect(dict, data, path).items()}
+
+
+def _number(data: object, path: str) -> float:
+    if isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    return _expect(hint, data, path)
+    return _expect(float, data, path)
 
 
 _TEXTS: dict[object, Callable[[object], object]] = {timedelta: parse_duration, Share: Share.parse}

@@ -141,7 +141,7 @@ class Rollouts:
         active, rivals = set(), []
         for body in await self._kube.list(UPGRADES):
             uid = body["metadata"]["uid"]
-            other = _read(body)
+            other = upgrade if uid == upgrade.uid else _read(body)
             if other is None or other.active:
                 active.add(uid)  # one that cannot be read, to be on the safe side
             if other is not None and other.active and uid != upgrade.uid:

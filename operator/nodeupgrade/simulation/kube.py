@@ -5,12 +5,11 @@ It is trusted because the contract suite that it passes is passed by a real kube
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -53,7 +52,7 @@ class InMemoryKube(TypedKube):
 
     async def get(self, resource: Resource, name: str) -> Json:
         """Read one object."""
-        return copy.deepcopy(self._stored(resource, name))
+        return copied(self._stored(resource, name))
 
     async def list(
         self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
@@ -64,7 +63,7 @@ class InMemoryKube(TypedKube):
             for (plural, namespace, _), body in sorted(self._objects.items(), key=lambda item: item[0][2])
             if plural == resource.plural and resource.namespace in {None, namespace}
         ]
-        return [copy.deepcopy(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
+        return [copied(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
 
     async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """Read all objects page by page, as they are now, even if they change in between."""
@@ -88,7 +87,7 @@ class InMemoryKube(TypedKube):
         key = _key(resource, name)
         if key in self._objects:
             raise ConflictError(f"cannot create {resource.plural} {name} because it exists already")
-        created = copy.deepcopy(body)
+        created = copied(body)
         if resource.plural in _STATUS_SUBRESOURCE:
             created.pop("status", None)
         self._check(resource, created)
@@ -119,7 +118,7 @@ class InMemoryKube(TypedKube):
             after |= {"status": before["status"]} if "status" in before else {}
         self._check(resource, after)
         if after == before:
-            return copy.deepcopy(before)
+            return copied(before)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
         if field_manager:
@@ -129,7 +128,7 @@ class InMemoryKube(TypedKube):
         key = _key(resource, name)
         if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
             self._remove(key, "merge")
-            return copy.deepcopy(after)
+            return copied(after)
         return self._store(key, after, "merge")
 
     async def replace_status(
@@ -139,8 +138,8 @@ class InMemoryKube(TypedKube):
         self.before_write("status", name)
         before = self._stored(resource, name, resource_version)
         if before.get("status") == status:
-            return copy.deepcopy(before)
-        after = {**before, "status": copy.deepcopy(status)}
+            return copied(before)
+        after = {**before, "status": copied(status)}
         self._check(resource, after)
         return self._store(_key(resource, name), after, "status")
 
@@ -176,12 +175,12 @@ class InMemoryKube(TypedKube):
 
     def _store(self, key: Key, body: Json, verb: str) -> Json:
         self._revision += 1
-        stored = copy.deepcopy(body)
+        stored = copied(body)
         stored["metadata"]["resourceVersion"] = str(self._revision)
         before, self._objects[key] = self._objects.get(key), stored
         self.log.append(Entry(self._revision, key[0], key[1], before, stored))
         self.after_write(verb, key[2])
-        return copy.deepcopy(stored)
+        return copied(stored)
 
     def _remove(self, key: Key, verb: str) -> None:
         self._revision += 1
@@ -189,11 +188,24 @@ class InMemoryKube(TypedKube):
         self.after_write(verb, key[2])
 
 
+T = TypeVar("T")
+
+
+def copied(value: T) -> T:
+    """Copy JSON; several times as fast as copying any object."""
+    copy: Any = value
+    if isinstance(value, dict):
+        copy = {key: copied(item) for key, item in value.items()}
+    elif isinstance(value, list):
+        copy = [copied(item) for item in value]
+    return cast("T", copy)
+
+
 def merged(target: Any, patch: Any) -> Any:
     """Apply an RFC 7386 merge patch to a copy."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
-    result = copy.deepcopy(target) if isinstance(target, dict) else {}
+        return copied(patch)
+    result = copied(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)

@@ -110,14 +110,22 @@ class FleetSimulator:
         elif part is Part.REFUSE:
             message = "container web of pod default/web-0 carries a hash that cannot be recomputed"
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.STORED_HASH_NOT_REPRODUCED, message=message)
-        elif task.spec.action is TaskAction.PRECHECK:
-            await self._report(task, phase=TaskPhase.PRECHECKED)
+        elif task.only_looked:
+            await self._finish_look(task)
         elif reported.phase is TaskPhase.STAGING:
             await self._report(task, phase=TaskPhase.RUNNING)
         elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
             return
         else:
             await self._end(task, part)
+
+    async def _finish_look(self, task: Task) -> None:
+        """Report what an upgrade would do; the node is as it was."""
+        if task.spec.action is TaskAction.ABORT:
+            await self._report(task, phase=TaskPhase.FAILED, reason=Reason.ABORTED, message="the look was broken off")
+            return
+        preview = Preview(rewritten=1, unchanged=1, would_restart=1)
+        await self._report(task, phase=TaskPhase.PRECHECKED, reason=Reason.PRECHECKED, preview=preview)
 
     async def _end(self, task: Task, part: Part) -> None:
         if part is Part.FAIL_TO_ROLL_BACK:
@@ -132,7 +140,14 @@ class FleetSimulator:
         await self._set_kubelet_version(task)
         await self._report(task, phase=TaskPhase.SUCCEEDED, reason=Reason.SUCCEEDED)
 
-    async def _report(self, task: Task, phase: TaskPhase, reason: Reason | None = None, message: str = "") -> None:
+    async def _report(
+        self,
+        task: Task,
+        phase: TaskPhase,
+        reason: Reason | None = None,
+        message: str = "",
+        preview: Preview | None = None,
+    ) -> None:
         now = self.kube.utcnow()
         before = task.reported
         touched = phase in {
@@ -150,8 +165,8 @@ class FleetSimulator:
             started_at=before.started_at or now,
             finished_at=now if phase.terminal else None,
             steps=(step,) if touched else (),
+            preview=preview,
             containers=ContainerCounts(baseline=1, rewritten=1, unchanged=1) if touched else ContainerCounts(),
-            preview=Preview(rewritten=1, unchanged=1, would_restart=1) if phase is TaskPhase.PRECHECKED else None,
         )
         await self.kube.replace_status(TASKS, task.name, to_json(status))
 

@@ -46,6 +46,7 @@ class Scene:
     crash_at: int | None = None
     writes: int = 0
     idle: int = 0
+    parsed: dict[str, Upgrade] = field(default_factory=dict)
     start: datetime = START
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
@@ -65,7 +66,11 @@ class Scene:
         await self.kube.create(UPGRADES, upgrade_object(name, **spec))
 
     async def upgrade(self, name: str = "to-1-33") -> Upgrade:
-        return parse_upgrade(await self.kube.get(UPGRADES, name))
+        body = await self.kube.get(UPGRADES, name)
+        known = self.parsed.get(name)
+        if known is None or known.resource_version != body["metadata"]["resourceVersion"]:
+            self.parsed[name] = known = parse_upgrade(body)
+        return known
 
     async def look(self, name: str) -> tuple[NodeAction, ...]:
         """One pass of the operator over one NodeUpgrade; what was decided."""
@@ -96,9 +101,9 @@ class Scene:
         self.now += IDLE if idle else timedelta(seconds=1)
         return done is not None and done.over
 
-    async def finish(self, name: str = "to-1-33") -> None:
+    async def finish(self, name: str = "to-1-33", *, patience: int = IDLE_STEPS) -> None:
         """Step until the rollout is over or nothing more comes of it."""
-        while not await self.step(name) and self.idle < IDLE_STEPS:
+        while not await self.step(name) and self.idle < patience:
             pass
 
     async def run(self, name: str = "to-1-33", *, passes: int = 120) -> list[str]:

@@ -18,7 +18,11 @@ from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.wire import Json
 
 NARRATION = "Narration:"
-_SECTION = re.compile(r"(?P<title>[A-Z][^\n]*):(?P<rest>[^\n]*)\n(?P<body>(?:[ \t]+[^\n]*\n|\n)*)", re.MULTILINE)
+_SECTION = re.compile(
+    r"^(?P<title>Nodes|Happenings|Clock|API server|Ends after|Told|NodeUpgrade [^\n:]+):(?P<rest>[^\n]*)\n"
+    r"(?P<body>(?:[ \t]+[^\n]*\n|\n)*)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ from tests.scenario.rollout.harness import Scene, upgrade_object
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
 
 IDLE = timedelta(seconds=15)
-QUIET_PASSES, BUSY_PASSES = 4, 200
-"""Passes without anything new after which nothing more is expected; for longer while a node is in flight."""
+QUIET_PASSES, BUSY_PASSES = 4, 400
+"""Passes without anything new after which nothing more is expected; for longer while work goes on."""
 
 ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release, WriteStatus)
 """Decisions that follow from others, told only in stories that tell every step."""
@@ -132,7 +132,8 @@ class Player:
                 status = (await self.scene.upgrade(applied.name)).status
             except NotFoundError:
                 continue
-            self.busy |= bool(status.in_flight)
+            told = {condition.reason for condition in status.conditions if condition.type == "Reconciling"}
+            self.busy |= bool(status.in_flight) or told == {Reason.PROGRESSING.value}
             moments += [status.next_window] if status.next_window else []
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)

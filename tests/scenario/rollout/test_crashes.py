@@ -2,48 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import pytest
 
 from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.actuator import Actuator
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import IDLE_STEPS, NAMESPACE, Scene
 
-PARTS: dict[str, dict[str, Part]] = {
-    "both succeed": {},
-    "the second is rolled back": {"node-1": Part.ROLL_BACK},
-    "the first is refused": {"node-0": Part.REFUSE},
-    "the agent cannot start": {"node-0": Part.CANNOT_PULL},
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """How a rollout of two nodes goes.
+
+    Attributes:
+        parts: what the nodes do; after the first of ``then`` they succeed.
+        then: edits of the NodeUpgrade, each made when nothing more comes of what was there before.
+        patience: steps without anything new after which nothing more is expected.
+    """
+
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    spec: Json = field(default_factory=dict)
+    then: tuple[Json, ...] = ()
+    patience: int = 3
+
+
+def annotated(key: str, value: str) -> Json:
+    return {"metadata": {"annotations": {f"nodeupgrade.dev/{key}": value}}}
+
+
+PLOTS: dict[str, Plot] = {
+    "both succeed": Plot(),
+    "the second is rolled back": Plot(parts={"node-1": Part.ROLL_BACK}),
+    "the first is refused": Plot(parts={"node-0": Part.REFUSE}),
+    "the agent cannot start": Plot(parts={"node-0": Part.CANNOT_PULL}, patience=IDLE_STEPS),
+    "two waves, the second approved": Plot(
+        spec={"waves": [{"name": "one", "size": 1}, {"name": "two", "size": 1, "approval": "Manual"}]},
+        then=(annotated("approve", "two"),),
+    ),
+    "planned, then run": Plot(
+        parts={"node-0": Part.REFUSE}, spec={"action": "Plan"}, then=({"spec": {"action": "Run"}},)
+    ),
+    "rolled back, then retried": Plot(parts={"node-0": Part.ROLL_BACK}, then=(annotated("retry", "again"),)),
+    "aborted in mid-flight": Plot(parts={"node-0": Part.HANG}, then=({"spec": {"action": "Abort"}},)),
 }
 
 
-async def stage(parts: dict[str, Part], crash_at: int | None) -> Scene:
-    scene = Scene(parts=parts, crash_at=crash_at)
+async def stage(plot: Plot, crash_at: int | None) -> Scene:
+    scene = Scene(parts=dict(plot.parts), crash_at=crash_at)
     for number in range(2):
         await scene.fleet.add_node(f"node-{number}")
         await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
-    await scene.apply()
+    await scene.apply(**plot.spec)
     return scene
 
 
-async def play(parts: dict[str, Part], crash_at: int | None, delete_after: int | None = None) -> Scene:
-    scene = await stage(parts, crash_at)
-    for _ in range(delete_after or 0):
-        await scene.step()
-    if delete_after is not None:
-        await scene.kube.delete(UPGRADES, "to-1-33")
-    await scene.finish()
+async def play(plot: Plot, crash_at: int | None) -> Scene:
+    scene = await stage(plot, crash_at)
+    await scene.finish(patience=plot.patience)
+    for edit in plot.then:
+        await change(scene, plot, edit)
+        await scene.finish(patience=plot.patience)
     return scene
 
 
-@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
-async def test_crash_after_every_write(parts: dict[str, Part]) -> None:
-    expected = await play(parts, None)
+async def change(scene: Scene, plot: Plot, edit: Json) -> None:
+    if scene.parts.get("node-0") is not Part.HANG:
+        scene.parts.clear()
+    scene.idle = 0
+    await scene.kube.merge(UPGRADES, "to-1-33", edit)
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
+async def test_crash_after_every_write(plot: Plot) -> None:
+    expected = await play(plot, None)
     assert expected.writes > 10
     for crash_at in range(1, expected.writes + 1):
-        scene = await play(parts, crash_at)
+        scene = await play(plot, crash_at)
         assert "-- the operator dies and is started again" in scene.story, crash_at
         assert await scene.end_state() == await expected.end_state(), crash_at
         assert scene.highest_in_flight == 1, crash_at
@@ -51,7 +91,11 @@ async def test_crash_after_every_write(parts: dict[str, Part]) -> None:
 
 @pytest.mark.parametrize("delete_after", range(2, 14))
 async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_after: int) -> None:
-    scene = await play({}, None, delete_after)
+    scene = await stage(Plot(), None)
+    for _ in range(delete_after):
+        await scene.step()
+    await scene.kube.delete(UPGRADES, "to-1-33")
+    await scene.finish()
     assert await scene.kube.list(UPGRADES) == []
     state = await scene.end_state()
     assert not any(node["unschedulable"] or node["ours"] for node in state["nodes"].values())
@@ -59,23 +103,26 @@ async def test_deletion_at_any_moment_leaves_no_cordon_and_no_open_run(delete_af
 
 
 @pytest.mark.parametrize("slept", [1, 4, 9, 14], ids=lambda slept: f"{slept} passes")
-@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
-async def test_a_second_operator_with_stale_eyes_does_no_harm(parts: dict[str, Part], slept: int) -> None:
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
+async def test_a_second_operator_with_stale_eyes_does_no_harm(plot: Plot, slept: int) -> None:
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
-    expected = await play(parts, None)
-    scene = await stage(parts, None)
+    expected = await play(plot, None)
+    scene = await stage(plot, None)
     agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     seen, conflicts = [], 0
-    while scene.idle < IDLE_STEPS:
-        seen.append(await scene.operator.gather("to-1-33"))
-        if await scene.step():
-            break
-        stale = seen[-1 - slept] if len(seen) > slept else seen[0]
-        try:
-            conflicts += not await Actuator(scene.kube, agents, stale.upgrade).apply(plan(stale, scene.now))
-        except (ConflictError, NotFoundError):
-            conflicts += 1
-        await scene.observe()
+    for edit in (*plot.then, None):
+        while scene.idle < plot.patience:
+            seen.append(await scene.operator.gather("to-1-33"))
+            if await scene.step():
+                break
+            stale = seen[-1 - slept] if len(seen) > slept else seen[0]
+            try:
+                conflicts += not await Actuator(scene.kube, agents, stale.upgrade).apply(plan(stale, scene.now))
+            except (ConflictError, NotFoundError):
+                conflicts += 1
+            await scene.observe()
+        if edit is not None:
+            await change(scene, plot, edit)
     assert conflicts > 5
     assert await scene.end_state() == await expected.end_state()
     assert scene.highest_in_flight == 1

@@ -1,0 +1,81 @@
+"""Take one rule away, and a story comes out differently: no rule is there without a story that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain import budgets, gates, waves
+from nodeupgrade.domain.budgets import Budget
+from nodeupgrade.domain.gates import Gate
+from tests.scenario.rollout.storyfile import read_story
+from tests.scenario.rollout.storyplay import Player
+
+STORIES = Path(__file__).parent / "stories"
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def without_budget(rule: Budget) -> Mutation:
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        assert rule in budgets.BUDGETS
+        patch.setattr(budgets, "BUDGETS", tuple(each for each in budgets.BUDGETS if each is not rule))
+
+    return mutate
+
+
+def without_gate(rule: Gate) -> Mutation:
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        assert rule in gates.GATES
+        patch.setattr(gates, "GATES", tuple(each for each in gates.GATES if each is not rule))
+
+    return mutate
+
+
+def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutation:
+    assert callable(getattr(module, name))
+    return lambda patch: patch.setattr(module, name, function)
+
+
+BUDGETS: dict[Budget, str] = {
+    budgets.max_concurrent: "many_at_a_time",
+    budgets.wave_concurrency: "wave_with_its_own_concurrency",
+    budgets.max_unavailable: "unavailable_nodes_count_whatever_the_reason",
+    budgets.topology: "topology_spread",
+    budgets.growth: "growth_linear_with_a_cap",
+    budgets.node_interval: "rest_after_each_node",
+}
+GATES: dict[Gate, str] = {
+    gates.object_stays: "deletion_in_mid_flight_finishes_the_node_and_starts_no_other",
+    gates.not_aborted: "abort_with_nodes_in_flight",
+    gates.no_node_is_lost: "failed_rollback_leaves_the_node_cordoned",
+    gates.threshold: "threshold_pauses_and_retry_goes_on",
+    gates.wave_threshold: "threshold_of_a_wave",
+    gates.not_paused: "paused_by_annotation",
+    gates.in_time: "wave_takes_too_long",
+    gates.wave_has_its_turn: "not_ready_node_blocks_when_asked_to",
+    gates.window_is_open: "windows_and_blackouts",
+}
+MUTATIONS: dict[str, tuple[Mutation, str]] = {
+    **{rule.__name__: (without_budget(rule), story) for rule, story in BUDGETS.items()},
+    **{rule.__name__: (without_gate(rule), story) for rule, story in GATES.items()},
+    "one zone at a time": (without_budget(budgets.topology), "topology_zone_by_zone"),
+    "total time": (without_gate(gates.in_time), "rollout_takes_too_long"),
+    "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
+    "approval": (with_function(waves, "needs_approval", lambda _upgrade, _wave: False), "approval_by_annotation"),
+}
+
+
+@pytest.mark.parametrize(("mutate", "told_in"), MUTATIONS.values(), ids=MUTATIONS.keys())
+async def test_a_story_notices(mutate: Mutation, told_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = read_story(STORIES / f"{told_in}.txt")
+    mutate(monkeypatch)
+    assert await Player(story, seed=1).play() != story.narration
+
+
+def test_every_rule_has_its_story() -> None:
+    assert set(BUDGETS) == set(budgets.BUDGETS)
+    assert set(GATES) == set(gates.GATES)

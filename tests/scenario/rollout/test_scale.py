@@ -1,0 +1,109 @@
+"""A fleet of 5,000 nodes: the status stays small, and a pass is quick."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nodeupgrade.domain import claims
+from nodeupgrade.domain.actions import Admit, Claim, WriteStatus
+from nodeupgrade.domain.claims import WRITES_AT_ONCE
+from nodeupgrade.domain.fleet import FleetSnapshot
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.task import RunVerdict, Task, TaskAction, Verdict
+from nodeupgrade.domain.upgrade import FINALIZER
+from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.upgrade_status import UpgradeStatus
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.views import NodeView, view_node
+from nodeupgrade.domain.wire import to_json
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.simulation.kube_fleet import node_object
+from tests.scenario.rollout.harness import check_status, upgrade_object
+
+NODES = 5000
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STATUS_LIMIT = 64 * 1024
+PASS_SECONDS = 1.0
+
+
+def long_name(number: int) -> NodeName:
+    return NodeName(f"node-{number:04}-".ljust(253, "x"))
+
+
+def node(number: int) -> NodeView:
+    body = node_object(long_name(number), "v1.30.14")
+    body["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": "1"}
+    return view_node(body)
+
+
+def fleet() -> FleetSnapshot:
+    waves = [{"name": f"wave-{n}".ljust(63, "w"), "size": "5%", "soak": "1h"} for n in range(20)]
+    body = upgrade_object(
+        "x" * 63, waves=waves, strategy={"maxConcurrent": 100, "maxUnavailable": "100%", "failureThreshold": "100%"}
+    )
+    body["metadata"] |= {"uid": "u" * 36, "resourceVersion": "1", "generation": 1, "finalizers": [FINALIZER]}
+    nodes = {view.name: view for view in map(node, range(NODES))}
+    upgrade = parse_upgrade(body)
+    return FleetSnapshot(upgrade=upgrade, server=KubeletVersion.parse("v1.33.13"), nodes=nodes)
+
+
+def after(snapshot: FleetSnapshot, now: datetime) -> tuple[FleetSnapshot, UpgradeStatus]:
+    """Carry out what a plan decides about claims and status, as an API server would."""
+    actions = plan(snapshot, now)
+    made = {
+        claim.node: Task(name=claim.node, uid=claim.node, resource_version="1", generation=1, spec=claim.spec)
+        for claim in actions
+        if isinstance(claim, Claim)
+    }
+    written = [action.status for action in actions if isinstance(action, WriteStatus)]
+    status = written[0] if written else snapshot.upgrade.status
+    upgrade = replace(snapshot.upgrade, status=status)
+    return replace(snapshot, upgrade=upgrade, tasks={**snapshot.tasks, **made}), status
+
+
+def failed(task: Task) -> Task:
+    message = "ä" * 512
+    verdict = RunVerdict(
+        run_id=task.spec.run_id,
+        outcome=Verdict.ROLLED_BACK,
+        reason=Reason.KUBELET_DID_NOT_START,
+        message=message,
+        decided_at=NOW,
+    )
+    return replace(task, spec=replace(task.spec, action=TaskAction.RELEASE, verdict=verdict))
+
+
+def test_five_thousand_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, seconds = fleet(), []
+    for number in range(5):
+        if number == 3:  # it would go on like that; for a test, once is enough
+            assert len(snapshot.tasks) == 2 * WRITES_AT_ONCE
+            monkeypatch.setattr(claims, "WRITES_AT_ONCE", NODES)
+        began = time.process_time()
+        snapshot, status = after(snapshot, NOW + timedelta(seconds=number))
+        seconds.append(time.process_time() - began)
+    assert len(snapshot.tasks) == NODES
+    assert status.planned_at is not None
+
+    # The first wave fails as a whole, each node with the longest message that there can be.
+    first = [name for name, task in snapshot.tasks.items() if task.spec.wave.startswith("wave-0")]
+    tasks = {name: failed(task) if name in first else task for name, task in snapshot.tasks.items()}
+    snapshot = replace(snapshot, tasks=tasks, pods=dict.fromkeys(snapshot.nodes, ()))
+    now = NOW + timedelta(hours=2)
+    began = time.process_time()
+    actions = plan(snapshot, now)
+    seconds.append(time.process_time() - began)
+    assert sum(isinstance(action, Admit) for action in actions) == 100
+    status = next(action.status for action in actions if isinstance(action, WriteStatus))
+    assert len(status.in_flight) == 100
+    assert len(status.failures) == 20
+    size = len(json.dumps(to_json(status), ensure_ascii=False).encode())
+    assert size <= STATUS_LIMIT, size
+    check_status(replace(snapshot.upgrade, status=status))
+    assert max(seconds) < PASS_SECONDS, max(seconds)
