@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.systemd import SystemdManager, systemctl
 from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.manager import LOG_LINES, program_of
 from nodeupgrade.domain.errors import StepFailed
@@ -83,3 +83,11 @@ def test_the_log_is_that_of_the_last_start(tmp_path: Path) -> None:
 def test_a_log_too_long_to_be_whole_is_none(tmp_path: Path) -> None:
     assert SystemdManager(prefix=fake(tmp_path, LOGGING.format(lines=LOG_LINES))).log("x.service") == ()
     assert SystemdManager(prefix=fake(tmp_path, "true")).log("x.service") == ()
+
+
+def test_a_log_that_takes_long_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemctl, "JOURNAL_SECONDS", 0.3)
+    services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = show && echo InvocationID=abc || exec sleep 60'))
+
+    with pytest.raises(StepFailed, match=r"did not end within 0\.3 s"):
+        services.log("x.service")

@@ -1,6 +1,7 @@
 """One ``systemctl`` or ``journalctl`` call: arguments in, text out, bounded in time."""
 
 import subprocess
+from math import inf
 
 from nodeupgrade.domain.errors import StepFailed
 
@@ -13,6 +14,8 @@ ENVIRONMENT = {
     "SYSTEMD_COLORS": "0",
     "SYSTEMD_PAGER": "",
 }
+JOURNAL_SECONDS = 3.0
+"""Who asks for a log has a decision to take meanwhile."""
 NO_ENTRIES = 1
 """Exit status of ``journalctl --quiet`` when nothing matches."""
 
@@ -71,13 +74,18 @@ class Systemctl:
             StepFailed: as run().
         """
         chosen = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
-        done = self._call(("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *chosen), "journalctl")
+        done = self._call(
+            ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *chosen), "journalctl", JOURNAL_SECONDS
+        )
         if done.returncode not in {0, NO_ENTRIES}:
             raise StepFailed(f"journalctl ended with status {done.returncode}: {' '.join(done.stderr.split())}")
         return done.stdout
 
-    def _call(self, arguments: tuple[str, ...], program: str = "systemctl") -> subprocess.CompletedProcess[str]:
+    def _call(
+        self, arguments: tuple[str, ...], program: str = "systemctl", at_most: float = inf
+    ) -> subprocess.CompletedProcess[str]:
         what = f"{program} {' '.join(arguments)}"
+        timeout = min(self._timeout, at_most)
         try:
             return subprocess.run(
                 [*self._prefix, program, *arguments],
@@ -86,10 +94,10 @@ class Systemctl:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=self._timeout,
+                timeout=timeout,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{what} did not end within {self._timeout:g} s") from error
+            raise StepFailed(f"{what} did not end within {timeout:g} s") from error
         except OSError as error:
             raise StepFailed(f"cannot run {what} because {error}") from error

@@ -1,0 +1,77 @@
+"""What would keep the new kubelet from starting is found on a real node while the old one still runs."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from e2e.cluster import Cluster, conditions
+from e2e.lab import nodefiles
+from e2e.lab.process import wait_until
+
+OLD, NEW = "1.30.14", "1.33.13"
+GONE_IN_1_33 = "CPUManager"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-readiness", OLD, pods=3, static=False)
+
+
+@contextmanager
+def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
+    """Have the node's kubelet run with more in its configuration file, and as before afterwards."""
+    node = cluster.node
+    before = node.exec("cat", nodefiles.KUBELET_CONFIG).stdout
+
+    def run_with(text: str) -> None:
+        node.write(nodefiles.KUBELET_CONFIG, text)
+        node.exec("systemctl", "restart", "kubelet")
+        asked = ("curl", "--silent", "--fail", nodefiles.KUBELET_HEALTHZ)
+        wait_until("the kubelet", lambda: node.exec(*asked, check=False).returncode == 0 or None, timeout=60)
+
+    run_with(json.dumps(json.loads(before) | settings))
+    try:
+        yield
+    finally:
+        run_with(before)
+
+
+def refused(cluster: Cluster, name: str) -> str:
+    """Ask for the upgrade, and return why the node was refused for something that keeps the kubelet from starting."""
+    pid = cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout
+    cluster.apply(name, NEW, cluster.pre_staged(NEW))
+    wait_until(
+        "the refusal", lambda: cluster.task()["status"].get("phase") == "Refused" or None, timeout=240, interval=1
+    )
+    status = cluster.task()["status"]
+    cluster.wait_for_end(name)
+    cluster.delete(name)
+    assert status["reason"] == "KubeletWouldNotStart", status
+    assert cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout == pid
+    return str(status["message"])
+
+
+def test_a_feature_gate_that_the_new_kubelet_does_not_know(cluster: Cluster) -> None:
+    with configured(cluster, featureGates={GONE_IN_1_33: True, "SidecarContainers": True}):
+        assert f"unrecognized feature gate: {GONE_IN_1_33}" in refused(cluster, "gate")
+
+
+def test_a_unit_file_that_systemd_has_not_read(cluster: Cluster) -> None:
+    drop_in = "/etc/systemd/system/kubelet.service.d/10-changed.conf"
+    cluster.node.write(drop_in, "[Service]\nEnvironment=NEW=1\n")
+    try:
+        assert "systemctl daemon-reload" in refused(cluster, "unit")
+    finally:
+        cluster.node.exec("rm", drop_in)
+
+
+def test_a_node_as_it_should_be_is_upgraded(cluster: Cluster) -> None:
+    """Gates that both know, and both set as they may be, are no obstacle."""
+    cluster.node.exec("systemctl", "daemon-reload")
+    with configured(cluster, featureGates={"SidecarContainers": True}):
+        cluster.apply("sound", NEW, cluster.pre_staged(NEW))
+        upgrade = cluster.wait_for_end("sound")
+
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
