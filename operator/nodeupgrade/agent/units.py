@@ -76,6 +76,7 @@ def rescue_unit() -> str:
     return f"""\
 [Unit]
 Description=nodeupgrade: brings the old kubelet back if the executor cannot run
+CollectMode=inactive-or-failed
 ConditionPathExists={rescue.SCRIPT}
 
 [Service]
@@ -109,6 +110,7 @@ def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
     return f"""\
 [Unit]
 Description=nodeupgrade: renews the Lease of the node while its kubelet is down
+CollectMode=inactive-or-failed
 
 [Service]
 Type=simple

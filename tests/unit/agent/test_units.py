@@ -82,6 +82,8 @@ def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
     assert service["ExecStart"].endswith('"--seconds" "35"')
     assert int(service["RuntimeMaxSec"]) > PLAN.limits.kubelet_down
     assert "Restart" not in service
+    for text in (units.lease_keeper_unit(BUNDLE, PLAN), units.rescue_unit()):
+        assert sections(text)["Unit"]["CollectMode"] == "inactive-or-failed", "systemd forgets it, however it ended"
 
 
 def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNode) -> None:
