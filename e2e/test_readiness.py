@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
 from e2e.cluster import Cluster, conditions
 from e2e.lab import nodefiles
+from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -38,12 +40,25 @@ def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
         run_with(before)
 
 
+def run_of(cluster: Cluster) -> str | None:
+    """The run that the node's task reports on; ``None`` while there is none."""
+    with suppress(LabError):
+        run = cluster.task().get("status", {}).get("runID")
+        return None if run is None else str(run)
+    return None
+
+
 def refused(cluster: Cluster, name: str) -> str:
     """Ask for the upgrade, and return why the node was refused for something that keeps the kubelet from starting."""
     pid = cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout
+    earlier = run_of(cluster)
     cluster.apply(name, NEW, cluster.pre_staged(NEW))
-    cluster.wait_for_end(name)
-    status = cluster.task()["status"]
+
+    def said() -> dict[str, Any] | None:
+        status: dict[str, Any] = cluster.task().get("status", {}) if run_of(cluster) != earlier else {}
+        return status if status.get("phase") == "Refused" else None
+
+    status = wait_until("the refusal", said, timeout=300, interval=1)
     cluster.delete(name)
     assert status["reason"] == "KubeletWouldNotStart", status
     assert cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout == pid
