@@ -66,6 +66,8 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
             found.append(f"ended as {after.report}")
         elif not after.node.kubelet.behaviour and after.report.reason is not Reason.EXECUTOR_LOST:
             found.append(f"for {after.report.reason}")
+        if through and after.report is not None and after.report.down_seconds is not None:
+            found.append(f"claims {after.report.down_seconds} s without a kubelet, which nobody measured")
         if found:
             wrong[name] = found
 

@@ -149,14 +149,16 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback |
 def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
     """What of the kubelet-down budget the next step may use, if everything up to it may have to be undone again.
 
+    The kubelet is not stopped unless there is time for the whole way.
+
     ``None`` while it takes nothing from the budget: before the kubelet is stopped, and once the new one is healthy.
     """
     steps = tuple(Step)
-    number = steps.index(next_step(journal))
-    if not steps.index(Step.STOP_KUBELET) <= number <= steps.index(Step.START_KUBELET):
+    step, stop, start = (steps.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
+    if not stop <= step <= start:
         return None
     down = kubelet_down_seconds(journal, seen) or 0.0
-    return limits.kubelet_down - down - undo_seconds(journal, steps[: number + 1])
+    return limits.kubelet_down - down - undo_seconds(journal, steps[: (start if step == stop else step) + 1])
 
 
 def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:

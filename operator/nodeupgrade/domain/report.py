@@ -13,7 +13,7 @@ class RunReport:
 
     Attributes:
         down_seconds: from the order to stop the kubelet to its (or its successor's) healthy answer; ``None`` when
-            it was never stopped, or a reboot makes the figure meaningless.
+            it was never stopped, or a reboot or a rescue without the executor makes the figure meaningless.
         baseline: containers that ran before.
         rewritten: containers whose stored hash is another one now.
         restarted: containers that are not the same instance any more.

@@ -103,7 +103,7 @@ def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_dir
         "drop_in_text": fence.drop_in_text(unit).strip(),
         "finished": f'"mark":"{Mark.FINISHED}"',
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
-        "rewriting": f'"step":"{Step.REWRITE_HASHES}"',
+        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if remedy.restore else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "runtime_seconds": str(int(plan.limits.runtime_restart)),

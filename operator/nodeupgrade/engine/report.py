@@ -5,6 +5,7 @@ from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node_machine import Finish
 from nodeupgrade.domain.plan import RunPlan
 from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.domain.verification import affected
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.watch import look
@@ -24,7 +25,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         outcome=finish.outcome,
         reason=finish.reason,
         message=finish.why,
-        down_seconds=_down_seconds(journal),
+        # The journal does not know when the rescue script started the kubelet.
+        down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),

@@ -78,7 +78,7 @@ class Node:
         self.write(f"node{root}/state", "state of the new\n").write("pin", "pinned\n").write("theirs", "edited\n")
         self.write("arguments.conf", "ExecStart=\n")
         self.plan = self._plan()
-        self._lay_down()
+        self.lay_down()
 
     def _plan(self) -> RunPlan:
         plan = plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13")
@@ -87,10 +87,10 @@ class Node:
         )
         return replace(plan, swap=swap, healthz_url="http://127.0.0.1:1/healthz")
 
-    def _lay_down(self) -> None:
+    def lay_down(self, *, hashes: bool = True) -> None:
         restore = [Call(path=f"/restore/{name}", frame=f"{name}:OLD\n".encode()) for name in IDS]
         remedy = Remedy(
-            socket="/run/socket", restore=(*restore, Call(path="/gone/c", frame=b"x")),
+            socket="/run/socket", restore=(*restore, Call(path="/gone/c", frame=b"x")) if hashes else (),
             listing=Call(path="/list", frame=b"\0"), wrong=(b"a:NEW", b"b:NEW"),
         )  # fmt: skip
         files = (
@@ -235,6 +235,14 @@ def test_hashes_that_were_never_touched_need_no_runtime(node: Node) -> None:
 
     assert old_again(node)
     assert not [call for call in node.calls if "restore" in call or "restart" in call]
+
+
+def test_a_run_that_rewrites_nothing_needs_no_curl(node: Node) -> None:
+    node.lay_down(hashes=False)
+    node.write("features", "none").write("stored/a", "a:OLD\n").write("stored/b", "b:OLD\n")
+    node.write("served", "a:OLD\nb:OLD\n").look()
+
+    assert old_again(node.look(after=ABSENT_SECONDS))
 
 
 def test_a_runtime_that_serves_old_hashes_anyway_is_not_restarted(node: Node) -> None:
