@@ -22,7 +22,7 @@ from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resourc
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import REAL
+from tests.contract.kube.conftest import REAL, forget_upgrades
 from tests.contract.kube.faulty_proxy import Request, answer_is_lost, faulty_proxy
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
@@ -102,6 +102,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 
 async def test_a_rollout_ends_as_if_every_answer_had_come(cluster: Cluster) -> None:
+    await forget_upgrades(cluster.everybody)
     nodes = FleetSimulator(cluster.everybody, NAMESPACE)
     await nodes.add_node(NODE)
     await nodes.add_pod(f"web-{NODE}", NODE)
