@@ -5,17 +5,18 @@ They are asked before anything is written or cordoned, and once more before the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
+from nodeupgrade.domain.membership import is_claimable, resolve_artifact
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskPhase
+from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.domain.upgrade_terms import Artifact, CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
+from nodeupgrade.domain.upgrade_terms import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.views import NodeView, PodView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
@@ -219,26 +220,6 @@ BEFORE_PODS: tuple[Check, ...] = (
 WITH_PODS: tuple[Check, ...] = (placements_are_met, taints_are_tolerated)
 
 
-def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
-    """Pick the artifact for a platform; an image serves every platform that its own index serves."""
-    if (image := artifact.image) is not None:
-        return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
-    if download := _of(artifact.platforms, platform):
-        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
-    if file := _of(artifact.pre_staged, platform):
-        return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
-    return None
-
-
-def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
-    """Whether another rollout's task may be taken over: that rollout has ended, and nothing goes on or is broken."""
-    if task.spec.upgrade_ref.uid in active_upgrades:
-        return False
-    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
-        return True
-    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
-
-
 def _is_being_upgraded_for_others(candidate: Candidate) -> bool:
     task = _task_of_others(candidate)
     return task is not None and task.spec.action in {TaskAction.UPGRADE, TaskAction.ABORT}
@@ -250,10 +231,6 @@ def _task_of_others(candidate: Candidate) -> Task | None:
     if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
         return None
     return task
-
-
-def _of(table: Mapping[str, T] | None, platform: str) -> T | None:
-    return None if table is None else table.get(platform)
 
 
 def _living(candidate: Candidate) -> list[PodView]:

@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import islice
 
 from nodeupgrade.domain.actions import Claim, DropTask, NodeAction, Release, Reopen
-from nodeupgrade.domain.admission import resolve_artifact
 from nodeupgrade.domain.fleet import FleetSnapshot
+from nodeupgrade.domain.membership import resolve_artifact
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.standing import Place
 from nodeupgrade.domain.survey import Survey

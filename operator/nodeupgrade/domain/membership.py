@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodeupgrade.domain.admission import resolve_artifact
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.task import Task, TaskAction
-from nodeupgrade.domain.upgrade_terms import Membership, NodeSelection, UpgradeSpec
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskPhase
+from nodeupgrade.domain.upgrade_terms import Artifact, Membership, NodeSelection, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
 
@@ -73,3 +72,23 @@ def _selected(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
     for name, node in fleet.nodes.items():
         if selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node)):
             yield name
+
+
+def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
+    """Whether another rollout's task may be taken over: that rollout has ended, and nothing goes on or is broken."""
+    if task.spec.upgrade_ref.uid in active_upgrades:
+        return False
+    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
+        return True
+    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
+
+
+def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
+    """Pick the artifact for a platform; an image serves every platform that its own index serves."""
+    if (image := artifact.image) is not None:
+        return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
+    if download := (artifact.platforms or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
+    if file := (artifact.pre_staged or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
+    return None

@@ -76,3 +76,26 @@ async def test_a_node_that_another_rollout_takes_elsewhere_is_not_at_the_target(
     status = (await scene.upgrade("stay")).status
     assert {c.reason for c in status.conditions if c.type == "Reconciling"} == {Reason.QUEUED}
     assert not (await scene.upgrade("stay")).finished
+
+
+async def test_people_are_told_by_wave_and_not_by_node() -> None:
+    scene = await stage(6, Scene(parts={"node-4": Part.ROLL_BACK}))
+    waves = [{"name": "canary", "size": 2}, {"name": "rest", "size": "100%"}]
+    await scene.apply(waves=waves, strategy={"maxConcurrent": 2, "failureThreshold": 2})
+    await scene.finish(patience=3)
+    events = await scene.events()
+    assert [(reason, count) for kind, reason, count in events if kind == "NodeUpgrade"] == [
+        ("KubeletDidNotStart", 2),
+        ("Progressing", 1),
+        ("WaveCompleted", 1),
+        ("WaveCompleted", 1),
+        ("WaveStarted", 1),
+        ("WaveStarted", 1),
+    ]
+    on_nodes = [reason for kind, reason, _ in events if kind == "Node"]
+    assert {reason: on_nodes.count(reason) for reason in on_nodes} == {
+        "Cordoned": 6,
+        "Uncordoned": 6,
+        "Succeeded": 5,
+        "KubeletDidNotStart": 1,
+    }
