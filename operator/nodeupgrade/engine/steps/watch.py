@@ -21,7 +21,7 @@ LATER_LOOK_SECONDS = 1.0
 WORD_OF_DELETION_SECONDS = 3.0
 """How long the agent, if there is one, may take to answer whether a pod was deleted."""
 LISTED = 20
-QUOTED = 200
+QUOTED = 320
 NOTHING = Departures(damage=())
 
 
