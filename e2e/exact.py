@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
+from e2e.lab.snapshot import NodeSnapshot
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from nodeupgrade.agent import bundle
@@ -62,7 +63,8 @@ def bundle_lost_at(name: Failpoint) -> Harm:
         with _armed(ordeal, name, "hang"):
             yield
             ordeal.wait_hit(name)
-            agents = [c for c in node.snapshot().running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+            snapshot = wait_until("an answer of the runtime", lambda: _snapshot(ordeal), timeout=60, interval=0.2)
+            agents = [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
             node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
             for container in agents:
                 node.exec("kill", "-9", str(container.pid))
@@ -73,6 +75,13 @@ def bundle_lost_at(name: Failpoint) -> Harm:
             yield
 
     return harm
+
+
+def _snapshot(ordeal: Ordeal) -> NodeSnapshot | None:
+    """What runs on the node; ``None`` while the runtime does not answer."""
+    with suppress(LabError):
+        return ordeal.cluster.node.snapshot()
+    return None
 
 
 def runtime_killed_at(name: Failpoint) -> Harm:
