@@ -185,6 +185,6 @@ def _in_flight(survey: Survey) -> list[Standing]:
 
 def _decided(standings: Iterable[Standing]) -> list[RunVerdict]:
     """Verdicts on finished runs in the order in which they were made."""
-    found = (s.task.verdict for s in standings if s.place is Place.FINISHED and s.task is not None)
+    found = (s.task.verdict for s in standings if s.judged is not None and s.task is not None)
     known = [verdict for verdict in found if verdict is not None and verdict.decided_at is not None]
     return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))

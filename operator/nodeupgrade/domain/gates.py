@@ -49,10 +49,10 @@ def not_aborted(situation: Situation) -> Closed | None:
 
 def no_node_is_lost(situation: Situation) -> Closed | None:
     """A node that could not be rolled back needs a human before anything else happens."""
-    if not (lost := situation.survey.count(Verdict.ROLLBACK_FAILED)):
+    lost = [s.node for s in situation.survey.standings.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    if not lost:
         return None
-    name = next(s.node for s in situation.survey.standings.values() if s.outcome is Verdict.ROLLBACK_FAILED)
-    return _closed(Reason.ROLLBACK_FAILED, f"{counted(lost, 'node')} could not be rolled back ({name})")
+    return _closed(Reason.ROLLBACK_FAILED, f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})")
 
 
 def threshold(situation: Situation) -> Closed | None:

@@ -65,9 +65,16 @@ class Standing:
         return self.task.verdict.outcome
 
     @property
+    def judged(self) -> Verdict | None:
+        """How its upgrade ended, known from the verdict on, while the node still holds its slot."""
+        if self.place not in {Place.FINISHED, Place.IN_FLIGHT} or self.task is None or self.task.only_looked:
+            return None
+        return None if self.task.verdict is None else self.task.verdict.outcome
+
+    @property
     def failed(self) -> bool:
         """Whether it counts against the failure threshold."""
-        return self.outcome in FAILURES
+        return self.judged in FAILURES
 
     @property
     def blocks(self) -> bool:

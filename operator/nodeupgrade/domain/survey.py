@@ -9,7 +9,6 @@ from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.membership import claim_of, in_flight, members, needs_claim
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.standing import Place, Standing, stand
-from nodeupgrade.domain.task import Verdict
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.values import NodeName
@@ -54,10 +53,6 @@ class Survey:
             and not self.unclaimed
             and (self.upgrade.status.planned_at is not None or not self.held)
         )
-
-    def count(self, outcome: Verdict) -> int:
-        """Count the nodes whose run ended so."""
-        return sum(standing.outcome is outcome for standing in self.standings.values())
 
 
 def take_survey(fleet: FleetSnapshot, spec: UpgradeSpec) -> Survey:
