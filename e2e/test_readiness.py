@@ -27,11 +27,18 @@ def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
     node = cluster.node
     before = node.exec("cat", nodefiles.KUBELET_CONFIG).stdout
 
+    def ready() -> tuple[str, str]:
+        """Whether the API server takes the node for ready, and as of when."""
+        [condition] = [c for c in cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"]
+        return condition["status"], condition["lastHeartbeatTime"]
+
     def run_with(text: str) -> None:
         node.write(nodefiles.KUBELET_CONFIG, text)
+        _, told = ready()
         node.exec("systemctl", "restart", "kubelet")
-        asked = ("curl", "--silent", "--fail", nodefiles.KUBELET_HEALTHZ)
-        wait_until("the kubelet", lambda: node.exec(*asked, check=False).returncode == 0 or None, timeout=60)
+        wait_until(
+            "the kubelet", lambda: (ready()[0] == "True" and ready()[1] != told) or None, timeout=120, interval=1
+        )
 
     run_with(json.dumps(json.loads(before) | settings))
     try:
