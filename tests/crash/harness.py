@@ -171,6 +171,8 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     if report is None:
         return ["the run did not end"]
     found = mixtures(after, upgraded=report.outcome is Outcome.UPGRADED)
+    if report.outcome is Outcome.DEGRADED:
+        found.append(f"a human is needed: {report.message}")
     if timers := {DEAD_MAN_TIMER, rescue.TIMER} & node.services.active:
         found.append(f"timers still run: {', '.join(sorted(timers))}")
     if not restarts_allowed:

@@ -31,7 +31,8 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Stop the timers: nothing is left that they would have to bring to an end."""
     node.services.unmask(plan.swap.unit)
     for timer in (rescue.TIMER, DEAD_MAN_TIMER):
-        node.services.stop(timer)
+        if node.services.status(timer).load_state != "not-found":  # a reboot takes the rescue's away
+            node.services.stop(timer)
     if _keeps_lease(plan):
         with suppress(StepFailed):
             node.services.stop(LEASE_KEEPER)

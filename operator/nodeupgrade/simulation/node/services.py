@@ -4,8 +4,10 @@ import shlex
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
+from nodeupgrade.domain import rescue
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.engine.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
@@ -15,6 +17,7 @@ KUBELET_UNIT = "kubelet.service"
 RUNTIME_UNIT = "containerd.service"
 DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
+IN_MEMORY = frozenset({rescue.TIMER, LEASE_KEEPER})
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class SimulatedServices:
     Attributes:
         arguments: the kubelet's arguments as its own unit file has them.
         active: names of other active units, such as timers.
+        lost: units whose files lay in memory when the node rebooted.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class SimulatedServices:
     ) -> None:
         self.arguments: tuple[str, ...] = ()
         self.active: set[str] = set()
+        self.lost: set[str] = set()
         self.unit = KubeletUnit(())
         self._disk = disk
         self._kubelet = kubelet
@@ -68,7 +73,7 @@ class SimulatedServices:
         active = unit in self.active or unit == RUNTIME_UNIT
         return UnitStatus(
             name=unit,
-            load_state="loaded",
+            load_state="not-found" if unit in self.lost else "loaded",
             active_state="active" if active else "inactive",
             sub_state="running" if active else "dead",
             main_pid=1 if unit == RUNTIME_UNIT else 0,
@@ -87,6 +92,7 @@ class SimulatedServices:
         """Start a unit."""
         with self._calls.effect(f"services.start {unit}"):
             if unit != KUBELET_UNIT:
+                self.lost.discard(unit)
                 self.active.add(unit)
                 return
             if self.unit.fenced:
@@ -101,6 +107,8 @@ class SimulatedServices:
             if unit == KUBELET_UNIT:
                 self._kubelet.stop()
                 self.unit.waiting = False
+            if unit in self.lost:
+                raise StepFailed(f"cannot stop {unit} because it is not loaded")
             self.active.discard(unit)
 
     def restart(self, unit: str) -> None:
@@ -143,6 +151,7 @@ class SimulatedServices:
 
     def power_on(self) -> None:
         """Forget everything that only systemd's memory held."""
+        self.lost |= self.active & IN_MEMORY
         self.active.clear()
         self.unit = KubeletUnit(())
         self.read_unit_files()
