@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Protocol
 
 import pytest
 
@@ -20,17 +21,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(1500))
 
 
+class MakeLab(Protocol):
+    """Makes a lab of that name, in place of one that an earlier run left behind."""
+
+    def __call__(self, name: str, kubelet: str, *, nodes: int = 1) -> Lab:
+        """Make it."""
+        ...
+
+
 @pytest.fixture(scope="module")
-def make_cluster() -> Iterator[Callable[..., Cluster]]:
-    """Make a lab with the operator and a workload; it is gone when the module is done."""
+def make_lab() -> Iterator[MakeLab]:
+    """Make labs; they are gone when the module is done."""
     with ExitStack() as stack:
 
-        def make(name: str, kubelet: str, *, pods: int, static: bool = True) -> Cluster:
+        def make(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
             stale = next((lab for lab in Lab.list() if lab.name == name), None)
             if stale is not None:
                 stale.down()
-            lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+            lab = Lab.up(LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
             stack.callback(lab.down)
-            return Cluster.with_operator(lab, pods=pods, static=static)
+            return lab
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
+    """Make a lab of one node with the operator and a workload."""
+
+    def make(name: str, kubelet: str, *, pods: int, static: bool = True) -> Cluster:
+        return Cluster.with_operator(make_lab(name, kubelet), pods=pods, static=static)
+
+    return make

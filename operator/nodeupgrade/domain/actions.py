@@ -74,6 +74,13 @@ class Reopen(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Blank(_NodeDecision):
+    """Clear what the node side said of an earlier run, so that nobody takes it for news of the one to come."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
     """The node must not be touched, and is not."""
 
@@ -182,6 +189,7 @@ NodeAction: TypeAlias = (
     | FreeSlot
     | Claim
     | Reopen
+    | Blank
     | Refuse
     | Skip
     | WaveNews

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from nodeupgrade.domain.actions import Claim, DropTask, NodeAction, Release, Reopen
+from nodeupgrade.domain.actions import Blank, Claim, DropTask, NodeAction, Release, Reopen
 from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.membership import resolve_artifact
 from nodeupgrade.domain.reasons import Reason
@@ -36,6 +36,7 @@ def prepare(survey: Survey, now: datetime) -> tuple[NodeAction, ...]:
     due: list[NodeAction] = [*_reopened(survey, now)]
     if survey.upgrade.status.accepted_spec_digest and may_claim(survey) and not survey.upgrade.finished:
         due += _claimed(survey, now)
+    due += _blanked(survey)
     return tuple(due[:WRITES_AT_ONCE])
 
 
@@ -116,6 +117,16 @@ def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
             yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
+
+
+def _blanked(survey: Survey) -> Iterable[Blank]:
+    """Tasks that wait for their turn while their status still speaks of a run that is history."""
+    for standing in survey.standings.values():
+        task = standing.task
+        if task is None or task.spec.action is not TaskAction.WAIT or task.status.run_id in {"", task.spec.run_id}:
+            continue
+        message = f"node {task.name} has not begun"
+        yield Blank(node=task.name, task=task, reason=Reason.CLAIMED, message=message)
 
 
 def _reopen(survey: Survey, task: Task, retry: str, because: str, now: datetime) -> Reopen:

@@ -9,6 +9,7 @@ from nodeupgrade.domain.actions import (
     Abort,
     AddFinalizer,
     Admit,
+    Blank,
     Claim,
     Cordon,
     CreateAgent,
@@ -98,7 +99,7 @@ class Actuator:
                 await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
-            case Claim() | Reopen() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
+            case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
             case CreateAgent(task=task):
                 await self._create_agent(task)
@@ -120,7 +121,7 @@ class Actuator:
                 await self._kube.replace_status(UPGRADES, name, to_json(status), resource_version=version)
 
     async def _write_task(
-        self, action: Claim | Reopen | StartTask | Abort | GiveUp | Judge | Release | DropTask
+        self, action: Claim | Reopen | Blank | StartTask | Abort | GiveUp | Judge | Release | DropTask
     ) -> None:
         match action:
             case Claim(spec=spec, claims=held):
@@ -129,6 +130,9 @@ class Actuator:
                 await self._put_task(spec, held, {BASELINE_ANNOTATION: baseline} if baseline else {})
             case Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
+            case Blank(task=task):
+                nothing = to_json(TaskStatus(run_id=task.spec.run_id, observed_generation=task.generation))
+                await self._kube.replace_status(TASKS, task.name, nothing, resource_version=task.resource_version)
             case Abort(task=task):
                 wanted = {
                     "action": TaskAction.ABORT.value,

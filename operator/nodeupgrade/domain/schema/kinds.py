@@ -73,7 +73,7 @@ TASK_KIND = Kind(
         Column(name="Action", path=".spec.action", wide=True),
         Column(name="Run", path=".spec.runID", wide=True),
         Column(name="Verdict", path=".spec.verdict.outcome", wide=True),
-        Column(name="Cordoned", path=".spec.cordon.byUs", type="boolean", says="Cordoned for the run", wide=True),
+        Column(name="Own Cordon", path=".spec.cordon.byUs", type="boolean", says="Cordoned for the run", wide=True),
         Column(
             name="Would Restart",
             path=".status.preview.wouldRestart",

@@ -42,7 +42,7 @@ _PREVIEW = Record(
 
 TASK_STATUS = Record(
     says="What the node side says about the run named by runID.",
-    default={"observedGeneration": -1},
+    default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value},
     fields={
         "runID": RUN,
         "observedGeneration": Whole(default=-1),

@@ -1,0 +1,152 @@
+"""A lab of several nodes with the operator in it, for rollouts in waves."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.cluster import SETTLE, Cluster, Object, conditions, disturbed
+from e2e.lab import Lab, components, deploy, workload
+from e2e.lab.node import Node
+from e2e.lab.process import wait_until
+from e2e.lab.snapshot import Difference, NodeSnapshot
+
+OPERATOR = "app.kubernetes.io/name=nodeupgrade-operator"
+WAVE_SECONDS = 600.0
+
+Snapshots = Mapping[str, NodeSnapshot]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A lab whose nodes are upgraded together."""
+
+    lab: Lab
+
+    @classmethod
+    def with_operator(cls, lab: Lab, *, pods: int) -> "Fleet":
+        """Deploy the operator and ``pods`` pods on each node, and wait until they run."""
+        deploy.deploy_operator(lab)
+        for name in lab.nodes:
+            namespace, settings, *bare = workload.mixed_workload(pods, name, kubelet=lab.spec.kubelet)
+            for pod in bare:
+                pod["metadata"]["name"] += f"-{name}"
+            workload.start(lab, [namespace, settings, *bare])
+        workload.wait_running(lab, count=pods * len(lab.nodes), timeout=600)
+        return cls(lab)
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Its nodes by name."""
+        return self.lab.nodes
+
+    # ── what people do ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, name: str, version: str, **spec: object) -> None:
+        """`kubectl apply -f` a NodeUpgrade for all nodes, whose kubelet lies on each of them."""
+        body: Object = {
+            "version": f"v{version}",
+            "artifact": self.pre_staged(version),
+            "nodes": {"all": True},
+            "verify": {"settle": SETTLE},
+            **spec,
+        }
+        document = {
+            "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
+        }  # fmt: skip
+        self.lab.kubectl("apply", "-f", "-", input=json.dumps(document))
+
+    def annotate(self, name: str, key: str, value: str | None) -> None:
+        """Set one of our annotations, or remove it."""
+        word = f"nodeupgrade.dev/{key}-" if value is None else f"nodeupgrade.dev/{key}={value}"
+        self.lab.kubectl("annotate", "--overwrite", "nodeupgrade", name, word)
+
+    def pre_staged(self, version: str) -> Object:
+        """A kubelet that lies on every node already."""
+        artifacts = [Cluster(self.lab, node).pre_staged(version) for node in self.nodes.values()]
+        return artifacts[0]
+
+    def kill_operator(self) -> None:
+        """Delete the operator's pod by force; its Deployment makes another."""
+        self.lab.kubectl(
+            "delete", "pods", "--namespace", deploy.NAMESPACE, "--selector", OPERATOR, "--force", "--grace-period=0",
+            timeout=120,
+        )  # fmt: skip
+
+    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, name: str) -> Object:
+        """The NodeUpgrade."""
+        return self.lab.kubectl_json("get", "nodeupgrade", name)
+
+    def task(self, node: str) -> Object:
+        """A node's NodeUpgradeTask."""
+        return self.lab.kubectl_json("get", "nodeupgradetask", node)
+
+    def versions(self) -> dict[str, str]:
+        """Kubelet version by node, as reported, without ``v``."""
+        found = self.lab.kubectl_json("get", "nodes")["items"]
+        return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for n in found}
+
+    def cordoned(self) -> set[str]:
+        """Nodes that are cordoned, by whomever."""
+        found = self.lab.kubectl_json("get", "nodes")["items"]
+        return {n["metadata"]["name"] for n in found if n["spec"].get("unschedulable")}
+
+    def operator_node(self) -> str:
+        """The node on which the operator runs."""
+        pods = self.lab.kubectl_json("get", "pods", "--namespace", deploy.NAMESPACE, "--selector", OPERATOR)["items"]
+        return next(str(pod["spec"]["nodeName"]) for pod in pods if "deletionTimestamp" not in pod["metadata"])
+
+    def settled(self) -> Snapshots:
+        """Wait until nothing changes any more on any node."""
+        return {name: node.settled(quiet=5) for name, node in self.nodes.items()}
+
+    def disturbed(self, before: Snapshots, *, but: str = "") -> list[Difference]:
+        """Everything that ran before and is not the same instance now; pods with ``but`` in their name do not count."""
+        found = [each for name, now in self.settled().items() for each in disturbed(before[name], now)]
+        return [difference for difference in found if not but or but not in difference.pod]
+
+    def wait(self, name: str, what: str, holds: Callable[[Object], Any], timeout: float = WAVE_SECONDS) -> Object:
+        """Wait until something holds of a NodeUpgrade, and return it as it then is."""
+
+        def looked() -> Object | None:
+            upgrade = self.get(name)
+            return upgrade if holds(upgrade) else None
+
+        return wait_until(f"NodeUpgrade {name}: {what}", looked, timeout=timeout, interval=0.5)
+
+    def wait_condition(self, name: str, kind: str, status: str, reason: str | None = None) -> Object:
+        """Wait until a condition is as wanted, for the object's own generation."""
+
+        def holds(upgrade: Object) -> bool:
+            found = conditions(upgrade).get(kind, {})
+            fresh = found.get("observedGeneration") == upgrade["metadata"]["generation"]
+            return fresh and found["status"] == status and reason in {None, found["reason"]}
+
+        return self.wait(name, f"{kind}={status} {reason or ''}", holds)
+
+    def wait_in_flight(self, name: str, node: str | None = None) -> str:
+        """Wait until a node is in flight and its agent at work; return its name."""
+
+        def at_work(upgrade: Object) -> bool:
+            flying = upgrade.get("status", {}).get("inFlight", [])
+            return any(node in {None, each} and self._reports(each) for each in flying)
+
+        return str(self.wait(name, f"{node or 'a node'} in flight", at_work)["status"]["inFlight"][0])
+
+    def _reports(self, node: str) -> bool:
+        task = self.task(node)
+        return bool(task.get("status", {}).get("runID")) and task["status"]["runID"] == task["spec"]["runID"]
+
+
+def kill_new_kubelet(node: Node, version: str) -> None:
+    """Wait until a node's new kubelet is in place and healthy, and kill it: the run has to be turned back."""
+    wanted = components.resolve("kubelet", version).stat().st_size
+    program = node.disk / "usr/bin/kubelet"
+
+    def swapped() -> bool:
+        return program.stat().st_size == wanted and node.kubelet_healthy()
+
+    wait_until(f"kubelet {version} on node {node.name}", swapped, timeout=WAVE_SECONDS, interval=0.2)
+    node.exec("systemctl", "kill", "--signal=KILL", "kubelet")

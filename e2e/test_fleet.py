@@ -1,0 +1,166 @@
+"""Rollouts over three real nodes: waves, approval, failures, people and crashes, and nothing ever restarts.
+
+The tests share the nodes and hand them on in turn from one version to the other and back; the control, which restarts
+what runs on one node, comes last.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import conditions
+from e2e.conftest import MakeLab
+from e2e.fleet import Fleet, kill_new_kubelet
+
+OLD, NEW = "1.30.14", "1.33.13"
+PODS = 8
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def fleet(make_lab: MakeLab) -> Fleet:
+    return Fleet.with_operator(make_lab("e2e-fleet", OLD, nodes=3), pods=PODS)
+
+
+@contextmanager
+def nothing_restarts(fleet: Fleet, *, but: str = "") -> Iterator[None]:
+    """Whatever happens inside: every container and sandbox of every node is the same instance afterwards."""
+    before = fleet.settled()
+    yield
+    assert fleet.disturbed(before, but=but) == []
+
+
+def order(fleet: Fleet) -> list[str]:
+    """Nodes in the order in which they are upgraded: by name, the operator's own one last."""
+    own = fleet.operator_node()
+    return sorted(fleet.nodes, key=lambda name: (name == own, name))
+
+
+def test_canary_then_approval_then_the_rest_although_the_operator_dies(fleet: Fleet) -> None:
+    with nothing_restarts(fleet, but="nodeupgrade-operator"):
+        first, *_ = order(fleet)
+        waves = [{"name": "canary", "size": 1, "soak": "5s"}, {"name": "rest", "size": "100%", "approval": "Manual"}]
+        fleet.apply("canary", NEW, waves=waves, strategy={"maxConcurrent": 1})
+        waiting = fleet.wait_condition("canary", "Reconciling", "True", "AwaitingApproval")
+        assert fleet.versions() == {name: NEW if name == first else OLD for name in fleet.nodes}
+        assert [w["state"] for w in waiting["status"]["waves"]] == ["Completed", "AwaitingApproval"]
+        assert waiting["status"].get("inFlight", []) == []
+        golden("kubectl-get-awaiting-approval", shown(fleet))
+
+        fleet.annotate("canary", "approve", "rest")
+        fleet.wait_in_flight("canary")
+        fleet.kill_operator()
+        waited = fleet.lab.kubectl(
+            "wait", "nodeupgrade/canary", "--for=condition=Succeeded", "--timeout=600s", timeout=630
+        )
+
+    assert "condition met" in waited.stdout
+    upgrade = fleet.get("canary")
+    assert set(fleet.versions().values()) == {NEW}
+    assert fleet.cordoned() == set()
+    assert upgrade["status"]["progress"] == "3/3"
+    assert upgrade["status"]["containers"]["restarted"] == 0
+    assert [w["state"] for w in upgrade["status"]["waves"]] == ["Completed", "Completed"]
+    assert upgrade["status"]["waves"][1]["approvedBy"].startswith("kubectl")
+    golden("kubectl-get-succeeded", shown(fleet))
+
+
+def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_respected(fleet: Fleet) -> None:
+    failing, foreign, last = order(fleet)
+    fleet.lab.kubectl("cordon", foreign)
+    with nothing_restarts(fleet):
+        fleet.apply("failing", OLD, allowDowngrade=True, strategy={"maxUnavailable": 2})
+        kill_new_kubelet(fleet.nodes[failing], OLD)
+        stalled = fleet.wait_condition("failing", "Stalled", "True", "FailureThresholdReached")
+        assert fleet.versions() == dict.fromkeys(fleet.nodes, NEW)
+        assert [f["node"] for f in stalled["status"]["failures"]] == [failing]
+        assert fleet.task(failing)["status"]["phase"] == "RolledBack"
+        assert conditions(stalled)["ZeroRestart"]["status"] == "True"
+        assert fleet.cordoned() == {foreign}
+
+        fleet.annotate("failing", "retry", "cause-is-gone")
+        done = fleet.wait_condition("failing", "Succeeded", "True", "CompletedWithSkips")
+
+    assert fleet.versions() == {failing: OLD, foreign: NEW, last: OLD}
+    assert done["status"]["skips"] == {"CordonedByOthers": 1}
+    assert done["status"]["lastHandledRetry"] == "cause-is-gone"
+    assert fleet.cordoned() == {foreign}
+    fleet.lab.kubectl("uncordon", foreign)
+
+
+def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: Fleet) -> None:
+    behind = {name for name, version in fleet.versions().items() if version == OLD}
+    with nothing_restarts(fleet):
+        fleet.apply("deleted", NEW)
+        flying = fleet.wait_in_flight("deleted")
+        fleet.lab.kubectl("delete", "nodeupgrade", "deleted", "--wait=true", "--timeout=300s", timeout=330)
+
+    assert {name for name, version in fleet.versions().items() if version == OLD} == behind - {flying}
+    assert fleet.cordoned() == set()
+    pods = fleet.lab.kubectl_json("get", "pods", "--namespace", "nodeupgrade-system")["items"]
+    assert [p["metadata"]["name"] for p in pods if "agent" in p["metadata"]["name"]] == []
+
+
+def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: Fleet) -> None:
+    with nothing_restarts(fleet):
+        fleet.apply("paused", OLD, allowDowngrade=True)
+        flying = fleet.wait_in_flight("paused")
+        fleet.annotate("paused", "pause", "true")
+        paused = fleet.wait_condition("paused", "Reconciling", "True", "Paused")
+        fleet.wait("paused", "nothing in flight", lambda upgrade: not upgrade["status"].get("inFlight"))
+        assert paused["spec"]["action"] == "Run"
+        assert fleet.versions()[flying] == OLD
+
+        fleet.apply("second", NEW, nodes={"names": [flying]})
+        queued = fleet.wait_condition("second", "Reconciling", "True", "Queued")
+        assert "paused" in conditions(queued)["Reconciling"]["message"]
+        fleet.lab.kubectl("delete", "nodeupgrade", "second", "--wait=true", "--timeout=60s", timeout=90)
+        assert NEW in fleet.versions().values()
+
+        fleet.annotate("paused", "pause", None)
+        fleet.wait_condition("paused", "Succeeded", "True")
+
+    assert set(fleet.versions().values()) == {OLD}
+    assert fleet.cordoned() == set()
+
+
+def test_control_a_naive_swap_restarts_everything(fleet: Fleet) -> None:
+    node = fleet.nodes[order(fleet)[0]]
+    before = node.settled(quiet=5)
+    sidecars = {c.id for c in before.running() if c.name == "sidecar"}  # compared only from 1.32 on
+
+    node.swap_naively(NEW)
+
+    survivors = {c.id for c in node.settled(quiet=8).running()} & {c.id for c in before.running()}
+    assert survivors <= sidecars
+
+
+def shown(fleet: Fleet) -> str:
+    """`kubectl get nu,nut -o wide`, without what differs from run to run."""
+    blocks = fleet.lab.kubectl("get", "nodeupgrades,nodeupgradetasks", "-o", "wide").stdout.strip().split("\n\n")
+    return "\n\n".join(steady(block.splitlines()) for block in blocks) + "\n"
+
+
+def steady(lines: list[str]) -> str:
+    """Lay a table of kubectl's out anew, with ages, seconds and run identifiers left out."""
+    starts = [found.start() for found in re.finditer(r"\S+(?: \S+)*", lines[0])]
+    cells = [
+        [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)] for line in lines
+    ]
+    varying = re.compile(r"(?:\d+[smhd])+|\d+\.\d+|[0-9a-f]{8}-\d{14}")
+    rows = [[varying.sub("…", cell) if varying.fullmatch(cell) else cell for cell in row] for row in cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("   ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def golden(name: str, text: str) -> None:
+    """Compare with what the documentation shows; ``UPDATE_GOLDEN=1`` writes it anew."""
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()
