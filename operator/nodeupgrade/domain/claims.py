@@ -36,7 +36,6 @@ def prepare(survey: Survey, now: datetime) -> tuple[NodeAction, ...]:
     due: list[NodeAction] = [*_reopened(survey, now)]
     if survey.upgrade.status.accepted_spec_digest and may_claim(survey) and not survey.upgrade.finished:
         due += _claimed(survey, now)
-    due += _blanked(survey)
     return tuple(due[:WRITES_AT_ONCE])
 
 
@@ -54,6 +53,20 @@ def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     return tuple(
         Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: {message}")
         for task in islice(idle, WRITES_AT_ONCE)
+    )
+
+
+def blanked(survey: Survey) -> tuple[Blank, ...]:
+    """Clear what tasks that wait for their turn still say of a run that is history."""
+    waiting = (s.task for s in survey.standings.values() if s.place is not Place.IN_FLIGHT)
+    stale = (
+        task
+        for task in waiting
+        if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
+    )
+    return tuple(
+        Blank(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
+        for task in islice(stale, WRITES_AT_ONCE)
     )
 
 
@@ -117,16 +130,6 @@ def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
             yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
-
-
-def _blanked(survey: Survey) -> Iterable[Blank]:
-    """Tasks that wait for their turn while their status still speaks of a run that is history."""
-    for standing in survey.standings.values():
-        task = standing.task
-        if task is None or task.spec.action is not TaskAction.WAIT or task.status.run_id in {"", task.spec.run_id}:
-            continue
-        message = f"node {task.name} has not begun"
-        yield Blank(node=task.name, task=task, reason=Reason.CLAIMED, message=message)
 
 
 def _reopen(survey: Survey, task: Task, retry: str, because: str, now: datetime) -> Reopen:

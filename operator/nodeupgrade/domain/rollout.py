@@ -75,7 +75,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     reopened = not any(isinstance(action, Reopen) for action in intent.preparations)
     status = conditions.summarise(settled.survey, settled.front, state, now, before=upgrade.status, reopened=reopened)
     told = news(settled.survey, upgrade.status, status)
-    return (*advances, *intent.preparations, *entries, *told, *reported(upgrade, status, told))
+    blanks = claims.blanked(intent.survey)
+    return (*advances, *intent.preparations, *blanks, *entries, *told, *reported(upgrade, status, told))
 
 
 def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime) -> Intent:
