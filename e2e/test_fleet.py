@@ -142,19 +142,28 @@ def test_control_a_naive_swap_restarts_everything(fleet: Fleet) -> None:
 def shown(fleet: Fleet) -> str:
     """`kubectl get nu,nut -o wide`, without what differs from run to run."""
     blocks = fleet.lab.kubectl("get", "nodeupgrades,nodeupgradetasks", "-o", "wide").stdout.strip().split("\n\n")
-    return "\n\n".join(steady(block.splitlines()) for block in blocks) + "\n"
+    rollouts, tasks = (table(block.splitlines()) for block in blocks)
+    # The operator may be on any node, which then is the last: name nodes by their turn.
+    turn = tasks[0].index("ORDER")
+    tasks[1:] = sorted(tasks[1:], key=lambda row: int(row[turn]))
+    for number, row in enumerate(tasks[1:], 1):
+        row[0] = re.sub(r"node\d+$", f"node{number}", row[0])
+    return f"{steady(rollouts)}\n\n{steady(tasks)}\n"
 
 
-def steady(lines: list[str]) -> str:
-    """Lay a table of kubectl's out anew, with ages, seconds and run identifiers left out."""
+def table(lines: list[str]) -> list[list[str]]:
+    """Cells of a table of kubectl's."""
     starts = [found.start() for found in re.finditer(r"\S+(?: \S+)*", lines[0])]
-    cells = [
-        [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)] for line in lines
-    ]
-    varying = re.compile(r"(?:\d+[smhd])+|\d+\.\d+|[0-9a-f]{8}-\d{14}")
-    rows = [[varying.sub("…", cell) if varying.fullmatch(cell) else cell for cell in row] for row in cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("   ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    spans = [slice(*span) for span in zip(starts, [*starts[1:], None], strict=True)]
+    return [[line[span].strip() for span in spans] for line in lines]
+
+
+def steady(rows: list[list[str]]) -> str:
+    """Lay a table out, with ages, seconds, run identifiers and numbers of containers left out."""
+    whole = re.compile(r"(?:\d+[smhd])+|\d+\.\d+|[0-9a-f]{8}-\d{14}")
+    told = [["…" if whole.fullmatch(c) else re.sub(r"\d+ (?=containers|hashes)", "… ", c) for c in r] for r in rows]
+    widths = [max(map(len, column)) for column in zip(*told, strict=True)]
+    return "\n".join("   ".join(map(str.ljust, row, widths)).rstrip() for row in told)
 
 
 def golden(name: str, text: str) -> None:

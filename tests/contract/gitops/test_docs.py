@@ -115,3 +115,8 @@ def table(heading: str) -> list[list[str]]:
     section = PAGES["reference"].read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| `")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("seen", sorted((ROOT / "e2e/golden").glob("kubectl-get-*.txt")), ids=lambda path: path.stem)
+def test_what_kubectl_shows_is_what_was_seen_on_real_nodes(seen: Path) -> None:
+    assert f"$ kubectl get nu,nut -o wide\n{seen.read_text(encoding='utf-8')}```" in PAGES["rollouts"].read_text()
