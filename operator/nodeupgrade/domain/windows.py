@@ -54,7 +54,8 @@ def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: 
 
 
 def _is_open(window: Window, now: datetime) -> bool:
-    started = next(_starts(window, now + timedelta(seconds=1), backwards=True), None)
+    begun = (start for start in _starts(window, now + timedelta(seconds=1), backwards=True) if start <= now)
+    started = next(begun, None)
     return started is not None and now < started + window.duration
 
 

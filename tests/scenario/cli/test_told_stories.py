@@ -89,8 +89,8 @@ async def compare_with_decisions(scene: Scene, name: str) -> int:
     return len(admitted)
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def tell_a_story(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Play a story and tell everything on the way; return how many admissions were foretold."""
     compared, moments = 0, itertools.count()
     observe = Scene.observe
 
@@ -102,7 +102,17 @@ async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: 
             await tell_everything(scene)
 
     monkeypatch.setattr(Scene, "observe", observe_and_tell)
-    story = read_story(path)
-    await Player(story, 1).play()
+    await Player(read_story(path), 1).play()
     assert next(moments) > TOLD
-    assert compared or "takes a slot" not in story.narration
+    return compared
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+async def test_everything_can_be_told_whatever_happens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await tell_a_story(path, monkeypatch)
+
+
+async def test_admissions_are_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where time or people open a gate between two looks there is nothing to foretell; here nobody does."""
+    story = next(path for path in STORIES if path.stem == "two_nodes_one_after_the_other")
+    assert await tell_a_story(story, monkeypatch) == 2

@@ -24,6 +24,7 @@ def utc(text: str) -> datetime:
     ("now", "expected"),
     [
         ("2026-01-05T20:59:59", False),
+        ("2026-01-05T20:59:59.999999", False),
         ("2026-01-05T21:00:00", True),  # 22:00 in Berlin, winter
         ("2026-01-06T00:59:59", True),
         ("2026-01-06T01:00:00", False),
