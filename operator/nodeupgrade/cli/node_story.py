@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.domain import baseline
+from nodeupgrade.domain.acceptance import objection_to_spec
 from nodeupgrade.domain.budgets import Choice
 from nodeupgrade.domain.membership import selects
 from nodeupgrade.domain.overlap import queued
@@ -174,6 +175,8 @@ def _waits(survey: Survey, standing: Standing, number: int, now: datetime) -> st
     upgrade = survey.upgrade
     if upgrade.finished:
         return "the rollout has ended"
+    if (objection := objection_to_spec(upgrade, now)) is not None:
+        return f"the spec to be accepted: {objection[1]}"
     at = survey_front(survey, now)
     choice = queued(survey.fleet, survey.spec) or choose(survey, at, now)
     chosen = [each.node for each in choice.nodes]
