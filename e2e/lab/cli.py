@@ -6,15 +6,16 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e.lab import Lab, LabError, LabSpec, compare, components, hostcheck, paths
+from e2e.lab import Lab, LabError, LabSpec, compare, components, hostcheck, paths, traffic
 from e2e.lab.progress import Bars, Lines, Progress
 
 _EPILOG = """\b
@@ -198,6 +199,23 @@ def swap_naively(name: str, node: str, version: str) -> None:
         if difference.change in {"gone", "new", "state"}:
             click.echo(str(difference))
     click.echo(f"{len(lost)} of {len(before.running())} running containers did not survive the swap to {version}")
+
+
+@main.command()
+@_name
+@click.option("--seconds", type=float, default=None, help="Stop after so long; default: when interrupted.")
+def watch_traffic(name: str, seconds: float | None) -> None:
+    """Tell what the clients of the lab's Services notice.
+
+    Follows EndpointSlices, pods and nodes and asks every endpoint for a page twice a second, until it is interrupted
+    (or for --seconds). Prints endpoints lost and for how long, pods and nodes that were not Ready, failed requests and
+    the slowest answer, as JSON.
+    """
+    with traffic.watching(Lab.load(name)) as watch:
+        click.echo("watching; interrupt to see the report", err=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait(seconds)
+    click.echo(json.dumps(dataclasses.asdict(watch.result), indent=2))
 
 
 @main.command()

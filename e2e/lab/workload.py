@@ -60,6 +60,14 @@ def static_pod(name: str = "static-web") -> str:
     return json.dumps(pod, indent=2)
 
 
+def service(app: str = "web") -> Object:
+    """Return a Service in front of the workload's pods of one kind."""
+    return {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": app, "namespace": NAMESPACE},
+        "spec": {"selector": {"app": app}, "ports": [{"port": 80, "targetPort": 8080}]},
+    }  # fmt: skip
+
+
 def start(lab: Lab, objects: list[Object]) -> None:
     """Apply the objects of ``mixed_workload``, once the namespace's default service account is there."""
     lab.apply(objects[0])

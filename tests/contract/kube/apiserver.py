@@ -61,6 +61,13 @@ class ApiServer:
             found: Json = json.load(answer)
             return found
 
+    def kubectl_as(self, user: str, *arguments: str, stdin: str = "") -> str:
+        """Run kubectl as a kubelet (empty: as admin); return what the API server objects to, empty if nothing."""
+        identity = [f"--as={user}", "--as-group=system:nodes"] if user else []
+        argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *identity, *arguments]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, input=stdin)
+        return done.stderr if done.returncode else ""
+
 
 @contextmanager
 def running() -> Iterator[ApiServer]:
