@@ -131,7 +131,7 @@ class Actuator:
             case Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
             case Blank(task=task):
-                nothing = to_json(TaskStatus(run_id=task.spec.run_id, observed_generation=task.generation))
+                nothing = to_json(TaskStatus(observed_generation=task.generation))  # of no run: none has begun
                 await self._kube.replace_status(TASKS, task.name, nothing, resource_version=task.resource_version)
             case Abort(task=task):
                 wanted = {
