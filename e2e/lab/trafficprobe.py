@@ -1,6 +1,6 @@
 """Watches EndpointSlices, Pods and Nodes and asks every endpoint for a page; runs inside the lab's network.
 
-Prints a line once it has seen everything that is there, and its report when it is told to end (SIGTERM).
+Prints a line once it has seen everything that is there, and its report when it is told to end.
 """
 
 import argparse
@@ -131,7 +131,8 @@ async def ask_all(eyes: Eyes, port: int, rate: float) -> None:
 async def watch(port: int, rate: float) -> Tally:
     """Watch until told to end."""
     ended = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a terminal interrupts us together with whoever started us
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
     eyes = Eyes(Tally(began=time.monotonic()))
     server, context = _api_server()
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
