@@ -21,7 +21,7 @@ from e2e.cluster import Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck
 from e2e.lab.progress import Lines
 from nodeupgrade.agent import bundle
-from nodeupgrade.domain.journal import Journal, Mark, Step, parse
+from nodeupgrade.domain.node.journal import Journal, Mark, Step, parse
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 SIZES = (20, 60, 110)

@@ -13,7 +13,7 @@ from e2e.lab.snapshot import NodeSnapshot
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from nodeupgrade.agent import bundle
-from nodeupgrade.domain.failpoints import (
+from nodeupgrade.domain.node.failpoints import (
     FAILPOINTS,
     FIRST_RESTORED,
     FIRST_REWRITTEN,
@@ -22,7 +22,7 @@ from nodeupgrade.domain.failpoints import (
     When,
     at,
 )
-from nodeupgrade.domain.journal import Step
+from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.engine.node import LEASE_KEEPER
 
 TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)

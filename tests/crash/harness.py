@@ -7,12 +7,12 @@ from itertools import product
 
 import pytest
 
-from nodeupgrade.domain import rescue
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.journal import Outcome
-from nodeupgrade.domain.plan import Limits, RunPlan
-from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.verification import differences
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node import DEAD_MAN_TIMER
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import (

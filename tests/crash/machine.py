@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
-from nodeupgrade.domain.inventory import SandboxInstance
-from nodeupgrade.domain.journal import Mark, Outcome, Step
-from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.node.inventory import SandboxInstance
+from nodeupgrade.domain.node.journal import Mark, Outcome, Step
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.values import ContainerId, SandboxId
 from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, Wait, decide
-from nodeupgrade.domain.plan import Limits
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.values import BootIdentity
 
 OLD, NEW, MIXED = "old", "new", "mixed"

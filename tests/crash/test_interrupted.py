@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.journal import Outcome
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from tests.crash.harness import WAYS, Strike, World, crashing, single_strikes, world, wrongs
 

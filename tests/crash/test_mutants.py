@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
-from nodeupgrade.domain.node_machine import Decision, Finish, Observation, Undo, decide
-from nodeupgrade.domain.plan import Limits
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine import node_run
 from nodeupgrade.engine.steps import (

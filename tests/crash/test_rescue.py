@@ -10,11 +10,11 @@ from functools import partial
 
 import pytest
 
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.failpoints import FAILPOINTS, Failpoint
-from nodeupgrade.domain.journal import Outcome, Step
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.domain.node.journal import Outcome, Step
+from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rescue import Rescue
 from nodeupgrade.engine.node_run import NodeRun
 from nodeupgrade.simulation.node import Crash, supervise
 from nodeupgrade.simulation.node.kubelet import PROGRAM

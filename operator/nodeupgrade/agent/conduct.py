@@ -15,10 +15,10 @@ from nodeupgrade.agent.looking import Looking, given_up, not_over
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import stage, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.task_report import refusal_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import refusal_status
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate

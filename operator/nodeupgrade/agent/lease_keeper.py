@@ -24,7 +24,7 @@ from urllib.parse import quote
 import structlog
 
 from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.domain.kubeconfig import Credentials, Material, parse
+from nodeupgrade.domain.node.kubeconfig import Credentials, Material, parse
 
 LOOK_SECONDS = 2.0
 STALE = 0.3

@@ -11,13 +11,13 @@ import structlog
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import backup_path, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
-from nodeupgrade.domain.plan import Limits
-from nodeupgrade.domain.planning import Examination, RunRequest, examine
-from nodeupgrade.domain.pods import Json
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
+from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.node.task_report import failed_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import FlagPolicy
 from nodeupgrade.domain.task import Task, TaskStatus
-from nodeupgrade.domain.task_report import failed_status
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
 from nodeupgrade.engine import gather

@@ -14,11 +14,11 @@ from nodeupgrade.agent.looking import Looking, given_up, not_over
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.staging import borrow, give_back
 from nodeupgrade.domain.errors import Inconsistent, Refused
-from nodeupgrade.domain.planning import Examination
-from nodeupgrade.domain.preview import preview
+from nodeupgrade.domain.node.planning import Examination
+from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.domain.node.task_report import prechecked_status, refusal_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task, TaskPhase, TaskStatus
-from nodeupgrade.domain.task_report import prechecked_status, refusal_status
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate

@@ -10,14 +10,14 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
 from nodeupgrade.agent.precheck import Precheck
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.domain.departures import was_deleted
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
-from nodeupgrade.domain.journal import Journal, Outcome
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.departures import was_deleted
+from nodeupgrade.domain.node.journal import Journal, Outcome
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport, report_of
+from nodeupgrade.domain.node.task_report import failed_status, run_status, stranded_status, unreadable_status
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.report import RunReport, report_of
 from nodeupgrade.domain.task import Task, TaskAction, TaskStatus
-from nodeupgrade.domain.task_report import failed_status, run_status, stranded_status, unreadable_status
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError

@@ -8,8 +8,8 @@ in the middle of a run starts with putting that in order.
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine import gather
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.ports.files import Files

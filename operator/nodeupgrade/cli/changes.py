@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nodeupgrade.cli.program import CannotError
-from nodeupgrade.domain import conditions
 from nodeupgrade.domain.reasons import Reason, counted
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
 from nodeupgrade.domain.upgrade_status import WaveState, WaveStatus
 from nodeupgrade.domain.upgrade_terms import REMAINDER, ApprovalPolicy, RolloutAction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from nodeupgrade.cli import reading
-from nodeupgrade.domain.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.views import view_node

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.cli.documents import Document
-from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.ports.kube import UPGRADES
 

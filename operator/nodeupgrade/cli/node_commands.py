@@ -13,7 +13,7 @@ from nodeupgrade.cli.fleet import read_fleet
 from nodeupgrade.cli.node_story import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screen import dump, output_option, show
-from nodeupgrade.domain.survey import take_survey
+from nodeupgrade.domain.rollout.survey import take_survey
 from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import PODS, KubeApi
 

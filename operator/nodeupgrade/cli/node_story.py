@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.domain import baseline
-from nodeupgrade.domain.acceptance import objection_to_spec
-from nodeupgrade.domain.budgets import Choice
-from nodeupgrade.domain.membership import selects
-from nodeupgrade.domain.overlap import queued
 from nodeupgrade.domain.reasons import counted
-from nodeupgrade.domain.standing import Place, Standing
-from nodeupgrade.domain.starting import choose, survey_front
-from nodeupgrade.domain.survey import Survey
+from nodeupgrade.domain.rollout import baseline
+from nodeupgrade.domain.rollout.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.budgets import Choice
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.overlap import queued
+from nodeupgrade.domain.rollout.standing import Place, Standing
+from nodeupgrade.domain.rollout.starting import choose, survey_front
+from nodeupgrade.domain.rollout.survey import Survey
+from nodeupgrade.domain.rollout.waves import Front, needs_approval
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
-from nodeupgrade.domain.waves import Front, needs_approval
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 
 OTHERS_NAMED = 5

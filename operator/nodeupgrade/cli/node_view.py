@@ -12,7 +12,7 @@ from nodeupgrade.cli import evidence_view
 from nodeupgrade.cli.node_story import Seat, Story
 from nodeupgrade.cli.words import BAD, BUSY, FAINT, GOOD, NOTHING, coloured, facts, heading, lasting, spaced, table
 from nodeupgrade.domain.reasons import Reason, counted, explain
-from nodeupgrade.domain.standing import Place
+from nodeupgrade.domain.rollout.standing import Place
 from nodeupgrade.domain.task import Task, TaskAction, Verdict
 from nodeupgrade.domain.wire import timestamp
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.domain import conditions
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.task import StepResult, Task
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_status import Counts, UpgradeStatus

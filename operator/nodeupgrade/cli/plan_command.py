@@ -20,8 +20,8 @@ from nodeupgrade.cli.linting import findings, is_upgrade
 from nodeupgrade.cli.plan_report import UPGRADED, PlanReport, report, survey, with_pods
 from nodeupgrade.cli.program import NO, OK, CannotError, command
 from nodeupgrade.cli.screen import dump, output_option, show
-from nodeupgrade.domain.standing import Place, Standing
-from nodeupgrade.domain.survey import Survey
+from nodeupgrade.domain.rollout.standing import Place, Standing
+from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.ports.kube import PODS, KubeApi

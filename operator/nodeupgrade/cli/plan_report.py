@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodeupgrade.cli.forecast import EraForecast, NodeForecast, by_era
-from nodeupgrade.domain.approvals import approved_by
-from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.membership import selects
-from nodeupgrade.domain.overlap import queued
 from nodeupgrade.domain.reasons import counted
-from nodeupgrade.domain.standing import Place, Standing, stand
-from nodeupgrade.domain.starting import choose, survey_front
-from nodeupgrade.domain.survey import Survey, take_survey
+from nodeupgrade.domain.rollout.approvals import approved_by
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.membership import selects
+from nodeupgrade.domain.rollout.overlap import queued
+from nodeupgrade.domain.rollout.standing import Place, Standing, stand
+from nodeupgrade.domain.rollout.starting import choose, survey_front
+from nodeupgrade.domain.rollout.survey import Survey, take_survey
+from nodeupgrade.domain.rollout.waves import rosters
 from nodeupgrade.domain.task import Preview, Verdict
 from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec, Wave
 from nodeupgrade.domain.views import PodView
-from nodeupgrade.domain.waves import rosters
 from nodeupgrade.domain.windows import is_open, next_opening
 
 

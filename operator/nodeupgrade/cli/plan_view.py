@@ -13,7 +13,7 @@ from nodeupgrade.cli.plan_report import UPGRADED, PlannedWave, PlanReport
 from nodeupgrade.cli.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table
 from nodeupgrade.domain.durations import render_duration
 from nodeupgrade.domain.reasons import counted
-from nodeupgrade.domain.standing import Place, Standing
+from nodeupgrade.domain.rollout.standing import Place, Standing
 from nodeupgrade.domain.upgrade_terms import ApprovalPolicy, RolloutAction, Wave
 from nodeupgrade.domain.wire import Json, to_json
 

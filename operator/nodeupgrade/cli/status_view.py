@@ -26,8 +26,8 @@ from nodeupgrade.cli.words import (
     spaced,
     table,
 )
-from nodeupgrade.domain import conditions
 from nodeupgrade.domain.reasons import counted
+from nodeupgrade.domain.rollout import conditions
 from nodeupgrade.domain.upgrade_status import Condition, Counts, WaveStatus
 from nodeupgrade.domain.wire import timestamp
 

@@ -10,9 +10,9 @@ import structlog
 
 from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.controlplane.queue import WorkQueue
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.engine.rollout_run import Pass
 from nodeupgrade.ports.kube import UnavailableError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from nodeupgrade.domain.actions import (
+from nodeupgrade.domain.rollout.actions import (
     Abort,
     AddFinalizer,
     Admit,
@@ -32,6 +32,7 @@ from nodeupgrade.domain.actions import (
     WaveNews,
     WriteStatus,
 )
+from nodeupgrade.domain.rollout.verdict import MESSAGE_LIMIT
 from nodeupgrade.domain.task import (
     BASELINE_ANNOTATION,
     UPGRADE_LABEL,
@@ -43,7 +44,6 @@ from nodeupgrade.domain.task import (
     Verdict,
 )
 from nodeupgrade.domain.upgrade import FINALIZER, Upgrade
-from nodeupgrade.domain.verdict import MESSAGE_LIMIT
 from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.wire import Json, merge_patch, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod

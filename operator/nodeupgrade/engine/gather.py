@@ -5,20 +5,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.arguments import Arguments, adapt, rejected_flag
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.host import UnitStatus
-from nodeupgrade.domain.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.kubelet_layout import (
+from nodeupgrade.domain.node.arguments import Arguments, adapt, rejected_flag
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.kubelet_layout import (
     KubeletLayout,
     config_directory,
     config_path,
     is_drop_in,
     read_layout,
 )
-from nodeupgrade.domain.pods import Json, view
-from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
-from nodeupgrade.domain.readiness import Readiness
+from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.readiness import Readiness
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation

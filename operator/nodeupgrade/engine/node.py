@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from nodeupgrade.domain.failpoints import Failpoint
-from nodeupgrade.domain.rescue import Rescue
+from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files, FilesView

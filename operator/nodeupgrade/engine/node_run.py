@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
-from nodeupgrade.domain import rescue
 from nodeupgrade.domain.codec import Json, decode, encode_object
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.failpoints import When, at
-from nodeupgrade.domain.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, Wait, decide
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.report import RunReport
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.report import report
 from nodeupgrade.engine.steps import STEPS

@@ -4,9 +4,9 @@ import re
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.kubelet_layout import KubeletLayout
-from nodeupgrade.domain.mounts import is_read_only
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
+from nodeupgrade.domain.node.mounts import is_read_only
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
 

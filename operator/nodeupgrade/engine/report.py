@@ -1,12 +1,12 @@
 """Sums a finished run up."""
 
-from nodeupgrade.domain.departures import Departures
-from nodeupgrade.domain.journal import Journal, Mark, Outcome, Step
-from nodeupgrade.domain.node_machine import Finish
-from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.report import RunReport
-from nodeupgrade.domain.rescue import Rescue
-from nodeupgrade.domain.verification import affected
+from nodeupgrade.domain.node.departures import Departures
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.machine import Finish
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.watch import look
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node import Node
 

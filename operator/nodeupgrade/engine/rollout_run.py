@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait, WriteStatus
-from nodeupgrade.domain.claims import retry_asked
-from nodeupgrade.domain.fleet import FleetSnapshot
-from nodeupgrade.domain.rollout import plan, unread
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.rollout.claims import retry_asked
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.values import NodeName

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus, WaveStatus
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)

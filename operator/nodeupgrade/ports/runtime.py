@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from nodeupgrade.domain.host import RuntimeInfo
-from nodeupgrade.domain.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.rescue import Remedy
+from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.rescue import Remedy
 from nodeupgrade.domain.values import ContainerId
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]

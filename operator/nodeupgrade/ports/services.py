@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.node.host import UnitStatus
 
 __all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
 

@@ -10,7 +10,7 @@ from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.gather import RUNTIME_UNIT
 from nodeupgrade.engine.node import Node
 

@@ -14,8 +14,8 @@ import yaml
 
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain import upgrade
-from nodeupgrade.domain.lint import lint
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.lint import lint
 from tests.contract.gitops import reference
 from tests.contract.gitops.examples import WRITTEN, upgrades
 from tests.contract.gitops.recorded import conditions, load

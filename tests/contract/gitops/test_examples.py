@@ -8,7 +8,7 @@ from lupa.lua51 import LuaError
 
 from nodeupgrade.cli.changes import MANAGER
 from nodeupgrade.domain import upgrade
-from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.wire import Json
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import EXAMPLES, HEALTH, WRITTEN, upgrades

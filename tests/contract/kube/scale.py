@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.task import TaskAction, TaskPhase, TaskStatus, UpgradeRef
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings

@@ -18,7 +18,7 @@ import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.frozen import frozen_digest
-from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.schema.settling import filled
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
 from nodeupgrade.domain.task import CordonRecord, TaskAction, TaskStatus

@@ -14,7 +14,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.frozen import frozen_digest
-from nodeupgrade.domain.lint import edits
+from nodeupgrade.domain.rollout.lint import edits
 from nodeupgrade.domain.schema.model import ListOf, MapOf, Record, Schema
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
 from nodeupgrade.domain.upgrade_spec import problems

@@ -70,7 +70,8 @@ class Pod:
         self.server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": data}))
 
     def wait_until_guarded(self) -> None:
-        wait(lambda: DENIED in self.report(self.unready()))
+        """What passed before the guard was in force is taken back, or there would be nothing left to deny."""
+        wait(lambda: self.report(self.status) == "" and DENIED in self.report(self.unready()))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.engine.agent_pod import AGENT_LABELS, AgentSettings
 from nodeupgrade.engine.rollout_run import Rollouts

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from tests.contract.node import wire
 

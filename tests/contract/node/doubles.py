@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.files import Files

@@ -16,7 +16,7 @@ from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from tests.contract.node.cripods import CriPods
 

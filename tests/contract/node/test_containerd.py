@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd.metadata import OddMetadata
 from nodeupgrade.domain.errors import MetadataConflict, Transient
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from tests.contract.node.real import CONTAINERD, ContainerdWorld

@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
-from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage

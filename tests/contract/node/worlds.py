@@ -6,7 +6,7 @@ A double joins a suite by one line in the list of that suite's factories, in con
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import ContainerRuntime

@@ -15,12 +15,12 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.domain.journal import Mark, Step
-from nodeupgrade.domain.pods import Json
+from nodeupgrade.domain.node.journal import Mark, Step
+from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, TaskStatus, UpgradeRef
 from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.verification import differences
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node_run import NodeRun
 from nodeupgrade.ports.files import Files

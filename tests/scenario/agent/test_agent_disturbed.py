@@ -11,7 +11,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact, TaskPhase, TaskStatus

@@ -14,9 +14,9 @@ from nodeupgrade.cli.fleet import read_fleet
 from nodeupgrade.cli.node_story import Story, active_for, choose_upgrade, cordon_of, seat
 from nodeupgrade.cli.overview import overview
 from nodeupgrade.cli.program import CannotError
-from nodeupgrade.domain.actions import Admit
-from nodeupgrade.domain.rollout import plan
-from nodeupgrade.domain.survey import Survey, take_survey
+from nodeupgrade.domain.rollout.actions import Admit
+from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.domain.rollout.survey import Survey, take_survey
 from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import NODES
 from tests.scenario.rollout.harness import Scene

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.journal import Mark, Outcome, Step, parse
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.engine.steps.watch import LOOK_SECONDS, WORD_OF_DELETION_SECONDS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nodeupgrade.domain.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.upgrade_terms import SLOTS

@@ -11,7 +11,9 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.domain.actions import (
+from nodeupgrade.domain.durations import render_duration
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Claim,
     Cordon,
@@ -27,8 +29,6 @@ from nodeupgrade.domain.actions import (
     Wait,
     WriteStatus,
 )
-from nodeupgrade.domain.durations import render_duration
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged

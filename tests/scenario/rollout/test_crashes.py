@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.actuator import Actuator
 from nodeupgrade.engine.agent_pod import AgentSettings

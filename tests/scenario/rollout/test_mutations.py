@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain import budgets, gates, waves
-from nodeupgrade.domain.budgets import Budget
-from nodeupgrade.domain.gates import Gate
+from nodeupgrade.domain.rollout import budgets, gates, waves
+from nodeupgrade.domain.rollout.budgets import Budget
+from nodeupgrade.domain.rollout.gates import Gate
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storyplay import Player
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain import claims
-from nodeupgrade.domain.actions import Admit, Claim, WriteStatus
-from nodeupgrade.domain.claims import WRITES_AT_ONCE
-from nodeupgrade.domain.fleet import FleetSnapshot
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout import plan
+from nodeupgrade.domain.rollout import claims
+from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
+from nodeupgrade.domain.rollout.claims import WRITES_AT_ONCE
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.task import RunVerdict, Task, TaskAction, Verdict
 from nodeupgrade.domain.upgrade import FINALIZER
 from nodeupgrade.domain.upgrade_spec import parse_upgrade

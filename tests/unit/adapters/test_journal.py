@@ -12,8 +12,8 @@ import pytest
 
 from nodeupgrade.adapters.journal import BusyError, FileJournal, RunStore, read_journal
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.journal import Journal, Mark, Record, Step, render
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step, render
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.values import BootIdentity, PodUid, RunId
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 

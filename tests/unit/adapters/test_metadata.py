@@ -14,7 +14,7 @@ from nodeupgrade.adapters.containerd.metadata import (
     read_hashes,
     rewritten,
 )
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 

@@ -11,7 +11,7 @@ from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.table import parse_stat
 from nodeupgrade.domain.errors import Inconsistent, Transient
-from nodeupgrade.domain.inventory import Process
+from nodeupgrade.domain.node.inventory import Process
 
 TAIL = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 176946 1000 10"
 

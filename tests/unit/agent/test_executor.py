@@ -6,8 +6,8 @@ import pytest
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import executor, units
-from nodeupgrade.domain.journal import Mark, Outcome, Record, Step
-from nodeupgrade.domain.plan import Limits, RunPlan
+from nodeupgrade.domain.node.journal import Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.values import BootIdentity, RunId
 from nodeupgrade.engine.node import Node
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json

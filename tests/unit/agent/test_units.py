@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.agent import bundle, units
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 

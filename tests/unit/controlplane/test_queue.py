@@ -15,8 +15,8 @@ from nodeupgrade.controlplane.driver import (
 )
 from nodeupgrade.controlplane.handlers import EndlessBackoff
 from nodeupgrade.controlplane.queue import WorkQueue
-from nodeupgrade.domain.actions import Hold, Release, Wait
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.engine.rollout_run import Pass
 from nodeupgrade.ports.kube import UnavailableError

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from nodeupgrade.domain.arguments import Arguments
-from nodeupgrade.domain.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.inventory import (
+from nodeupgrade.domain.node.arguments import Arguments
+from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
@@ -12,10 +12,10 @@ from nodeupgrade.domain.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.kubelet_layout import read_layout
-from nodeupgrade.domain.pods import view
-from nodeupgrade.domain.preflight import KubeletFacts, NodeFacts
-from nodeupgrade.domain.readiness import Readiness
+from nodeupgrade.domain.node.kubelet_layout import read_layout
+from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.readiness import Readiness
 from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain import baseline
+from nodeupgrade.domain.rollout import baseline
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.domain.wire import timestamp
 from nodeupgrade.simulation.kube import merged

@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from nodeupgrade.domain.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
-from nodeupgrade.domain.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.node_machine import Do, Finish, Observation, Undo, decide
-from nodeupgrade.domain.plan import Limits
+from nodeupgrade.domain.node.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, decide
+from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import BootIdentity
 

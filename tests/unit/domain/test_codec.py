@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.domain.codec import CodecError, decode, encode
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.growth import slots
+from nodeupgrade.domain.rollout.growth import slots
 from nodeupgrade.domain.share import Share
 from nodeupgrade.domain.upgrade_terms import Growth, GrowthType
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.journal import Journal, Mark, Record, Step, parse, render
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step, parse, render
 from nodeupgrade.domain.values import BootIdentity
 
 PAYLOAD = st.none() | st.dictionaries(st.text(max_size=5), st.none() | st.text(max_size=9) | st.integers(), max_size=3)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION
 from nodeupgrade.domain.wire import Json
 from tests.scenario.rollout.harness import upgrade_object

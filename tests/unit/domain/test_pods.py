@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.pods import Role, view
+from nodeupgrade.domain.node.pods import Role, view
 
 MIRROR: dict[str, Any] = {
     "metadata": {

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.arguments import Arguments
-from nodeupgrade.domain.host import RuntimeInfo
-from nodeupgrade.domain.pods import view
-from nodeupgrade.domain.preflight import CHECKS, preflight
+from nodeupgrade.domain.node.arguments import Arguments
+from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.preflight import CHECKS, preflight
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest, SandboxId
 from nodeupgrade.kubelethash import KubeletVersion, hash_container

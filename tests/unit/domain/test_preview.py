@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.kubelet_layout import read_layout
-from nodeupgrade.domain.plan import Limits
-from nodeupgrade.domain.planning import RunRequest, examine
-from nodeupgrade.domain.pods import view
-from nodeupgrade.domain.preview import preview
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.kubelet_layout import read_layout
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.planning import RunRequest, examine
+from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.domain.task import Preview
 from nodeupgrade.domain.values import NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL

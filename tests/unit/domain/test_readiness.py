@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.host import RuntimeInfo
-from nodeupgrade.domain.kubelet_layout import read_layout
-from nodeupgrade.domain.readiness import CHECKS, unready
+from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.kubelet_layout import read_layout
+from nodeupgrade.domain.node.readiness import CHECKS, unready
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import instance, inventory, readiness, unit

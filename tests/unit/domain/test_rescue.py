@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain import rescue
-from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.rescue import ABSENT_SECONDS, Call, FileBefore, Remedy, hung_seconds
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.rescue import ABSENT_SECONDS, Call, FileBefore, Remedy, hung_seconds
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 

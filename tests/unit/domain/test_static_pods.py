@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.pods import Role
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.pods import Role
+from nodeupgrade.domain.node.static_pods import NotEditableError, StaticPods, manifest_views, match, pin, plan_pins
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.static_pods import NotEditableError, StaticPods, manifest_views, match, pin, plan_pins
 from nodeupgrade.domain.values import PodRef, PodUid
 from tests.unit.domain.sound import sandbox
 

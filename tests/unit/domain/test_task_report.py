@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.domain.codec import encode_object
-from nodeupgrade.domain.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.task_report import refusal_status, run_status, shorten, stranded_status, unreadable_status
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.report import RunReport
 from nodeupgrade.domain.task import (
     ContainerCounts,
     KubeletBinary,
@@ -20,7 +21,6 @@ from nodeupgrade.domain.task import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.task_report import refusal_status, run_status, shorten, stranded_status, unreadable_status
 from nodeupgrade.domain.values import BootIdentity, Digest, NodeName, RunId
 from nodeupgrade.domain.violations import Violation
 from tests.unit.domain.sound import instance, inventory

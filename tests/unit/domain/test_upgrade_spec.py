@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.lint import lint
+from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
 from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade, problems
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.inventory import (
+from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
@@ -12,9 +12,8 @@ from nodeupgrade.domain.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.plan import PlannedContainer
-from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.domain.verification import (
+from nodeupgrade.domain.node.plan import PlannedContainer
+from nodeupgrade.domain.node.verification import (
     Difference,
     Kind,
     affected,
@@ -23,6 +22,7 @@ from nodeupgrade.domain.verification import (
     differences,
     hash_differences,
 )
+from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue
 
 POD = PodRef(namespace="ns", name="web", uid=PodUid("uid-1"))

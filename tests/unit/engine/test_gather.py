@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.host import UnitStatus
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.preflight import NodeFacts
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.preflight import NodeFacts
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.domain.violations import Violation

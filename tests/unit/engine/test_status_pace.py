@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.domain.actions import FreeSlot, Hold, NodeAction, Report, WriteStatus
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Report, WriteStatus
 from nodeupgrade.domain.upgrade_status import Condition, Counts, NodeFailure, UpgradeStatus, WaveState, WaveStatus
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.engine.status_pace import may_wait

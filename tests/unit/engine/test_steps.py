@@ -3,8 +3,8 @@
 import pytest
 
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.journal import Outcome, Step
-from nodeupgrade.domain.plan import Limits, RunPlan
+from nodeupgrade.domain.node.journal import Outcome, Step
+from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node_run import NodeRun
 from nodeupgrade.engine.steps import STEPS, swap_binary

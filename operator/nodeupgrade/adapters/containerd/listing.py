@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.domain.inventory import (
+from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.inventory import StoredHashes
+from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 

@@ -14,8 +14,8 @@ from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.rescue import Call, Remedy
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 

@@ -21,9 +21,9 @@ from nodeupgrade.adapters.files.atomic import (
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.journal import Journal
-from nodeupgrade.domain.plan import PLAN_SCHEMA, RunPlan
-from nodeupgrade.domain.rescue import Rescue
+from nodeupgrade.domain.node.journal import Journal
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.ports.disk import Disk
 

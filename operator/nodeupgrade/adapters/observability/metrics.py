@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info, Proce
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nodeupgrade.domain.figures import finished_runs, group_nodes, is_paused
+from nodeupgrade.domain.rollout.figures import finished_runs, group_nodes, is_paused
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.engine.rollout_run import Pass

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.domain.inventory import Process
+from nodeupgrade.domain.node.inventory import Process
 
 DELETED = " (deleted)"
 

@@ -11,7 +11,7 @@ reboot clears it. See docs/decisions/systemctl-and-the-fence.md.
 import contextlib
 from pathlib import Path
 
-from nodeupgrade.domain import fence
+from nodeupgrade.domain.node import fence
 
 
 class Fence:

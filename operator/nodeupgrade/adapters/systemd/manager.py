@@ -6,7 +6,7 @@ from pathlib import Path
 from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.systemctl import Systemctl
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.node.host import UnitStatus
 
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",

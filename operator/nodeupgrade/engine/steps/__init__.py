@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.journal import Step
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.journal import Step
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps import (
     arm_dead_man,

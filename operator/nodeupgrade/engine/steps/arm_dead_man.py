@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from nodeupgrade.domain import rescue
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER, Node
 from nodeupgrade.engine.rescue import lay_down
 

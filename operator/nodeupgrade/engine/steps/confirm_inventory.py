@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.verification import appeared, unplanned
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import appeared, unplanned
 from nodeupgrade.engine.node import Node
 
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.contents import read_contents, restore_contents

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.failpoints import RUNTIME_RESTARTED
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.failpoints import RUNTIME_RESTARTED
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.verification import hash_differences
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import hash_differences
 from nodeupgrade.engine.node import Node
 
 

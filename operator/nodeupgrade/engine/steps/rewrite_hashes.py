@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from nodeupgrade.domain.codec import Json, decode, encode
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
-from nodeupgrade.domain.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
-from nodeupgrade.domain.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.plan import PlannedContainer, RunPlan
+from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
+from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
 from nodeupgrade.ports.runtime import BeforeImage

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.failpoints import KUBELET_STARTED
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import wait_until_healthy
 from nodeupgrade.engine.steps.watch import Watch

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.failpoints import FENCED
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.failpoints import FENCED
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 

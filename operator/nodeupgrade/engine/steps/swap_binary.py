@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.watch import LOOK_SECONDS, Watch

@@ -6,12 +6,12 @@ since 1.7 only, and an event would save a quarter of a second at most.
 
 from dataclasses import dataclass, field
 
-from nodeupgrade.domain.departures import Departures, Evidence, divide, may_be_a_deletion
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.plan import RunPlan
+from nodeupgrade.domain.node.departures import Departures, Evidence, divide, may_be_a_deletion
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.verification import Difference, consistent, unplanned
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.verification import Difference, consistent, unplanned
 from nodeupgrade.engine.node import Node
 
 LOOK_SECONDS = 0.25

@@ -1,6 +1,6 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.domain.journal import Journal, Record, parse, render
+from nodeupgrade.domain.node.journal import Journal, Record, parse, render
 from nodeupgrade.simulation.node.calls import Calls
 
 

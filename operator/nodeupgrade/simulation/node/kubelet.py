@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.inventory import ContainerInstance, ContainerState, SandboxInstance
-from nodeupgrade.domain.pods import NodePod, Role
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
+from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.values import PodRef
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.simulation.node.calls import Calls

@@ -2,11 +2,11 @@
 
 from hashlib import sha256
 
-from nodeupgrade.domain import static_pods
-from nodeupgrade.domain.arguments import adapt, drop_in
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
-from nodeupgrade.domain.rewriting import plan_rewriting
+from nodeupgrade.domain.node import static_pods
+from nodeupgrade.domain.node.arguments import adapt, drop_in
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
+from nodeupgrade.domain.node.rewriting import plan_rewriting
 from nodeupgrade.domain.values import Digest, NodeName, RunId
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of

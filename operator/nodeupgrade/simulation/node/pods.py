@@ -8,7 +8,7 @@ from hashlib import md5
 
 import yaml
 
-from nodeupgrade.domain.pods import Json, NodePod, PodContainer, view
+from nodeupgrade.domain.node.pods import Json, NodePod, PodContainer, view
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.kubelethash import (
     HashValue,

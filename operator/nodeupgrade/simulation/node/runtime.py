@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
-from nodeupgrade.domain.host import RuntimeInfo
-from nodeupgrade.domain.inventory import (
+from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
@@ -14,7 +14,7 @@ from nodeupgrade.domain.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.rescue import Call, Remedy
+from nodeupgrade.domain.node.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage

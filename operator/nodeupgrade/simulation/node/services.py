@@ -4,9 +4,9 @@ import shlex
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from nodeupgrade.domain import rescue
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.host import UnitStatus
+from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.engine.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet

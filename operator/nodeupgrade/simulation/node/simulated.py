@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
-from nodeupgrade.domain.inventory import Inventory
-from nodeupgrade.domain.pods import Json, view
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.engine.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.files import SimulatedFiles

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.plan import RunPlan
-from nodeupgrade.domain.report import RunReport
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node.calls import Crash
 from nodeupgrade.simulation.node.simulated import SimulatedNode

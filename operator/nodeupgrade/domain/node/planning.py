@@ -1,0 +1,219 @@
+"""From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from nodeupgrade.domain.node.arguments import drop_in
+from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
+from nodeupgrade.domain.node.plan import (
+    PLAN_SCHEMA,
+    ArgumentsOverride,
+    KubeletSwap,
+    Limits,
+    RunPlan,
+    StaticPodPin,
+)
+from nodeupgrade.domain.node.pods import NodePod
+from nodeupgrade.domain.node.preflight import NodeFacts, preflight
+from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.node.static_pods import StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.placement import unmet_placement
+from nodeupgrade.domain.reasons import Reason, counted
+from nodeupgrade.domain.run_settings import HashMode
+from nodeupgrade.domain.values import BootIdentity, NodeName, PodUid, RunId
+from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
+from nodeupgrade.domain.violations import Violation
+from nodeupgrade.kubelethash import UnsupportedKubelet
+
+_PROGRAM_VANISHED = Violation(
+    reason=Reason.ARTIFACT_UNAVAILABLE,
+    detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What is wanted of the node, and where the new program was staged.
+
+    Attributes:
+        run_id: of this attempt: the task's run, a dot and a number.
+        hash_mode: whether stored hashes may be rewritten at all.
+    """
+
+    run_id: RunId
+    node: NodeName
+    upgrade: str
+    staged: str
+    backup: str
+    limits: Limits
+    hash_mode: HashMode = HashMode.REWRITE
+    boot: BootIdentity | None = None
+
+    @property
+    def task_run(self) -> str:
+        """The task's run, by which the agent's pod is labelled."""
+        return self.run_id.rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What looking at a node has shown.
+
+    Attributes:
+        facts: as gathered, with static pods as their manifests have them.
+        static: the static pods.
+        rewriting: what would be written; empty when the hashes of one of the versions are not known.
+        pins: the manifests that would be pinned.
+        violations: everything that forbids the run.
+        plan: the complete plan; exactly when nothing forbids it.
+    """
+
+    request: RunRequest
+    facts: NodeFacts
+    static: StaticPods
+    rewriting: Rewriting
+    pins: tuple[StaticPodPin, ...]
+    violations: tuple[Violation, ...]
+    plan: RunPlan | None = None
+
+    @property
+    def agents(self) -> frozenset[PodUid]:
+        """The pods of the agent that looks: they are there for the run only."""
+        return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == self.request.task_run)
+
+
+def plan_run(
+    request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
+) -> RunPlan | tuple[Violation, ...]:
+    """Plan the run, or say everything that forbids it."""
+    found = examine(request, facts, layout, manifests)
+    return found.plan or found.violations
+
+
+def examine(
+    request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
+) -> Examination:
+    """Run every check, prove every hash, and plan the run if nothing forbids it."""
+    static = match(manifests, facts.inventory, request.node)
+    from_manifests, unread = manifest_views(static)
+    facts = replace(facts, pods=_united(facts.pods, from_manifests))
+    violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout), *unread]
+    rewriting = _rewriting(facts)
+    violations += rewriting.violations
+    pins: tuple[StaticPodPin, ...] = ()
+    current = facts.kubelet.current
+    if current is not None and current.minor != facts.target.minor:
+        pins, unpinned = plan_pins(static)
+        violations += (*static.violations, *unpinned)
+    found = Examination(
+        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, violations=tuple(violations)
+    )
+    if request.hash_mode is HashMode.ASSERT_UNCHANGED:
+        found = replace(found, violations=(*found.violations, *_hashes_stay(found)))
+    if found.violations:
+        return found
+    plan = _plan(found, layout)
+    return replace(found, plan=plan, violations=() if plan is not None else (_PROGRAM_VANISHED,))
+
+
+def _rewriting(facts: NodeFacts) -> Rewriting:
+    current = facts.kubelet.current
+    if current is not None:
+        with suppress(UnsupportedKubelet):  # the preflight has named it
+            return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
+    return Rewriting(containers=(), violations=())
+
+
+def _hashes_stay(found: Examination) -> Iterator[Violation]:
+    """Nothing has to be rewritten. The agent's own container is not what anybody wants to hear of first."""
+    changed = sorted((c for c in found.rewriting.containers if c.changes), key=lambda c: c.pod.uid in found.agents)
+    if changed:
+        others = f", like those of {counted(len(changed) - 1, 'other container')}" if len(changed) > 1 else ""
+        detail = (
+            f"its stored hash would have to be rewritten for kubelet {found.facts.target}{others} "
+            f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
+        )
+        subject = f"{changed[0].pod}/{changed[0].name}"
+        yield Violation(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
+
+
+def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
+    """Put the plan together; ``None`` when a program vanished meanwhile."""
+    request, facts = found.request, found.facts
+    kubelet, current = facts.kubelet, facts.kubelet.current
+    if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
+        return None
+    return RunPlan(
+        schema=PLAN_SCHEMA,
+        run_id=request.run_id,
+        node=request.node,
+        upgrade=request.upgrade,
+        from_version=str(current),
+        to_version=str(facts.target),
+        runtime=f"{facts.runtime.name} {facts.runtime.version}",
+        runtime_unit=facts.runtime_unit.name,
+        runtime_endpoint=layout.endpoint,
+        healthz_url=layout.healthz_url or "",
+        swap=KubeletSwap(
+            unit=kubelet.unit.name,
+            path=kubelet.program,
+            staged=request.staged,
+            backup=request.backup,
+            before=kubelet.before,
+            after=kubelet.after,
+            arguments=_override(facts),
+        ),
+        containers=tuple(replace(c, expendable=c.pod.uid in found.agents) for c in found.rewriting.containers),
+        baseline=facts.inventory,
+        pins=found.pins,
+        state_files=layout.state_files,
+        limits=request.limits,
+        kubeconfig=layout.kubeconfig,
+        boot=request.boot,
+    )
+
+
+def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
+    """Every running pod would be admitted again.
+
+    A kubelet admits all pods anew when it starts, running or not, static pods included, and kills those whose node
+    selector or required affinity the node no longer meets (kubernetes #123980, unchanged up to 1.37).
+    """
+    node = view_node(dict(facts.node))
+    running = {container.pod.uid for container in facts.inventory.running()}
+    for pod in facts.pods:
+        if pod.ref.uid not in running:
+            continue
+        if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
+            detail = f"{unmet}, so any kubelet start would kill it"
+            yield Violation(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+
+
+def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Violation]:
+    if layout.healthz_url is None:
+        detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
+        yield Violation(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+
+
+def _run_of(pod: NodePod) -> str | None:
+    """The run that a pod is the agent of."""
+    labels = (pod.raw.get("metadata") or {}).get("labels") or {}
+    return labels.get(RUN_LABEL)
+
+
+def _override(facts: NodeFacts) -> ArgumentsOverride | None:
+    kubelet = facts.kubelet
+    if not kubelet.arguments.removed or kubelet.program is None:
+        return None
+    return ArgumentsOverride(
+        path=f"/etc/systemd/system/{kubelet.unit.name}.d/90-nodeupgrade.conf",
+        content=drop_in(kubelet.program, kubelet.arguments.words),
+        removed=kubelet.arguments.removed,
+    )
+
+
+def _united(served: tuple[NodePod, ...], from_manifests: tuple[NodePod, ...]) -> tuple[NodePod, ...]:
+    """The pods of the API server, where a manifest counts for more than its mirror."""
+    read = {pod.ref.uid for pod in from_manifests}
+    return (*(pod for pod in served if pod.ref.uid not in read), *from_manifests)

@@ -1,0 +1,42 @@
+"""How a finished run sums itself up: the payload of its journal's last record."""
+
+from dataclasses import dataclass
+
+from nodeupgrade.domain.codec import decode
+from nodeupgrade.domain.node.journal import Journal, Outcome
+from nodeupgrade.domain.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """How a run ended.
+
+    Attributes:
+        down_seconds: from the order to stop the kubelet to its (or its successor's) healthy answer; ``None`` when
+            it was never stopped, or a reboot or a rescue without the executor makes the figure meaningless.
+        baseline: containers that ran before.
+        rewritten: containers whose stored hash is another one now.
+        restarted: containers that are not the same instance any more.
+        listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
+        ended: those that ended by themselves, or because their pod was deleted, while the new kubelet settled in.
+    """
+
+    outcome: Outcome
+    reason: Reason
+    message: str
+    down_seconds: float | None
+    baseline: int
+    rewritten: int
+    restarted: int
+    listed: tuple[str, ...]
+    rebooted: bool
+    ended: tuple[str, ...] = ()
+
+
+def report_of(journal: Journal) -> RunReport | None:
+    """The report of a run that is over.
+
+    Raises:
+        CodecError: another version of this program wrote it.
+    """
+    return None if journal.finished is None else decode(RunReport, journal.finished.payload)

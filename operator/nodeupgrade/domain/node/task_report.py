@@ -1,0 +1,225 @@
+"""From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.report import RunReport, report_of
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.task import (
+    ContainerCounts,
+    Hazard,
+    KubeletBinary,
+    KubeletStatus,
+    Preview,
+    RuntimeStatus,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
+from nodeupgrade.domain.violations import Violation
+
+MESSAGE_LENGTH = 512
+DETAIL_LENGTH = 128
+LISTED = 20
+TOLD = 3
+
+_RESULTS = {
+    Mark.DOING: StepResult.DOING,
+    Mark.DONE: StepResult.DONE,
+    Mark.FAILED: StepResult.FAILED,
+    Mark.UNDOING: StepResult.UNDOING,
+    Mark.UNDONE: StepResult.UNDONE,
+    Mark.UNDO_FAILED: StepResult.FAILED,
+}
+_BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
+
+
+def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Cut a text that is too long for the API, visibly."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
+    """The run was given up for a technical reason."""
+    return TaskStatus(run_id=run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
+
+
+def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatus:
+    """Nothing objects to an upgrade of the node, and what it would do."""
+    message = (
+        f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
+        f"{preview.rewritten}, containers that a plain exchange of the kubelet would restart: {preview.would_restart}"
+    )
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.PRECHECKED,
+        reason=Reason.PRECHECKED,
+        message=shorten(message),
+        kubelet=_kubelet(plan, None),
+        runtime=_runtime(plan),
+        preview=preview,
+    )
+
+
+def refusal_status(run_id: str, violations: tuple[Violation, ...], preview: Preview | None = None) -> TaskStatus:
+    """The node was not touched, and why."""
+    first = violations[0]
+    told = "; ".join(str(violation) for violation in violations[:TOLD])
+    more = f"; and {len(violations) - TOLD} more" if len(violations) > TOLD else ""
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.REFUSED,
+        reason=first.reason,
+        message=f"{shorten(f'node untouched: {told}', MESSAGE_LENGTH - len(more))}{more}",
+        hazards=hazards(violations),
+        preview=preview,
+    )
+
+
+def hazards(violations: Iterable[Violation]) -> tuple[Hazard, ...]:
+    """Violations as the API lists them."""
+    listed = tuple(violations)[:LISTED]
+    return tuple(Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail, MESSAGE_LENGTH)) for v in listed)
+
+
+def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
+    """What the journal says about a run, finished or not."""
+    finished = journal.finished
+    summary = report_of(journal)
+    phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
+    return TaskStatus(
+        run_id=run_id,
+        phase=phase,
+        reason=reason,
+        message=shorten(message),
+        steps=tuple(status for step in Step if (status := _step(journal, step)) is not None),
+        kubelet=_kubelet(plan, summary),
+        runtime=_runtime(plan),
+        containers=_containers(plan, summary),
+        started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
+        finished_at=None if finished is None else datetime.fromisoformat(finished.at),
+    )
+
+
+def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:
+    """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
+    touched = journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
+    told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
+    return replace(
+        run_status(run_id, plan, journal),
+        phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,
+        reason=Reason.ROLLBACK_FAILED if touched else Reason.INTERNAL_ERROR,
+        message=f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy if touched else 'the node is untouched'}",
+    )
+
+
+def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
+    """What a run did cannot be told, because its plan or journal cannot be read: the worst has to be assumed."""
+    remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.ROLLBACK_FAILED,
+        reason=Reason.ROLLBACK_FAILED,
+        message=f"{shorten(f'cannot tell what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
+    )
+
+
+def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
+    steps = [record for record in journal.records if record.step is not None]
+    failure = next((record for record in steps if record.mark in _BACKWARD), None)
+    if failure is not None:
+        return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
+    current = steps[-1].step if steps else Step.CONFIRM_BINARIES
+    phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
+    return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
+
+
+def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
+    restarts = _restarts(summary)
+    match summary.outcome:
+        case Outcome.UPGRADED if restarts is None:
+            message = (
+                f"kubelet {plan.from_version} became {plan.to_version}; "
+                f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
+            )
+            return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
+        case Outcome.UPGRADED if summary.rebooted:
+            message = f"kubelet {plan.to_version} runs, but the node was rebooted before the run was over: {restarts}"
+            return TaskPhase.FAILED, Reason.NODE_REBOOTED, message
+        case Outcome.UPGRADED:
+            message = f"kubelet {plan.to_version} runs, but {restarts}"
+            return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
+        case Outcome.ROLLED_BACK:
+            message = f"rolled back to {plan.from_version}; {restarts or 'nothing restarted'}. Cause: {summary.message}"
+            return TaskPhase.ROLLED_BACK, summary.reason, message
+        case Outcome.DEGRADED:
+            remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+            return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _unchanged(summary: RunReport) -> str:
+    if not summary.ended:
+        return f"all {summary.baseline} containers are the same instances"
+    more = f" and {len(summary.ended) - TOLD} more" if len(summary.ended) > TOLD else ""
+    return (
+        f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
+        f"ended by themselves or with their pod: {', '.join(summary.ended[:TOLD])}{more}"
+    )
+
+
+def _restarts(summary: RunReport) -> str | None:
+    """What is not the same any more; the first few are named, so that the cause behind them is not cut off."""
+    if not summary.listed and not summary.restarted:
+        return None
+    count = f"{summary.restarted} of {summary.baseline} containers restarted"
+    more = f" and {len(summary.listed) - TOLD} more" if len(summary.listed) > TOLD else ""
+    return f"{count}, changed: {', '.join(summary.listed[:TOLD])}{more}"
+
+
+def _step(journal: Journal, step: Step) -> StepStatus | None:
+    records = [record for record in journal.records if record.step is step]
+    if not records:
+        return None
+    first, last = records[0], records[-1]
+    error = next((record.error for record in reversed(records) if record.error), None)
+    return StepStatus(
+        name=step,
+        result=_RESULTS[last.mark],
+        started_at=_moment(first),
+        finished_at=_moment(last) if last.mark in {Mark.DONE, Mark.UNDONE, Mark.FAILED} else None,
+        detail=None if error is None else shorten(error, DETAIL_LENGTH),
+    )
+
+
+def _moment(record: Record) -> datetime:
+    return datetime.fromisoformat(record.at)
+
+
+def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
+    before = KubeletBinary(version=plan.from_version, sha256=plan.swap.before, path=plan.swap.path)
+    upgraded = summary is not None and summary.outcome is Outcome.UPGRADED
+    after = KubeletBinary(version=plan.to_version, sha256=plan.swap.after, path=plan.swap.path) if upgraded else None
+    return KubeletStatus(before=before, after=after, down_seconds=None if summary is None else summary.down_seconds)
+
+
+def _runtime(plan: RunPlan) -> RuntimeStatus:
+    name, _, version = plan.runtime.partition(" ")
+    return RuntimeStatus(name=name, version=version)
+
+
+def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
+    baseline = sum(1 for _ in plan.baseline.running())
+    if summary is None:
+        return ContainerCounts(baseline=baseline)
+    return ContainerCounts(
+        baseline=summary.baseline,
+        rewritten=summary.rewritten,
+        unchanged=summary.baseline - summary.restarted - len(summary.ended),
+        restarted=summary.restarted,
+        restarted_list=summary.listed,
+        ended_list=summary.ended[:LISTED],
+    )

@@ -1,0 +1,178 @@
+"""The next action for one node in flight: a pure function of what the API shows.
+
+Nothing is remembered between calls. Whoever reads this after a crash comes to the same answer as whoever was
+interrupted, because every write of the engine changes what is seen here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.rollout import baseline
+from nodeupgrade.domain.rollout.actions import (
+    Cordon,
+    DeleteAgent,
+    DropTask,
+    FreeSlot,
+    Judge,
+    NodeAction,
+    Release,
+    RestoreCordon,
+    StartTask,
+    Wait,
+)
+from nodeupgrade.domain.rollout.admission import judge
+from nodeupgrade.domain.rollout.attendance import attend
+from nodeupgrade.domain.rollout.claims import task_spec
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.standing import candidate
+from nodeupgrade.domain.rollout.survey import Survey
+from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
+from nodeupgrade.domain.task import LOOKING, CordonRecord, Task, TaskAction, TaskSpec, Verdict
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_terms import DeletionPolicy, RolloutAction
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.views import NodeView
+
+
+def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the one next action for a node that holds a slot; without a survey, nothing new may begin."""
+    if (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
+        return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
+    node = fleet.nodes.get(name)
+    if node is None:
+        return _clear_away(fleet, name, f"node {name} does not exist any more")
+    task = fleet.tasks.get(name)
+    if task is not None and task.spec.node_uid != node.uid:
+        message = f"node {name} was replaced by another one of the same name"
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    task = fleet.own_task(name)
+    if task is None or (task.verdict is None and not task.open):
+        return _begin(fleet, survey, node, now)
+    if task.verdict is not None:
+        return _end(fleet, node, task)
+    if task.reported.phase.terminal:
+        return _verify(fleet, node, task, now)
+    return attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
+
+
+def needs_pods(fleet: FleetSnapshot, name: NodeName) -> bool:
+    """Whether the next action for a node in flight depends on its pods."""
+    task = fleet.own_task(name)
+    if task is None or not task.open:
+        return task is None or task.verdict is None
+    return task.reported.phase.terminal and was_touched(task.reported)
+
+
+def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
+    """Say why nodes in flight are to be taken back, if somebody wants that."""
+    if (spec := upgrade.spec) is None:
+        return None
+    if spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, "spec.action is Abort"
+    if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
+        return Reason.DELETING, "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+    return None
+
+
+def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
+    """Nothing can or need be done there, so nothing holds the slot."""
+    if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
+        return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
+    if (task := fleet.own_task(name)) is not None:
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+
+
+def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+    """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
+    ours = node.cordoned_by == fleet.upgrade.uid
+    if fleet.own_task(node.name) is None and not node.unschedulable:
+        return _clear_away(fleet, node.name, f"node {node.name} is not claimed any more, and untouched")
+    if (obstacle := _obstacle(fleet, survey, node)) is not None:
+        reason, message = obstacle
+        if ours:
+            return RestoreCordon(node=node.name, view=node, reason=reason, message=message)
+        return FreeSlot(node=node.name, reason=reason, message=message)
+    if survey is None:
+        raise AssertionError("without a survey there is an obstacle")
+    if survey.spec.action is RolloutAction.PLAN:
+        return _precheck(survey, node, now)
+    if (pods := fleet.pods.get(node.name)) is None:
+        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
+    if not node.unschedulable and not ours:
+        message = f"node {node.name} is cordoned for its upgrade"
+        return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
+    return StartTask(
+        node=node.name,
+        spec=_started(survey, node, TaskAction.UPGRADE, cordon, now),
+        baseline=baseline.render(baseline.capture(pods)),
+        claims=fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
+    )
+
+
+def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:
+    """Have a look only: the node is not cordoned, and nothing is compared afterwards."""
+    return StartTask(
+        node=node.name,
+        spec=_started(survey, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
+        baseline="",
+        claims=survey.fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is looked at for {survey.spec.version}",
+    )
+
+
+def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tuple[Reason, str] | None:
+    """Say why a node that was admitted and is still untouched must not be begun after all."""
+    if survey is None:
+        return Reason.SPEC_CHANGE_REJECTED, f"the spec is not accepted and node {node.name} is untouched"
+    if fleet.upgrade.deleting:
+        return Reason.DELETING, f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+    if survey.spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
+    objection = judge(candidate(fleet, survey.spec, node))
+    return None if objection is None else (objection.reason, objection.message)
+
+
+def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
+    """Resolve everything anew: what may be edited under a rollout counts as it is now."""
+    own, fresh = survey.fleet.own_task(node.name), task_spec(survey, node, 0, now)
+    return replace(
+        fresh,
+        run_id=RunId(f"{fresh.run_id}{LOOKING}") if action is TaskAction.PRECHECK else fresh.run_id,
+        order=fresh.order if own is None else own.spec.order,
+        retry=fresh.retry if own is None else own.spec.retry,
+        action=action,
+        deadline=now + survey.spec.timeouts.node,
+        cordon=cordon,
+    )
+
+
+def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
+    if isinstance(verdict, str):
+        return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=verdict)
+    return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
+
+
+def _end(fleet: FleetSnapshot, node: NodeView, task: Task) -> NodeAction:
+    """Put everything back as it was, then give the slot back."""
+    name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
+    lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
+    if not lost and node.cordoned_by == fleet.upgrade.uid:
+        message = f"node {name} is schedulable again"
+        return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)
+    if pod is not None and not pod.deleting:
+        return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    if not lost and not task.only_looked and task.spec.action is not TaskAction.RELEASE:
+        return Release(node=name, task=task, reason=Reason.PROGRESSING, message=f"node {name} is accounted for")
+    reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
+    message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
+    return FreeSlot(node=name, reason=reason, message=message)

@@ -1,0 +1,77 @@
+"""What is wanted of the nodes that hold no slot: writes that prepare them, and which of them are started now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout import claims
+from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
+from nodeupgrade.domain.rollout.admission import warnings
+from nodeupgrade.domain.rollout.budgets import NOBODY, Choice
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.overlap import queued
+from nodeupgrade.domain.rollout.standing import Place, Standing, candidate
+from nodeupgrade.domain.rollout.starting import choose, survey_front
+from nodeupgrade.domain.rollout.survey import Survey, take_survey
+from nodeupgrade.domain.rollout.waves import Front
+from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec
+from nodeupgrade.domain.values import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What is to be done next, and what it rests upon.
+
+    Attributes:
+        front: the wave whose turn it is.
+        preparations: writes to tasks that come before any admission.
+        choice: nodes that may be started now, or what they wait for.
+    """
+
+    survey: Survey
+    front: Front
+    preparations: tuple[NodeAction, ...] = ()
+    choice: Choice = NOBODY
+
+    @property
+    def unread(self) -> tuple[NodeName, ...]:
+        """Nodes whose pods must be read before they are admitted; a look needs none."""
+        if self.survey.spec.action is RolloutAction.PLAN:
+            return ()
+        return tuple(s.node for s in self.choice.nodes if s.node not in self.survey.fleet.pods)
+
+    @property
+    def admissions(self) -> tuple[Admit | Hold, ...]:
+        """Nodes that take a slot now, or why nodes that could take one do not."""
+        ready = [standing for standing in self.choice.nodes if standing.node not in self.unread]
+        if ready or not self.choice.message:
+            return tuple(_admit(self.survey, standing) for standing in ready)
+        if not any(standing.place is Place.PENDING for standing in self.survey.standings.values()):
+            return ()
+        return (Hold(reason=self.choice.reason, message=self.choice.message),)
+
+
+def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
+    """Find out what is to be done next."""
+    survey = take_survey(fleet, spec)
+    at = survey_front(survey, now)
+    if fleet.upgrade.finished and not claims.retry_asked(fleet.upgrade):
+        return Intent(survey=survey, front=at)
+    if (behind := queued(fleet, spec)) is not None:
+        return Intent(survey=survey, front=at, preparations=claims.let_go(fleet), choice=behind)
+    preparations = claims.prepare(survey, now)
+    unprepared = preparations or fleet.upgrade.finished or (survey.unclaimed and claims.may_claim(survey))
+    choice = NOBODY if unprepared else choose(survey, at, now)
+    return Intent(survey=survey, front=at, preparations=preparations, choice=choice)
+
+
+def _admit(survey: Survey, standing: Standing) -> Admit:
+    if standing.view is None:
+        raise AssertionError("only nodes that exist are pending")
+    facts = candidate(survey.fleet, survey.spec, standing.view)
+    notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
+    purpose = "be looked at for" if survey.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
+    message = f"node {standing.node} takes a slot to {purpose} {facts.target}{notes}"
+    return Admit(node=standing.node, reason=Reason.ADMITTED, message=message)

@@ -1,0 +1,130 @@
+"""The rollout planner: what to do next with a fleet, and why. Stateless, deterministic, replayed from objects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.rollout import claims, conditions
+from nodeupgrade.domain.rollout.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.actions import (
+    AddFinalizer,
+    Admit,
+    FreeSlot,
+    NodeAction,
+    RemoveFinalizer,
+    Reopen,
+    Report,
+    WriteStatus,
+)
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.flight import advance, needs_pods
+from nodeupgrade.domain.rollout.intent import Intent, intend
+from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.rollout.news import news, reported
+from nodeupgrade.domain.rollout.state import state_of
+from nodeupgrade.domain.upgrade import Upgrade
+from nodeupgrade.domain.upgrade_terms import UpgradeSpec
+from nodeupgrade.domain.values import NodeName
+
+
+def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
+    """Decide everything that can be decided now.
+
+    Nodes in flight come first, then claims, then admissions, then the report. A node is admitted by the status write
+    of one plan and first touched by a later one, which has read that status: without the slot on record nothing
+    happens.
+    """
+    upgrade, flying = fleet.upgrade, in_flight(fleet)
+    if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
+        return _leave(fleet, abandoned=bool(flying))
+    if upgrade.finished and not flying and not claims.retry_asked(upgrade):
+        return ()
+    if upgrade.finished and claims.retry_asked(upgrade) and _was_aborted(upgrade):
+        return _ignore_retry(upgrade)
+    objection = objection_to_spec(upgrade, now)
+    if objection is not None or upgrade.spec is None:
+        return _reject(fleet, flying, objection or (Reason.INVALID_SPEC, upgrade.problem), now)
+    if not upgrade.has_finalizer and not upgrade.deleting:
+        return (AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight"),)
+    return _proceed(fleet, upgrade.spec, now)
+
+
+def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
+    """Name the nodes whose pods must be read before the plan can be made; ask again after reading them."""
+    upgrade = fleet.upgrade
+    wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name))
+    if upgrade.spec is not None and upgrade.has_finalizer and objection_to_spec(upgrade, now) is None:
+        wanted += intend(fleet, upgrade.spec, now).unread
+    return tuple(name for name in wanted if name not in fleet.pods)
+
+
+def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[NodeAction, ...]:
+    """Advance what is in flight, prepare and admit what comes next, and report."""
+    upgrade, intent = fleet.upgrade, intend(fleet, spec, now)
+    advances = tuple(advance(fleet, intent.survey, name, now) for name in intent.survey.flying)
+    entries = intent.admissions
+    admitted = {action.node for action in entries if isinstance(action, Admit)}
+    slots = _slots(intent.survey.flying, advances, admitted)
+    if upgrade.finished and (intent.preparations or not claims.retry_asked(upgrade)):
+        return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
+
+    settled = _settled(intent, slots, now)
+    state = state_of(settled.survey, settled.choice)
+    reopened = not any(isinstance(action, Reopen) for action in intent.preparations)
+    status = conditions.summarise(settled.survey, settled.front, state, now, before=upgrade.status, reopened=reopened)
+    told = news(settled.survey, upgrade.status, status)
+    blanks = claims.blanked(intent.survey)
+    return (*advances, *intent.preparations, *blanks, *entries, *told, *reported(upgrade, status, told))
+
+
+def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime) -> Intent:
+    """Look at the rollout as it will be once this plan's status is written."""
+    fleet = intent.survey.fleet
+    if slots == intent.survey.flying:
+        return intent
+    status = replace(fleet.upgrade.status, in_flight=slots)
+    return intend(replace(fleet, upgrade=replace(fleet.upgrade, status=status)), intent.survey.spec, now)
+
+
+def _slots(
+    flying: tuple[NodeName, ...], advances: tuple[NodeAction, ...], admitted: set[NodeName]
+) -> tuple[NodeName, ...]:
+    freed = {action.node for action in advances if isinstance(action, FreeSlot)}
+    return tuple(sorted((set(flying) - freed) | admitted))
+
+
+def _reject(
+    fleet: FleetSnapshot, flying: tuple[NodeName, ...], objection: tuple[Reason, str], now: datetime
+) -> tuple[NodeAction, ...]:
+    """Start nothing, let what is in flight finish, and say why."""
+    upgrade, (reason, message) = fleet.upgrade, objection
+    advances = tuple(advance(fleet, None, name, now) for name in flying)
+    slots = _slots(flying, advances, set())
+    if upgrade.finished:
+        return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
+    return (*advances, *reported(upgrade, conditions.rejected(upgrade, reason, message, slots, now)))
+
+
+def _leave(fleet: FleetSnapshot, *, abandoned: bool) -> tuple[NodeAction, ...]:
+    """Let the deleted object go, after its claims unless it was abandoned."""
+    if not fleet.upgrade.has_finalizer:
+        return ()
+    if not abandoned and (releases := claims.let_go(fleet)):
+        return releases
+    message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
+    return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
+
+
+def _was_aborted(upgrade: Upgrade) -> bool:
+    return conditions.find(upgrade.status, conditions.SUCCEEDED).reason == Reason.ABORTED
+
+
+def _ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:
+    message = sentence(Reason.RETRY_IGNORED, f"retry {upgrade.retry} is ignored because the rollout was aborted")
+    handled = replace(upgrade.status, last_handled_retry=upgrade.retry)
+    return (
+        WriteStatus(status=handled, reason=Reason.RETRY_IGNORED, message=upgrade.status.phase),
+        Report(reason=Reason.RETRY_IGNORED, message=message, warning=True),
+    )

@@ -1,0 +1,114 @@
+"""The control plane's own verification of a node after a run: trust the node side, and look all the same."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from nodeupgrade.domain.reasons import Reason, counted, sentence
+from nodeupgrade.domain.rollout import baseline
+from nodeupgrade.domain.task import RunVerdict, Task, TaskPhase, TaskStatus, Verdict
+from nodeupgrade.domain.views import NodeView, PodView
+
+KUBELET_STOPS_IN = "stop-kubelet"
+"""The step before which nothing that happens to a container is our doing."""
+
+MESSAGE_LIMIT = 512
+LIST_LIMIT = 20
+
+_OUTCOMES = {
+    TaskPhase.PRECHECKED: Verdict.PRECHECKED,
+    TaskPhase.SUCCEEDED: Verdict.SUCCEEDED,
+    TaskPhase.REFUSED: Verdict.REFUSED,
+    TaskPhase.FAILED: Verdict.FAILED,
+    TaskPhase.ROLLED_BACK: Verdict.ROLLED_BACK,
+    TaskPhase.ROLLBACK_FAILED: Verdict.ROLLBACK_FAILED,
+}
+
+
+def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None, now: datetime) -> RunVerdict | str:
+    """Judge a finished run, or say what has to be waited for.
+
+    Args:
+        node: The node as it is now.
+        task: Its task, whose status is terminal for the run in question.
+        pods: The node's pods as they are now; None while they have not been read, which a run that touched
+            nothing does not need.
+        now: Wall-clock time, UTC.
+    """
+    status = task.reported
+    touched = was_touched(status)
+    if touched and pods is None:
+        return "its pods have not been read yet"
+    if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
+        return unready
+    listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
+    count = max(len(listed), status.containers.restarted)
+    outcome, reason, because = _outcome(node, task, listed, count)
+    return RunVerdict(
+        run_id=task.spec.run_id,
+        outcome=outcome,
+        reason=reason,
+        message=because[:MESSAGE_LIMIT],
+        restarted=count,
+        restarted_list=listed[:LIST_LIMIT],
+        decided_at=now,
+    )
+
+
+def was_touched(status: TaskStatus) -> bool:
+    """Whether a run that is over may have changed anything."""
+    return any(step.name == KUBELET_STOPS_IN for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+
+
+def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
+    status = task.reported
+    if status.phase is not TaskPhase.SUCCEEDED:
+        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
+        return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
+    if count:
+        named = ", ".join(listed[:3]) + (" …" if count > 3 else "")
+        because = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted: {named}"
+        return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
+    if unready := _unready(node, task):
+        return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
+    same = counted(status.containers.unchanged, "container")
+    done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
+    return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
+
+
+def _known(status: TaskStatus) -> Reason:
+    """Translate the node side's reason; a newer agent may use words that we do not know yet."""
+    try:
+        return Reason(status.reason)
+    except ValueError:
+        return Reason.FAILED
+
+
+def _unready(node: NodeView, task: Task) -> str | None:
+    """Say what the node still lacks: Ready, and after a success the kubelet it was promised."""
+    expected = task.spec.to_version if task.reported.phase is TaskPhase.SUCCEEDED else None
+    if expected is not None and node.kubelet_version != expected:
+        return f"node {node.name} reports kubelet {node.kubelet_version}, not {expected}"
+    return None if node.ready else f"node {node.name} is not Ready"
+
+
+def _may_still_become_ready(task: Task, now: datetime) -> bool:
+    finished = task.reported.finished_at
+    timeout = timedelta(seconds=task.spec.verify.node_ready_timeout_seconds)
+    return finished is not None and now < finished + timeout
+
+
+def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+    """Unite what the node side saw with what the API shows; either alone could miss something.
+
+    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell.
+    """
+    before = baseline.parse(task.baseline)
+    seen = () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported))
+    counts = task.reported.containers
+    return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
+
+
+def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
+    stopped = (step.started_at for step in status.steps if step.name == KUBELET_STOPS_IN)
+    return next(stopped, status.started_at)

@@ -1,0 +1,238 @@
+"""The state machine on one screen: what happened so far, in words, and what comes next."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.machine import UNDO_RETRY_SECONDS, Decision, Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import BootIdentity
+
+LIMITS = Limits(kubelet_down=30, undo_attempts=2)
+FIRST, SECOND = BootIdentity("first"), BootIdentity("second")
+STEPS = list(Step)
+
+
+def told(story: str) -> Journal:
+    """A journal from words like ``stop-kubelet:done``; ``..X`` stands for every step up to X being done.
+
+    Records are one second apart.
+    """
+    journal = Journal()
+    for word in story.split():
+        if word.startswith(".."):
+            marks = [(step, Mark.DONE) for step in STEPS[: STEPS.index(Step(word[2:])) + 1]]
+        else:
+            name, _, mark = word.partition(":")
+            marks = [(Step(name), Mark(mark))]
+        for step, mark in marks:
+            if mark is Mark.DONE:
+                journal = written(journal, step, Mark.DOING)
+            journal = written(journal, step, mark)
+    return journal
+
+
+def written(
+    journal: Journal,
+    step: Step,
+    mark: Mark,
+    *,
+    boot: BootIdentity = FIRST,
+    at: float | None = None,
+    error: str | None = None,
+    reason: Reason | None = None,
+) -> Journal:
+    seq = len(journal.records) + 1
+    moment = float(seq) if at is None else at
+    return journal.with_record(
+        Record(seq=seq, step=step, mark=mark, boot=boot, at="", monotonic=moment, error=error, reason=reason)
+    )
+
+
+def said(decision: Decision) -> str:
+    match decision:
+        case Do(step=step):
+            return f"do {step}"
+        case Undo(step=step):
+            return f"undo {step}"
+        case Wait():
+            return "wait"
+        case Finish(outcome=outcome, reason=reason):
+            return f"finish {outcome} {reason}"
+
+
+@pytest.mark.parametrize(
+    ("story", "next_"),
+    [
+        # Forward: the first step that is not done; one that was announced is done again.
+        ("", "do confirm-binaries"),
+        ("confirm-binaries:doing", "do confirm-binaries"),
+        ("..confirm-binaries", "do arm-dead-man"),
+        ("..restart-runtime", "do read-back"),
+        ("..restart-runtime read-back:doing", "do read-back"),
+        ("..start-kubelet", "do verify"),
+        # The commit.
+        ("..verify", "finish Upgraded Succeeded"),
+        # Backward: the last step that may have happened, the failed one included.
+        ("confirm-binaries:failed", "undo confirm-binaries"),
+        ("..stop-kubelet confirm-inventory:failed", "undo confirm-inventory"),
+        ("..stop-kubelet confirm-inventory:failed confirm-inventory:undone", "undo stop-kubelet"),
+        ("..start-kubelet verify:doing verify:failed verify:undoing", "undo verify"),
+        ("..start-kubelet verify:failed verify:undone", "undo start-kubelet"),
+        ("..start-kubelet verify:failed verify:undone start-kubelet:undoing", "undo start-kubelet"),
+        ("..rewrite-hashes rewrite-hashes:undoing rewrite-hashes:undone", "undo pin-static-pods"),
+        ("confirm-binaries:failed confirm-binaries:undone", "finish RolledBack StepFailed"),
+        # An undo that fails is tried again after a rest, then given up.
+        ("..stop-kubelet stop-kubelet:undo-failed", "wait"),
+        ("..stop-kubelet stop-kubelet:undo-failed stop-kubelet:undoing", "undo stop-kubelet"),
+        (
+            "..stop-kubelet stop-kubelet:undo-failed stop-kubelet:undo-failed",
+            "finish Degraded RollbackFailed",
+        ),
+    ],
+)
+def test_what_comes_next(story: str, next_: str) -> None:
+    journal = told(story)
+    now = Observation(monotonic=float(len(journal.records)), boot=FIRST)
+
+    assert said(decide(journal, now, LIMITS)) == next_
+
+
+@pytest.mark.parametrize(
+    ("story", "seen", "next_"),
+    [
+        ("..read-back", Observation(monotonic=20, boot=FIRST, abort=True), "undo read-back"),
+        ("..verify", Observation(monotonic=99, boot=FIRST, abort=True), "finish Upgraded Succeeded"),
+        ("", Observation(monotonic=0, boot=FIRST, abort=True), "finish RolledBack Aborted"),
+        ("..read-back", Observation(monotonic=20, boot=SECOND), "undo read-back"),
+        ("..start-kubelet", Observation(monotonic=3, boot=SECOND), "undo start-kubelet"),
+        ("..verify", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
+        # stop-kubelet was announced at second 5 and the budget is 30 seconds. Going back: starting a kubelet (5),
+        # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
+        ("..read-back", Observation(monotonic=23.9, boot=FIRST), "do set-arguments"),
+        ("..read-back", Observation(monotonic=24.0, boot=FIRST), "undo read-back"),
+        ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
+        # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
+        ("", Observation(monotonic=0, boot=SECOND, planned=FIRST), "finish RolledBack NodeRebooted"),
+        ("", Observation(monotonic=0, boot=FIRST, planned=FIRST), "do confirm-binaries"),
+        ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned=SECOND), "do stop-kubelet"),
+        # The rescue script has begun: back, over everything. It is through: only the kubelet has to be started.
+        ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.BEGUN), "undo read-back"),
+        ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
+        (
+            "..read-back stop-kubelet:undone",
+            Observation(monotonic=9, boot=FIRST, rescue=Rescue.DONE),
+            "undo arm-dead-man",
+        ),
+        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "finish Upgraded Succeeded"),
+        ("..arm-dead-man", Observation(monotonic=500, boot=FIRST), "do stop-kubelet"),
+    ],
+)
+def test_what_the_world_says(story: str, seen: Observation, next_: str) -> None:
+    assert said(decide(told(story), seen, LIMITS)) == next_
+
+
+def test_the_reason_of_a_setback_is_the_first_one() -> None:
+    """What went wrong later, on the way back, is another story."""
+    journal = told("..stop-kubelet")
+    journal = written(journal, Step.STOP_KUBELET, Mark.UNDOING, error="asked to", reason=Reason.ABORTED)
+    journal = written(journal, Step.STOP_KUBELET, Mark.UNDO_FAILED, error="it broke", reason=Reason.STEP_FAILED)
+
+    decision = decide(journal, Observation(monotonic=99, boot=FIRST), LIMITS)
+
+    assert isinstance(decision, Undo)
+    assert (decision.reason, decision.why) == (Reason.ABORTED, "asked to")
+
+
+def test_the_rest_after_a_failed_undo_is_measured_on_the_same_boot_only() -> None:
+    journal = told("..stop-kubelet stop-kubelet:undo-failed")
+    failed = journal.records[-1].monotonic
+
+    rest = decide(journal, Observation(monotonic=failed + 0.5, boot=FIRST), LIMITS)
+
+    assert isinstance(rest, Wait)
+    assert rest.seconds == UNDO_RETRY_SECONDS - 0.5
+    assert said(decide(journal, Observation(monotonic=failed + 2.5, boot=FIRST), LIMITS)) == "undo stop-kubelet"
+    assert said(decide(journal, Observation(monotonic=0.1, boot=SECOND), LIMITS)) == "undo stop-kubelet"
+
+
+@dataclass
+class Life:
+    """Drives decide() the way the engine does, with a fate for each decision."""
+
+    journal: Journal = field(default_factory=Journal)
+    boot: int = 1
+    now: float = 0.0
+    abort: bool = False
+    turned_back: bool = False
+
+    def live(self, fate: str) -> Finish | None:
+        seen = Observation(monotonic=self.now, boot=BootIdentity(f"boot-{self.boot}"), abort=self.abort)
+        decision = decide(self.journal, seen, LIMITS)
+        self.check(decision)
+        match decision:
+            case Do(step=step):
+                if self.journal.payload(step) is None and Mark.DOING not in self._marks(step):
+                    self._write(step, Mark.DOING)
+                if fate in {"works", "fails"}:
+                    self._write(step, Mark.DONE if fate == "works" else Mark.FAILED)
+            case Undo(step=step):
+                self._write(step, Mark.UNDOING)
+                if fate in {"works", "fails"}:
+                    self._write(step, Mark.UNDONE if fate == "works" else Mark.UNDO_FAILED)
+            case Wait(seconds=seconds):
+                self.now += seconds
+            case Finish():
+                return decision
+        self._suffer(fate)
+        return None
+
+    def check(self, decision: Decision) -> None:
+        assert not (self.turned_back and isinstance(decision, Do)), "backward turned forward"
+        if isinstance(decision, Undo):
+            self.turned_back = True
+            later = STEPS[STEPS.index(decision.step) + 1 :]
+            assert all(self.journal.mark(step) in {None, Mark.UNDONE} for step in later), "undone out of order"
+        if self.journal.mark(Step.VERIFY) is Mark.DONE:
+            assert isinstance(decision, Finish)
+            assert decision.outcome is Outcome.UPGRADED
+
+    def _suffer(self, fate: str) -> None:
+        match fate:
+            case "reboot":
+                self.boot, self.now = self.boot + 1, 0.0
+            case "abort":
+                self.abort = True
+            case "slow":
+                self.now += LIMITS.kubelet_down / 2
+            case _:
+                self.now += 0.01
+
+    def _marks(self, step: Step) -> set[Mark]:
+        return {record.mark for record in self.journal.records if record.step is step}
+
+    def _write(self, step: Step, mark: Mark) -> None:
+        self.journal = written(self.journal, step, mark, boot=BootIdentity(f"boot-{self.boot}"), at=self.now)
+
+
+FATES = st.sampled_from(["works", "works", "works", "works", "works", "fails", "killed", "reboot", "abort", "slow"])
+
+
+@given(st.lists(FATES, max_size=60))
+def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None:
+    """Once fate leaves it alone, a run ends within as many decisions as it has steps, each way."""
+    life = Life()
+    end = next((end for fate in fates if (end := life.live(fate))), None)
+
+    for _ in range(3 * len(STEPS)):
+        end = end or life.live("works")
+
+    assert end is not None
+    if end.outcome is Outcome.ROLLED_BACK:
+        assert all(life.journal.mark(step) in {None, Mark.UNDONE} for step in STEPS)
+    assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(Step.VERIFY) is Mark.DONE)
