@@ -17,7 +17,8 @@ from nodeupgrade.domain.node.pods import Json
 from nodeupgrade.domain.node.task_report import failed_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import FlagPolicy
-from nodeupgrade.domain.task import Task, TaskStatus
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
 from nodeupgrade.engine import gather

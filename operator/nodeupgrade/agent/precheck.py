@@ -18,7 +18,8 @@ from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.domain.node.task_report import prechecked_status, refusal_status
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Task, TaskPhase, TaskStatus
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate

@@ -17,7 +17,8 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, report_of
 from nodeupgrade.domain.node.task_report import failed_status, run_status, stranded_status, unreadable_status
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Task, TaskAction, TaskStatus
+from nodeupgrade.domain.task import Task, TaskAction
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, NotFoundError

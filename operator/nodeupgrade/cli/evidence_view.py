@@ -10,7 +10,8 @@ from rich.text import Text
 
 from nodeupgrade.cli.words import BAD, GOOD, NOTHING, coloured, facts, heading, since, table
 from nodeupgrade.domain.reasons import counted
-from nodeupgrade.domain.task import KubeletBinary, StepResult, StepStatus, Task, TaskAction, TaskStatus, Verdict
+from nodeupgrade.domain.task import Task, TaskAction, Verdict
+from nodeupgrade.domain.task_status import KubeletBinary, StepResult, StepStatus, TaskStatus
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.engine.gather import STATE_DIRECTORY
 

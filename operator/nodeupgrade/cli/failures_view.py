@@ -12,7 +12,8 @@ from rich.text import Text
 
 from nodeupgrade.cli.words import BAD, NOTHING, facts, since, table
 from nodeupgrade.domain.reasons import Explanation, Reason, counted, explain
-from nodeupgrade.domain.task import StepResult, Task, Verdict
+from nodeupgrade.domain.task import Task, Verdict
+from nodeupgrade.domain.task_status import StepResult
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.wire import Json, to_json

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.domain.rollout import conditions
-from nodeupgrade.domain.task import StepResult, Task
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task_status import StepResult
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_status import Counts, UpgradeStatus
 from nodeupgrade.domain.wire import Json, to_json

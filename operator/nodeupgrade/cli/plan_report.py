@@ -16,7 +16,8 @@ from nodeupgrade.domain.rollout.standing import Place, Standing, stand
 from nodeupgrade.domain.rollout.starting import choose, survey_front
 from nodeupgrade.domain.rollout.survey import Survey, take_survey
 from nodeupgrade.domain.rollout.waves import rosters
-from nodeupgrade.domain.task import Preview, Verdict
+from nodeupgrade.domain.task import Verdict
+from nodeupgrade.domain.task_status import Preview
 from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec, Wave
 from nodeupgrade.domain.views import PodView
 from nodeupgrade.domain.windows import is_open, next_opening

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     RUNTIME_NOT_READY = "RuntimeNotReady"
     INTERNAL_ERROR = "InternalError"
     HASHES_WOULD_CHANGE = "HashesWouldChange"
+    READINESS_GUARD_UNAVAILABLE = "ReadinessGuardUnavailable"
 
     # Left alone on purpose.
     ALREADY_AT_TARGET = "AlreadyAtTarget"
@@ -103,6 +104,8 @@ class Reason(StrEnum):
     ADMITTED = "Admitted"
     CORDONED = "Cordoned"
     UNCORDONED = "Uncordoned"
+    GUARDED = "Guarded"
+    GUARD_LIFTED = "GuardLifted"
     AGENT_STARTED = "AgentStarted"
     AGENT_REPLACED = "AgentReplaced"
     CLAIMED = "Claimed"
@@ -242,6 +245,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "stored hashes would have to be rewritten, which hash.mode: AssertUnchanged forbids",
         "choose a version that hashes as the node's does, or set hash.mode: Rewrite",
     ),
+    Reason.READINESS_GUARD_UNAVAILABLE: Explanation(
+        "pods cannot be kept Ready until the new kubelet has probed them",
+        "install the readiness guard (API servers from 1.30 on), or set verify.readinessGuard: Auto to go on without",
+    ),
     Reason.ALREADY_AT_TARGET: Explanation("the node runs the target version already", _NOTHING),
     Reason.STILL_SKEWED: Explanation(
         "the target is nearer to the API server's version but still outside the supported skew",
@@ -336,6 +343,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.ADMITTED: Explanation("the node's upgrade begins", _NOTHING),
     Reason.CORDONED: Explanation("the node was cordoned for its upgrade", _NOTHING),
     Reason.UNCORDONED: Explanation("the node's cordon was restored to what it was", _NOTHING),
+    Reason.GUARDED: Explanation("the node's pods stay Ready until its new kubelet has probed them", _NOTHING),
+    Reason.GUARD_LIFTED: Explanation("the new kubelet reports pods as it finds them", _NOTHING),
     Reason.AGENT_STARTED: Explanation("the agent pod was created", _NOTHING),
     Reason.AGENT_REPLACED: Explanation("a lost agent pod was replaced; the run goes on", _NOTHING),
     Reason.CLAIMED: Explanation("the node belongs to the rollout and waits for its turn", _NOTHING),

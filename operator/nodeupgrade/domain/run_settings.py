@@ -20,6 +20,16 @@ class HashMode(StrEnum):
     ASSERT_UNCHANGED = "AssertUnchanged"
 
 
+class GuardPolicy(StrEnum):
+    """What to do about pods that a fresh kubelet would report unready before it has probed them."""
+
+    AUTO = "Auto"
+    """Guard them where the API server can; elsewhere go on, and tell which pods were reported unready."""
+    REQUIRE = "Require"
+    """Touch no node that cannot be guarded."""
+    OFF = "Off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
     """How the kubelet is run on the node, and what may be changed about it."""
@@ -31,8 +41,9 @@ class KubeletSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """Seconds to watch the node after the swap, and seconds it may be without a kubelet."""
+    """Seconds to watch the node after the swap, seconds it may be without a kubelet, and what pods' clients notice."""
 
     settle_seconds: int = 60
     kubelet_down_budget_seconds: int = 30
     node_ready_timeout_seconds: int = 60
+    readiness_guard: GuardPolicy = GuardPolicy.AUTO

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import HashMode, KubeletSettings, VerifySettings
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, from_json
 
@@ -37,60 +38,12 @@ class TaskAction(StrEnum):
     """The run is over and accounted for; the task may be claimed by another NodeUpgrade."""
 
 
-class TaskPhase(StrEnum):
-    """What is true of the node's run."""
-
-    PENDING = "Pending"
-    STAGING = "Staging"
-    PRECHECKING = "Prechecking"
-    PRECHECKED = "Prechecked"
-    """Asked to look only: nothing objects to an upgrade; ``preview`` says what it would do."""
-    REFUSED = "Refused"
-    """Preflight said no; the node is untouched."""
-    RUNNING = "Running"
-    """The executor on the host has taken over."""
-    VERIFYING = "Verifying"
-    SUCCEEDED = "Succeeded"
-    ROLLING_BACK = "RollingBack"
-    ROLLED_BACK = "RolledBack"
-    ROLLBACK_FAILED = "RollbackFailed"
-    FAILED = "Failed"
-    """Given up before anything was touched, for a technical reason such as a failed download."""
-
-    @property
-    def terminal(self) -> bool:
-        """Whether the run is over."""
-        return self in _TERMINAL
-
-
-_TERMINAL = frozenset(
-    {
-        TaskPhase.PRECHECKED,
-        TaskPhase.REFUSED,
-        TaskPhase.SUCCEEDED,
-        TaskPhase.ROLLED_BACK,
-        TaskPhase.ROLLBACK_FAILED,
-        TaskPhase.FAILED,
-    }
-)
-
-
 class ArtifactKind(StrEnum):
     """Where the kubelet binary comes from."""
 
     IMAGE = "Image"
     URL = "URL"
     PRE_STAGED = "PreStaged"
-
-
-class StepResult(StrEnum):
-    """What the journal truthfully knows of a step."""
-
-    DOING = "Doing"
-    DONE = "Done"
-    FAILED = "Failed"
-    UNDOING = "Undoing"
-    UNDONE = "Undone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +120,22 @@ class RunVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardGrant:
+    """What the control plane says of the readiness guard.
+
+    Attributes:
+        wanted: the node side is to ask for the guard before it stops the kubelet.
+        answers: the request (``GuardReport.ask``) that is answered; empty until one is.
+        kubelet_runs_by: the moment, written into the guard's parameters, by which the new kubelet runs; each pod is
+            guarded from then on for as long as its own probes need. ``None`` in an answer: it cannot be guarded.
+    """
+
+    wanted: bool = False
+    answers: str = ""
+    kubelet_runs_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """What the control plane wants of one node, and what it found in the end. Times are UTC.
 
@@ -194,124 +163,10 @@ class TaskSpec:
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)
     verify: VerifySettings = field(default_factory=VerifySettings)
     deadline: datetime | None = None
+    guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None
     history: tuple[PastRun, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepStatus:
-    """One step of the run, as the journal tells it (detail at most 128 characters)."""
-
-    name: str
-    result: StepResult
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    detail: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletBinary:
-    """A kubelet binary: version, SHA-256 and absolute path."""
-
-    version: str | None = None
-    sha256: str | None = None
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletStatus:
-    """The kubelet before and after, and the seconds in between."""
-
-    before: KubeletBinary | None = None
-    after: KubeletBinary | None = None
-    down_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeStatus:
-    """The container runtime, as CRI names it."""
-
-    name: str = ""
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerCounts:
-    """What became of the containers; ``restarted_list`` holds at most 20 of ``namespace/pod/container``."""
-
-    baseline: int = 0
-    rewritten: int = 0
-    unchanged: int = 0
-    restarted: int = 0
-    restarted_list: tuple[str, ...] = ()
-    ended_list: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hazard:
-    """Something about a pod that deserves attention or forbids the upgrade."""
-
-    reason: str
-    pod: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartForecast:
-    """A container that a plain exchange of the kubelet would restart, and why (at most 256 characters)."""
-
-    container: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """What an upgrade would do on this node; nothing has been touched.
-
-    Attributes:
-        rewritten: containers whose stored hash would be rewritten.
-        unchanged: containers whose stored hash is right for both versions.
-        would_restart: containers that a plain exchange of the kubelet would restart.
-        would_restart_list: at most 20 of them.
-        static_pods: static pods whose manifest would be pinned.
-        removed_flags: kubelet flags that would be left out.
-    """
-
-    rewritten: int = 0
-    unchanged: int = 0
-    would_restart: int = 0
-    would_restart_list: tuple[RestartForecast, ...] = ()
-    static_pods: int = 0
-    removed_flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStatus:
-    """What the node side says about the run named by ``run_id``.
-
-    Attributes:
-        run_id: the run this is about; the control plane ignores any other.
-        reason: one of ``nodeupgrade.domain.reasons.Reason``; text, so that a newer agent's
-            words can be shown.
-        message: a sentence that says what to do, at most 512 characters.
-        steps: at most 16.
-        hazards: at most 20.
-    """
-
-    run_id: str = ""
-    observed_generation: int = -1
-    phase: TaskPhase = TaskPhase.PENDING
-    reason: str = ""
-    message: str = ""
-    steps: tuple[StepStatus, ...] = ()
-    kubelet: KubeletStatus = KubeletStatus()
-    runtime: RuntimeStatus = RuntimeStatus()
-    containers: ContainerCounts = ContainerCounts()
-    hazards: tuple[Hazard, ...] = ()
-    preview: Preview | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +183,7 @@ class Task:
     resource_version: str
     generation: int
     spec: TaskSpec
-    status: TaskStatus = TaskStatus()
+    status: TaskStatus = field(default_factory=TaskStatus)
     baseline: str = ""
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 from nodeupgrade.domain.durations import parse_duration
 from nodeupgrade.domain.frozen import frozen_digest
-from nodeupgrade.domain.run_settings import VerifySettings
+from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.domain.schema.checking import check
 from nodeupgrade.domain.schema.model import Problem
 from nodeupgrade.domain.schema.settling import filled
@@ -99,6 +99,7 @@ def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
         settle_seconds=_seconds(verify["settle"]),
         kubelet_down_budget_seconds=_seconds(verify["kubeletDownBudget"]),
         node_ready_timeout_seconds=_seconds(verify["nodeReadyTimeout"]),
+        readiness_guard=GuardPolicy(verify["readinessGuard"]),
     )
     return replace(from_json(UpgradeSpec, complete, "spec"), verify=seconds)
 

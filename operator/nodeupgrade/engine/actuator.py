@@ -33,16 +33,8 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.verdict import MESSAGE_LIMIT
-from nodeupgrade.domain.task import (
-    BASELINE_ANNOTATION,
-    UPGRADE_LABEL,
-    Task,
-    TaskAction,
-    TaskPhase,
-    TaskSpec,
-    TaskStatus,
-    Verdict,
-)
+from nodeupgrade.domain.task import BASELINE_ANNOTATION, UPGRADE_LABEL, Task, TaskAction, TaskSpec, Verdict
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.upgrade import FINALIZER, Upgrade
 from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.wire import Json, merge_patch, to_json

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.task import Task, TaskStatus, parse_task
+from nodeupgrade.domain.task import Task, parse_task
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ConflictError, Event, KubeApi
 

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from nodeupgrade.domain.errors import NodeUpgradeError, Transient
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Task, TaskStatus
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.wire import Json
 
 

@@ -12,17 +12,8 @@ from datetime import timedelta
 from enum import StrEnum
 
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import (
-    ContainerCounts,
-    Preview,
-    StepResult,
-    StepStatus,
-    Task,
-    TaskAction,
-    TaskPhase,
-    TaskStatus,
-    parse_task,
-)
+from nodeupgrade.domain.task import Task, TaskAction, parse_task
+from nodeupgrade.domain.task_status import ContainerCounts, Preview, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS

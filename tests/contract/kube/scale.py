@@ -21,7 +21,8 @@ from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.task import TaskAction, TaskPhase, TaskStatus, UpgradeRef
+from nodeupgrade.domain.task import TaskAction, UpgradeRef
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.fleet_source import InformedFleet

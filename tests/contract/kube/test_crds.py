@@ -21,7 +21,8 @@ from nodeupgrade.domain.frozen import frozen_digest
 from nodeupgrade.domain.rollout.lint import lint
 from nodeupgrade.domain.schema.settling import filled
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.task import CordonRecord, TaskAction, TaskStatus
+from nodeupgrade.domain.task import CordonRecord, TaskAction
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade
 from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.wire import Json, MalformedObjectError, to_json

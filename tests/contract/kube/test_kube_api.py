@@ -10,20 +10,16 @@ import pytest
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import (
     ArtifactKind,
-    ContainerCounts,
     RunVerdict,
-    StepResult,
-    StepStatus,
     Task,
     TaskAction,
     TaskArtifact,
-    TaskPhase,
     TaskSpec,
-    TaskStatus,
     UpgradeRef,
     Verdict,
     parse_task,
 )
+from nodeupgrade.domain.task_status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.upgrade_terms import SLOTS
 from nodeupgrade.domain.values import NodeName, RunId

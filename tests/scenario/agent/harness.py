@@ -19,7 +19,8 @@ from nodeupgrade.domain.node.journal import Mark, Step
 from nodeupgrade.domain.node.pods import Json
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, TaskStatus, UpgradeRef
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node_run import NodeRun

@@ -7,7 +7,8 @@ import pytest
 
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskAction, TaskPhase
+from nodeupgrade.domain.task import TaskAction
+from nodeupgrade.domain.task_status import TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

@@ -14,7 +14,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact, TaskPhase, TaskStatus
+from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError, UnavailableError

@@ -9,7 +9,8 @@ import pytest
 
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import HashMode
-from nodeupgrade.domain.task import ArtifactKind, Preview, TaskAction, TaskArtifact, TaskPhase, TaskStatus
+from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.domain.task_status import Preview, TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError

@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import RunRequest, examine
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.task import Preview
+from nodeupgrade.domain.task_status import Preview
 from nodeupgrade.domain.values import NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.kubelethash import KubeletVersion, hash_container

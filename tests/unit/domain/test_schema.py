@@ -36,7 +36,8 @@ from nodeupgrade.domain.schema.task_status import TASK_STATUS
 from nodeupgrade.domain.schema.upgrade_spec import SPEC
 from nodeupgrade.domain.schema.upgrade_status import STATUS
 from nodeupgrade.domain.share import Share
-from nodeupgrade.domain.task import TaskSpec, TaskStatus
+from nodeupgrade.domain.task import TaskSpec
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.upgrade_status import UpgradeStatus
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.wire import field_name, to_json
@@ -84,16 +85,18 @@ def disagreements(schema: Schema, hint: Any, path: str) -> Iterator[str]:
 def record_disagreements(schema: Record, kind: type, path: str) -> Iterator[str]:
     hints = typing.get_type_hints(kind)
     spoken = kind is VerifySettings and "settle" in schema.fields  # durations for people, seconds for the node
+    lasting = {field_name(f.name.removesuffix("_seconds")) for f in fields(kind) if f.name.endswith("_seconds")}
     named = {field_name(field.name.removesuffix("_seconds") if spoken else field.name): field for field in fields(kind)}
     yield from (f"{path}.{name}: only one has it" for name in named.keys() ^ schema.fields.keys())
     needed = {name for name, field in named.items() if field.default is field.default_factory is MISSING}
     yield from (f"{path}.{name}: required by one only" for name in needed ^ set(schema.required))
     for name in named.keys() & schema.fields.keys():
         child = schema.fields[name]
-        yield from disagreements(child, timedelta if spoken else hints[named[name].name], f"{path}.{name}")
+        timed = spoken and name in lasting
+        yield from disagreements(child, timedelta if timed else hints[named[name].name], f"{path}.{name}")
         if child.default is not ABSENT and name not in needed and hints[named[name].name] is not VerifySettings:
             theirs, ours = filled(child, child.default), default_of(named[name])
-            if (parse_duration(theirs).total_seconds() if spoken else without_nothing(theirs)) != ours:
+            if (parse_duration(theirs).total_seconds() if timed else without_nothing(theirs)) != ours:
                 yield f"{path}.{name}: default {theirs!r}, not {ours!r}"
 
 

@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.task_report import refusal_status, run_status, shorten, stranded_status, unreadable_status
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.task import (
+from nodeupgrade.domain.task_status import (
     ContainerCounts,
     KubeletBinary,
     KubeletStatus,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.task import TaskStatus
+from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.wire import MalformedObjectError, field_name, from_json, merge_patch
 from nodeupgrade.simulation.kube import merged
 

@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.node.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.task_report import LISTED, shorten
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Preview, RestartForecast
+from nodeupgrade.domain.task_status import Preview, RestartForecast
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.kubelethash import (
     KubeletVersion,

@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, report_of
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.task import (
+from nodeupgrade.domain.task_status import (
     ContainerCounts,
     Hazard,
     KubeletBinary,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskPhase
+from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.domain.task_status import TaskPhase
 from nodeupgrade.domain.upgrade_terms import Artifact, Membership, NodeSelection, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView

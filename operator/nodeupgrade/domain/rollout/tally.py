@@ -11,7 +11,8 @@ from nodeupgrade.domain.rollout.approvals import approved_by
 from nodeupgrade.domain.rollout.standing import Place, Standing
 from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.rollout.waves import Front, WaveRoster, state_of
-from nodeupgrade.domain.task import Preview, Task, Verdict
+from nodeupgrade.domain.task import Task, Verdict
+from nodeupgrade.domain.task_status import Preview
 from nodeupgrade.domain.upgrade_status import (
     ContainerTotals,
     Counts,

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.rollout import baseline
-from nodeupgrade.domain.task import RunVerdict, Task, TaskPhase, TaskStatus, Verdict
+from nodeupgrade.domain.task import RunVerdict, Task, Verdict
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.views import NodeView, PodView
 
 KUBELET_STOPS_IN = "stop-kubelet"

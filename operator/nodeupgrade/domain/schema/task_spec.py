@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodeupgrade.domain.run_settings import FlagPolicy, HashMode
+from nodeupgrade.domain.run_settings import FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.domain.schema.blocks import choice, count, immutable, moment
 from nodeupgrade.domain.schema.model import Flag, ListOf, Record, Rule, Text, Whole
 from nodeupgrade.domain.task import ArtifactKind, TaskAction, Verdict
@@ -87,9 +87,18 @@ TASK_SPEC = Record(
                 "settleSeconds": Whole(least=0),
                 "kubeletDownBudgetSeconds": Whole(least=1),
                 "nodeReadyTimeoutSeconds": Whole(least=1),
+                "readinessGuard": choice(GuardPolicy, ""),
             },
         ),
         "deadline": moment("When the run is aborted."),
+        "guard": Record(
+            says="What the control plane says of the readiness guard.",
+            fields={
+                "wanted": Flag(says="The node side asks for it before it stops the kubelet."),
+                "answers": Text(says="The request that is answered.", longest=64),
+                "kubeletRunsBy": moment("When the new kubelet has to run; missing in an answer: no guard is possible."),
+            },
+        ),
         "cordon": Record(
             says="Who cordoned the node.",
             fields={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nodeupgrade.domain.schema.blocks import choice, count, moment
 from nodeupgrade.domain.schema.model import ListOf, Number, Record, Text, Whole
 from nodeupgrade.domain.schema.task_spec import CONTAINERS_NAMED, RUN, VERSION_TEXT
-from nodeupgrade.domain.task import StepResult, TaskPhase
+from nodeupgrade.domain.task_status import GuardState, StepResult, TaskPhase
 
 
 def _binary(says: str) -> Record:
@@ -71,6 +71,20 @@ TASK_STATUS = Record(
                     item=Text(longest=400),
                     most=20,
                 ),
+                "readinessFlaps": ListOf(
+                    says="Pods, as namespace/name, that were reported unready although their containers ran on.",
+                    item=Text(longest=400),
+                    most=20,
+                ),
+            },
+        ),
+        "guard": Record(
+            says="What the node side says of the readiness guard.",
+            fields={
+                "state": choice(GuardState, ""),
+                "ask": Text(says="New for every request.", longest=64),
+                "exposureSeconds": count("How long the new kubelet may need to have probed every pod."),
+                "detail": Text(says="Why it is not in force.", longest=256),
             },
         ),
         "hazards": ListOf(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodeupgrade.domain.run_settings import FlagPolicy, HashMode
+from nodeupgrade.domain.run_settings import FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.domain.schema.artifact import ARTIFACT
 from nodeupgrade.domain.schema.blocks import choice, duration, immutable, text_set
 from nodeupgrade.domain.schema.model import Flag, Record, Text, Transition
@@ -68,6 +68,12 @@ _VERIFY = Record(
             "How long the node may be without a kubelet before everything is undone.", "30s", positive=True
         ),
         "nodeReadyTimeout": duration("How long the node may take to be Ready again.", "60s", positive=True),
+        "readinessGuard": choice(
+            GuardPolicy,
+            "Whether pods stay Ready until the new kubelet has probed them. Auto does what the API server can; "
+            "Require touches no node without it.",
+            default="Auto",
+        ),
     },
     transitions=_FIXED,
 )
