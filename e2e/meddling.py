@@ -108,8 +108,7 @@ def _extra_pod(ordeal: Ordeal, name: str) -> dict[str, object]:
 
 
 def _wait_ready(ordeal: Ordeal, name: str) -> None:
-    ready = ("wait", "-n", "workload", f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
-    ordeal.cluster.lab.kubectl(*ready, timeout=90)
+    ordeal.cluster.lab.kubectl_wait("wait", "-n", "workload", f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
 FAULTS: tuple[Fault, ...] = (

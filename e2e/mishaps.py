@@ -126,8 +126,8 @@ def wait_workload(ordeal: Ordeal) -> None:
     pods = ordeal.cluster.lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
     count = sum(pod["spec"].get("restartPolicy") == "Always" for pod in pods)
     workload.wait_running(ordeal.cluster.lab, count=count, timeout=240)
-    kubectl = ordeal.cluster.lab.kubectl
-    kubectl("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=120s", timeout=150)
+    wait = ordeal.cluster.lab.kubectl_wait
+    wait("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=120)
 
 
 # ── the operator, the agent, the API server ─────────────────────────────────────────────────────────────────────────

@@ -180,8 +180,7 @@ def rollout(ordeal: Ordeal) -> Iterator[None]:
 
 
 def _wait_ready(ordeal: Ordeal, name: str) -> None:
-    ready = ("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
-    ordeal.cluster.lab.kubectl(*ready, timeout=90)
+    ordeal.cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
 _NEVER: Object = {"restartPolicy": "Never"}

@@ -54,9 +54,7 @@ def test_canary_then_approval_then_the_rest_although_the_operator_dies(fleet: Fl
         fleet.annotate("canary", "approve", "rest")
         fleet.wait_in_flight("canary")
         fleet.kill_operator()
-        waited = fleet.lab.kubectl(
-            "wait", "nodeupgrade/canary", "--for=condition=Succeeded", "--timeout=600s", timeout=630
-        )
+        waited = fleet.lab.kubectl_wait("wait", "nodeupgrade/canary", "--for=condition=Succeeded", timeout=600)
 
     assert "condition met" in waited.stdout
     upgrade = fleet.get("canary")
@@ -97,7 +95,7 @@ def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: F
     with nothing_restarts(fleet):
         fleet.apply("deleted", NEW)
         flying = fleet.wait_in_flight("deleted")
-        fleet.lab.kubectl("delete", "nodeupgrade", "deleted", "--wait=true", "--timeout=300s", timeout=330)
+        fleet.lab.kubectl_wait("delete", "nodeupgrade", "deleted", "--wait=true", timeout=300)
 
     assert {name for name, version in fleet.versions().items() if version == OLD} == behind - {flying}
     assert fleet.cordoned() == set()
@@ -118,7 +116,7 @@ def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: F
         fleet.apply("second", NEW, nodes={"names": [flying]})
         queued = fleet.wait_condition("second", "Reconciling", "True", "Queued")
         assert "paused" in conditions(queued)["Reconciling"]["message"]
-        fleet.lab.kubectl("delete", "nodeupgrade", "second", "--wait=true", "--timeout=60s", timeout=90)
+        fleet.lab.kubectl_wait("delete", "nodeupgrade", "second", "--wait=true", timeout=60)
         assert NEW in fleet.versions().values()
 
         fleet.annotate("paused", "pause", None)

@@ -27,7 +27,7 @@ def start(cluster: Cluster, name: str) -> None:
     spec = {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 2, "containers": [container]}
     metadata = {"name": name, "namespace": NAMESPACE}
     cluster.lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    cluster.lab.kubectl("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", "--timeout=60s", timeout=90)
+    cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:

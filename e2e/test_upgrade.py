@@ -82,7 +82,7 @@ def test_a_pod_that_the_next_kubelet_start_would_kill_is_refused(cluster: Cluste
         },
     }  # fmt: skip
     cluster.lab.apply(pod)
-    cluster.lab.kubectl("wait", "-n", "workload", "pod/picky", "--for=condition=Ready", "--timeout=60s", timeout=90)
+    cluster.lab.kubectl_wait("wait", "-n", "workload", "pod/picky", "--for=condition=Ready", timeout=60)
     cluster.lab.kubectl("label", "node", cluster.node.name, "disk-")
     try:
         cluster.apply("affinity", NEW, cluster.pre_staged(NEW))

@@ -57,8 +57,8 @@ def _manifests(directory: Path, image: images.Image) -> Path:
 
 def _wait_available(lab: Lab) -> None:
     in_namespace = ("--namespace", NAMESPACE)
-    rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}", f"--timeout={_READY_SECONDS}s")
-    if lab.kubectl(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS + 30).returncode == 0:
+    rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}")
+    if lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode == 0:
         return
     pods = lab.kubectl(*in_namespace, "describe", "pods", check=False).stdout
     logs = lab.kubectl(*in_namespace, "logs", f"deployment/{DEPLOYMENT}", "--tail=40", check=False).stdout

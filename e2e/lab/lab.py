@@ -15,7 +15,7 @@ from e2e.lab.errors import LabError
 from e2e.lab.locking import locked
 from e2e.lab.node import Node
 from e2e.lab.pki import Authority
-from e2e.lab.process import run, wait_until
+from e2e.lab.process import PATIENCE, run, wait_until
 from e2e.lab.progress import Progress, Quiet
 from e2e.lab.spec import LabSpec
 from e2e.lab.versions import Version
@@ -126,6 +126,10 @@ class Lab:
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as a cluster administrator."""
         return self.exec(str(self.kubectl_binary), *argv, input=input, check=check, timeout=timeout)
+
+    def kubectl_wait(self, *argv: str, timeout: float, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a kubectl command that waits by itself, for at most ``timeout`` seconds (times PATIENCE)."""
+        return self.kubectl(*argv, f"--timeout={timeout * PATIENCE:.0f}s", check=check, timeout=timeout + 30)
 
     @property
     def kubectl_binary(self) -> Path:

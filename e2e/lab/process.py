@@ -11,6 +11,9 @@ from e2e.lab.errors import LabError
 
 T = TypeVar("T")
 
+PATIENCE = float(os.environ.get("NODEUPGRADE_PATIENCE", "1"))
+"""How many times longer than on an idle machine anything may take before it counts as hung; CI is patient."""
+
 
 class CommandError(LabError):
     """A command failed; carries what it printed.
@@ -40,8 +43,9 @@ def run(
 
     Raises:
         CommandError: if it fails and ``check`` is set.
-        LabError: if it takes longer than ``timeout`` seconds, or does not exist.
+        LabError: if it takes longer than ``timeout`` seconds (times PATIENCE), or does not exist.
     """
+    timeout *= PATIENCE
     words = [os.fspath(part) for part in argv]
     try:
         result = subprocess.run(
@@ -108,8 +112,9 @@ def wait_until(what: str, probe: Callable[[], T | None], timeout: float, interva
     """Poll ``probe`` until it returns something true, and return that.
 
     Raises:
-        LabError: after ``timeout`` seconds; it names ``what`` and the last error of ``probe``.
+        LabError: after ``timeout`` seconds (times PATIENCE); it names ``what`` and the last error of ``probe``.
     """
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     reason = ""
     while True:

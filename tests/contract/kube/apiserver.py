@@ -19,7 +19,7 @@ from e2e.lab.controlplane import etcd_binary
 from nodeupgrade.domain.wire import Json
 
 VERSION = "1.33.13"
-READY_SECONDS = 120
+READY_SECONDS = 300
 
 OPERATOR = "system:serviceaccount:nodeupgrade-system:nodeupgrade-operator"
 AGENT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-agent"
@@ -46,7 +46,7 @@ class ApiServer:
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as admin and return what it prints."""
         argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -65,7 +65,7 @@ class ApiServer:
         """Run kubectl as a kubelet (empty: as admin); return what the API server objects to, empty if nothing."""
         identity = [f"--as={user}", "--as-group=system:nodes"] if user else []
         argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *identity, *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, input=stdin)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=240, input=stdin)
         return done.stderr if done.returncode else ""
 
 
@@ -138,7 +138,7 @@ def apiserver_command(binary: Path, directory: Path, etcd: int, port: int) -> li
 
 def write_credentials(directory: Path, port: int) -> None:
     key = ["openssl", "genrsa", "-out", str(directory / "service-account.key"), "2048"]
-    subprocess.run(key, capture_output=True, check=True, timeout=60)
+    subprocess.run(key, capture_output=True, check=True, timeout=240)
     rows = [f'{user}-token,{name},{user},"{group}"' for user, (name, group) in USERS.items()]
     (directory / "tokens.csv").write_text("\n".join(rows) + "\n")
     for user in USERS:

@@ -33,7 +33,7 @@ def serving(manifests: Path) -> Iterator[ApiServer]:
     try:
         with running() as server:
             server.kubectl("apply", "-k", str(manifests))
-            waiting = "--for=condition=Established", "--timeout=60s"
+            waiting = "--for=condition=Established", "--timeout=180s"
             server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
             yield server
     except (LabError, FileNotFoundError) as error:

@@ -47,7 +47,7 @@ from tests.scenario.rollout.harness import upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-SECONDS = 60
+SECONDS = 180
 IMPATIENT = Patience(request_seconds=2.0, retry_seconds=1.0)
 
 

@@ -16,7 +16,7 @@ from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.kube.test_kube_api import pod
 
 LABEL = "nodeupgrade.dev/test"
-SECONDS = 60
+SECONDS = 180
 FINALIZER = "nodeupgrade.dev/test"
 
 

@@ -12,7 +12,7 @@ from tests.contract.node.worlds import RuntimeWorld
 OLD = StoredHashes(container=HashValue("aaaa0000"))
 NEW = StoredHashes(container=HashValue("b1"))
 BOTH = StoredHashes(container=HashValue("aaaa0000"), without_resources=HashValue("cccc0000"))
-LIMIT = 60.0
+LIMIT = 240.0
 
 
 def image_of(world: RuntimeWorld, container_id: ContainerId) -> BeforeImage:
