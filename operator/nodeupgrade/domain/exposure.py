@@ -1,0 +1,38 @@
+"""How long a kubelet that has just started may need until it has probed a pod.
+
+A kubelet before 1.35 forgets what probes have found. It begins again at a random moment within the first period, counts
+successes anew, and asks the readiness probe only once the startup probe has succeeded. Delays count from the start of
+the container, hence are long over. The readiness guard's policy (``manifests/readiness-guard.yaml``) computes the same.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from nodeupgrade.domain.wire import Json
+
+MARGIN = timedelta(seconds=5)
+"""For the kubelet to look at its pods and to write what it found; all that pods without such probes are exposed for."""
+
+_FORGOTTEN = ("startupProbe", "readinessProbe")
+
+
+def exposure(pod: Json) -> timedelta:
+    """Say how long after the start of a kubelet a pod may be reported unready only because it was not probed yet.
+
+    Args:
+        pod: A Pod as the API server returns it.
+    """
+    spec = pod.get("spec") or {}
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    return MARGIN + max(map(_until_probed, [*(spec.get("containers") or ()), *sidecars]), default=timedelta())
+
+
+def _until_probed(container: Json) -> timedelta:
+    return sum((_longest(container[kind]) for kind in _FORGOTTEN if container.get(kind)), timedelta())
+
+
+def _longest(probe: Json) -> timedelta:
+    """A period until the first attempt, one for each success that is asked for, and the last attempt's time."""
+    period, timeout = probe.get("periodSeconds") or 10, probe.get("timeoutSeconds") or 1
+    return timedelta(seconds=(1 + (probe.get("successThreshold") or 1)) * period + timeout)
