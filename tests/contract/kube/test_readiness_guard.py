@@ -6,21 +6,21 @@ import copy
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from nodeupgrade.domain.exposure import exposure
 from nodeupgrade.domain.wire import Json, timestamp
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 GUARD = ("configmap", "nodeupgrade-readiness-guard", "--namespace=nodeupgrade-system")
 DENIED = "has not probed this pod yet"
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = 180.0
 
 
 @dataclass
@@ -31,17 +31,23 @@ class Pod:
     node: str = field(default_factory=lambda: f"node-{uuid.uuid4().hex[:8]}")
     status: Json = field(default_factory=dict)
 
-    def create(self) -> None:
-        containers = [{"name": name, "image": "registry.k8s.io/pause:3.9"} for name in ("web", "logger")]
-        init = [{"name": "mesh", "image": "registry.k8s.io/pause:3.9", "restartPolicy": "Always"}]
-        spec = {"nodeName": self.node, "containers": containers, "initContainers": init}
+    def create(self, probes: Mapping[str, Json] | None = None, gates: Sequence[str] = ()) -> None:
+        """Create it as Ready; ``probes`` by container: ``web``, ``logger``, ``mesh`` (a sidecar), ``setup`` (init)."""
+        containers = [container(name, probes) for name in ("web", "logger")]
+        sidecar = container("mesh", probes) | {"restartPolicy": "Always"}
+        spec = {
+            "nodeName": self.node,
+            "containers": containers,
+            "initContainers": [container("setup", None), sidecar],
+            "readinessGates": [{"conditionType": gate} for gate in gates],
+        }
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": self.node, "namespace": "default"},
             "spec": spec,
         }
-        self.server.kubectl_as("", "create", "-f", "-", stdin=json.dumps(body))
+        assert self.server.kubectl_as("", "create", "-f", "-", stdin=json.dumps(body)) == ""
         self.status = {
             "phase": "Running",
             "conditions": conditions("True"),
@@ -64,19 +70,26 @@ class Pod:
         changed["containerStatuses"][0] |= {"ready": False, "started": False}
         return changed
 
-    def guard(self, until: datetime | None) -> None:
-        """Guard the node, or no more, and wait until the API server acts upon it."""
-        data = {self.node: None if until is None else timestamp(until.replace(microsecond=0))}
-        self.server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": data}))
+    def served(self) -> Json:
+        """Return the pod as the API server has it, defaults included."""
+        found: Json = json.loads(self.server.kubectl("get", "pod", self.node, "--namespace=default", "-o", "json"))
+        return found
+
+    def guard(self, runs_by: datetime | None) -> None:
+        """Say by when the new kubelet runs, or guard no more. The API server acts upon it a moment later."""
+        guard(self.server, self.node, runs_by)
 
     def wait_until_guarded(self) -> None:
         """What passed before the guard was in force is taken back, or there would be nothing left to deny."""
         wait(lambda: self.report(self.status) == "" and DENIED in self.report(self.unready()))
 
+    def wait_until_not_guarded(self) -> None:
+        """A report that is denied changes nothing, so it can be made again and again."""
+        wait(lambda: self.report(self.unready()) == "")
+
 
 @pytest.fixture(scope="module")
 def server(api_server: ApiServer) -> ApiServer:
-    api_server.kubectl("apply", "-k", str(ROOT / "overlays/readiness-guard"))
     reported = ["pods", "pods/status", "nodes", "nodes/status"]
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "kubelets-report"},
@@ -123,6 +136,19 @@ CHANGES = {
     "a sidecar exits": lambda s: s["initContainerStatuses"][0].update(state={"terminated": {"exitCode": 1}}),
     "a sidecar restarts": lambda s: s["initContainerStatuses"][0].update(containerID="containerd://fresh"),
 }
+# Probes so slow that no wait of a test comes near a difference that any part of them makes.
+HOURS = {"exec": {"command": ["true"]}, "periodSeconds": 10_000, "timeoutSeconds": 5_000}
+MORE = HOURS | {"successThreshold": 2}
+PROBED: dict[str, dict[str, Json]] = {
+    "readiness": {"web": {"readinessProbe": HOURS}},
+    "every success takes a period": {"web": {"readinessProbe": MORE}},
+    "startup": {"web": {"startupProbe": HOURS}},
+    "startup, then readiness": {"logger": {"startupProbe": HOURS, "readinessProbe": MORE}},
+    "the slowest container": {"web": {"readinessProbe": HOURS}, "logger": {"readinessProbe": MORE}},
+    "a sidecar": {"web": {"readinessProbe": HOURS}, "mesh": {"startupProbe": HOURS, "readinessProbe": HOURS}},
+    "liveness does not matter": {"web": {"livenessProbe": HOURS}},
+}
+SLACK = timedelta(seconds=1_000)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
@@ -148,6 +174,19 @@ def test_other_nodes_and_other_writers_pass(guarded: Pod, server: ApiServer) -> 
     assert guarded.report(guarded.unready(), user="") == ""
 
 
+def test_a_readiness_gate_that_closes_passes(server: ApiServer) -> None:
+    pod = Pod(server)
+    pod.create(gates=["example.com/registered"])
+    pod.status["conditions"].append({"type": "example.com/registered", "status": "True"})
+    assert pod.report(pod.status) == ""
+    pod.guard(datetime.now(UTC) + timedelta(hours=1))
+    pod.wait_until_guarded()
+    closed = pod.unready()
+    closed["conditions"].append({"type": "example.com/registered", "status": "False"})
+    assert pod.report(closed) == ""
+    pod.guard(None)
+
+
 def test_a_node_stays_ready_until_its_kubelet_has_looked(guarded: Pod) -> None:
     server, name = guarded.server, guarded.node
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"pool": "web"}}}
@@ -158,29 +197,88 @@ def test_a_node_stays_ready_until_its_kubelet_has_looked(guarded: Pod) -> None:
         words = "patch", "node", name, "--subresource=status", "--type=strategic", "-p", json.dumps({"status": status})
         return server.kubectl_as(f"system:node:{kubelet}" if kubelet else "", *words)
 
-    assert report("False") == ""  # it never was Ready
+    assert report("True") == ""
+    assert report("False") == ""  # the guard of its pods is not its own
+    guard(server, f"node_{name}", datetime.now(UTC) + timedelta(hours=1))
     wait(lambda: report("True") == "" and "only just started" in report("False"))
     assert report("True") == ""
     assert report("Unknown", kubelet="") == ""  # the node controller's word
     assert report("True") == ""
-    guarded.guard(None)
+    guard(server, f"node_{name}", datetime.now(UTC) - timedelta(seconds=1))
     wait(lambda: report("False") == "")
+    guard(server, f"node_{name}", None)
 
 
 def test_the_guard_ends_by_itself(pod: Pod) -> None:
-    until = datetime.now(UTC) + timedelta(seconds=8)
-    pod.guard(until)
+    """A pod without probes is guarded for some seconds after its new kubelet runs."""
+    guarded = timedelta(seconds=20)
+    while True:  # a machine that is very busy comes too late to see the guard in force
+        until = datetime.now(UTC).replace(microsecond=0) + guarded
+        pod.guard(until - exposure(pod.served()))
+        while pod.report(pod.unready()) == "" and datetime.now(UTC) < until:
+            assert pod.report(pod.status) == ""
+        if datetime.now(UTC) < until:
+            break
+        guarded *= 2
+        assert guarded < timedelta(hours=1)
+    pod.wait_until_not_guarded()
+    assert datetime.now(UTC) >= until
+
+
+@pytest.mark.parametrize("probes", PROBED.values(), ids=PROBED.keys())
+def test_each_pod_is_guarded_for_as_long_as_its_probes_need(server: ApiServer, probes: dict[str, Json]) -> None:
+    """The policy and ``domain.exposure`` compute the same."""
+    pod = Pod(server)
+    pod.create(probes)
+    began = datetime.now(UTC) - exposure(pod.served())
+    pod.guard(began + SLACK)
     pod.wait_until_guarded()
-    assert datetime.now(UTC) < until
-    wait(lambda: pod.report(pod.unready()) == "")
-    assert datetime.now(UTC) >= until - timedelta(seconds=1)  # the API server writes whole seconds
+    pod.guard(began)
+    pod.wait_until_not_guarded()
+    assert datetime.now(UTC) < began + exposure(pod.served()) + SLACK
+    pod.guard(None)
 
 
-def test_a_guard_that_says_nonsense_guards_nothing(pod: Pod) -> None:
-    pod.server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": {pod.node: "tomorrow"}}))
-    for _ in range(20):
-        assert pod.report(pod.status | {"conditions": conditions("True")}) == ""
+def test_a_pod_is_no_longer_guarded_once_it_was_probed(server: ApiServer) -> None:
+    """A kubelet that was denied reports Ready, once it has probed, with the moment at which it found out."""
+    pod = Pod(server)
+    pod.create({"web": {"readinessProbe": HOURS}})
+    runs_by = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=1)
+    pod.guard(runs_by)
+    pod.wait_until_guarded()
+    pod.status["conditions"] = conditions("True", runs_by - timedelta(seconds=1))
+    assert pod.report(pod.status) == ""
+    assert DENIED in pod.report(pod.unready())
+    pod.status["conditions"] = conditions("True", runs_by)
+    assert pod.report(pod.status) == ""
     assert pod.report(pod.unready()) == ""
+    pod.guard(None)
+
+
+def test_before_the_new_kubelet_runs_no_pod_counts_as_probed(server: ApiServer) -> None:
+    pod = Pod(server)
+    pod.create()
+    runs_by = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    pod.guard(runs_by)
+    pod.wait_until_guarded()
+    pod.status["conditions"] = conditions("True", runs_by + timedelta(hours=1))  # a clock that is wrong
+    assert pod.report(pod.status) == ""
+    assert DENIED in pod.report(pod.unready())
+    pod.guard(None)
+
+
+def test_a_guard_that_says_nonsense_guards_nothing(guarded: Pod) -> None:
+    guarded.server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": {guarded.node: "tomorrow"}}))
+    guarded.wait_until_not_guarded()
+
+
+def guard(server: ApiServer, key: str, moment: datetime | None) -> None:
+    data = {key: None if moment is None else timestamp(moment.replace(microsecond=0))}
+    server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": data}))
+
+
+def container(name: str, probes: Mapping[str, Json] | None) -> Json:
+    return {"name": name, "image": "registry.k8s.io/pause:3.9", **(probes or {}).get(name, {})}
 
 
 def running(name: str) -> Json:
@@ -189,16 +287,14 @@ def running(name: str) -> Json:
     return {"name": name, "containerID": f"containerd://{name}", "state": state, **common}
 
 
-def conditions(ready: str) -> list[Json]:
+def conditions(ready: str, since: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> list[Json]:
     """The transition time stays that of the first attempt, as a kubelet's does."""
     return [
-        {"type": kind, "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for kind in ("Ready", "ContainersReady")
+        {"type": kind, "status": ready, "lastTransitionTime": timestamp(since)} for kind in ("Ready", "ContainersReady")
     ]
 
 
-def wait(holds: object) -> None:
-    assert callable(holds)
+def wait(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + BOUND_SECONDS
     while not holds():
         assert time.monotonic() < deadline

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 SECRETS = Resource("", "v1", "secrets", "Secret", NAMESPACE)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", NAMESPACE)
+GUARD = "nodeupgrade-readiness-guard"
 
 
 async def follow(kube: KubeClient, resource: Resource) -> None:
@@ -37,6 +38,14 @@ async def test_the_operator_may_follow_what_it_follows(api_server: ApiServer) ->
             await follow(operator, resource)
 
 
+async def test_the_operator_may_guard_nodes(api_server: ApiServer) -> None:
+    async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
+        found = await operator.get(CONFIG_MAPS, GUARD)
+        version = found["metadata"]["resourceVersion"]
+        await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": "now"}}, resource_version=version)
+        await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": None}})
+
+
 async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiServer) -> None:
     await admin.create(UPGRADES, upgrade_object("rights"))
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
@@ -44,6 +53,8 @@ async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiS
             follow(operator, PODS),
             operator.list(SECRETS),
             operator.list(CONFIG_MAPS),
+            operator.get(CONFIG_MAPS, "kube-root-ca.crt"),
+            operator.delete(CONFIG_MAPS, GUARD),
             operator.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "rights"}}),
             operator.delete(NODES, "rights"),
             operator.replace_status(NODES, "rights", {}),
