@@ -5,6 +5,7 @@ import io
 import json
 import platform
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from e2e.lab.process import run
@@ -20,10 +21,15 @@ def write_archives(root: Path, directory: Path) -> None:
     """Write both images as OCI archives into ``directory``, with the busybox of the Debian ``root``."""
     directory.mkdir(parents=True)
     binary = (root / "bin/busybox").read_bytes()
-    applets = run(root / "bin/busybox", "--list").stdout.split()
     # A sandbox only has to stay: PID 1 ignores signals it does not handle, and the runtime ends it with SIGKILL.
-    write_archive(directory / "pause.tar", PAUSE, _layer(binary, []), ["/bin/busybox", "sleep", "2147483647"])
-    write_archive(directory / "busybox.tar", BUSYBOX, _layer(binary, applets), ["sh"])
+    write_archive(directory / "pause.tar", PAUSE, _layer(binary, [], {}), ["/bin/busybox", "sleep", "2147483647"])
+    write_archive(directory / "busybox.tar", BUSYBOX, busybox_layer(root, {}), ["sh"])
+
+
+def busybox_layer(root: Path, programs: Mapping[str, bytes]) -> bytes:
+    """Return the layer of a root with busybox, of the Debian ``root``, under all its names, and more programs."""
+    applets = run(root / "bin/busybox", "--list").stdout.split()
+    return _layer((root / "bin/busybox").read_bytes(), applets, programs)
 
 
 def write_archive(file: Path, name: str, layer: bytes, command: list[str]) -> None:
@@ -45,10 +51,11 @@ def write_archive(file: Path, name: str, layer: bytes, command: list[str]) -> No
             _add(archive, f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob)
 
 
-def _layer(busybox: bytes, applets: list[str]) -> bytes:
+def _layer(busybox: bytes, applets: list[str], programs: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as layer:
-        _add(layer, "bin/busybox", busybox, mode=0o755)
+        for name, program in {"bin/busybox": busybox, **programs}.items():
+            _add(layer, name, program, mode=0o755)
         for applet in applets:
             if applet != "busybox":
                 link = tarfile.TarInfo(f"bin/{applet}")

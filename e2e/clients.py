@@ -1,0 +1,123 @@
+"""What a Service's clients notice of upgrades, pair by pair, with the readiness guard and without.
+
+``python -m e2e.clients 1.30.14-1.33.13-1.30.14`` takes each word as one lab and walks the versions in it, first
+without the guard and then, on a fresh node, with it; it prints a table. It is run by hand, not by the test suite.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from e2e.cluster import Cluster, Object
+from e2e.lab import Lab, LabSpec, deploy, probed, traffic
+from e2e.lab.progress import Lines
+from e2e.lab.versions import Version
+
+CONTROL_PLANE = "1.33.13"
+HEADINGS = (
+    "kubelet", "guard", "pods", "endpoints lost", "endpoint-seconds lost", "requests failed", "slowest answer s",
+    "node not Ready s", "without a kubelet s", "ended",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One upgrade, and what was noticed of it.
+
+    Attributes:
+        status: of the node's task.
+    """
+
+    pair: str
+    guard: str
+    seen: traffic.TrafficReport
+    upgrade: Object
+    status: Object
+
+    def row(self) -> Sequence[str]:
+        """As a row of the table."""
+        seen, said = self.seen, self.status.get("guard", {}).get("state", "")
+        return (
+            self.pair, self.guard + (f", {said}" if said else ""), str(seen.endpoints), str(len(seen.endpoints_lost)),
+            f"{seen.endpoint_seconds_lost:.1f}", f"{seen.failed} of {seen.requests}", f"{seen.slowest:.2f}",
+            f"{seen.nodes_not_ready:.1f}", str(self.status.get("kubelet", {}).get("downSeconds", "")),
+            str(self.status.get("phase", "")),
+        )  # fmt: skip
+
+
+def with_clients(lab: Lab, pods: int, *, slowest: int = 30) -> Cluster:
+    """Deploy the operator and pods with probes of every kind, and wait until all are Ready."""
+    node = next(iter(lab.nodes.values()))
+    deploy.deploy_operator(lab)
+    probed.start(lab, pods, node.name, slowest=slowest, progress=Lines())
+    return Cluster(lab, node)
+
+
+def swap(cluster: Cluster, version: str, guard: str, *, pods: int, **spec: object) -> Swap:
+    """Upgrade, and watch the traffic until the run is over and all pods are Ready."""
+    old = cluster.kubelet_version()
+    cluster.wait_settled()
+    name = f"{guard}-to-{version}".lower().replace(".", "-")
+    down = Version.parse(version).release < Version.parse(old).release
+    verify = {"settle": "4s", "readinessGuard": guard}
+    with traffic.watching(cluster.lab, port=probed.PORT) as watch:
+        wanted: dict[str, object] = {"allowDowngrade": down, "verify": verify, **spec}
+        cluster.apply(name, version, cluster.pre_staged(version), **wanted)
+        upgrade = cluster.wait_for_end(name)
+        probed.wait_ready(cluster.lab, pods)
+    status = cluster.task()["status"]
+    cluster.delete(name)
+    return Swap(f"{old} → {version}", guard, watch.result, upgrade, status)
+
+
+@click.command()
+@click.argument("walks", nargs=-1, required=True)
+@click.option("--guard", "guards", multiple=True, default=("Off", "Auto"), show_default=True, help="Repeatable.")
+@click.option("--name", default="clients", show_default=True, help="Name of the labs that are made for it, one by one.")
+@click.option("--pods", default=60, show_default=True, help="Pods behind the Service.")
+@click.option("--slowest", default=30, show_default=True, help="Seconds between two probes of the slowest kind.")
+@click.option("--control-plane", default=CONTROL_PLANE, show_default=True, help="Version of the API server.")
+@click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
+def main(
+    *,
+    walks: tuple[str, ...],
+    guards: tuple[str, ...],
+    name: str,
+    pods: int,
+    slowest: int,
+    control_plane: str,
+    skew: str,
+) -> None:
+    """Upgrade from version to version on real nodes, and print what a Service's clients noticed."""
+    swaps: list[Swap] = []
+    try:
+        for walk, guard in itertools.product(walks, guards):
+            first, *versions = walk.split("-")
+            with _lab(LabSpec(name=name, nodes=1, kubelet=first, control_plane=control_plane)) as lab:
+                cluster = with_clients(lab, pods, slowest=slowest)
+                for version in versions:
+                    swaps.append(swap(cluster, version, guard, pods=pods, skewPolicy=skew))
+                    click.echo(f"{_line(swaps[-1].row())}\n{json.dumps(swaps[-1].status)}")
+    finally:
+        click.echo("\n".join((_line(HEADINGS), _line("---" for _ in HEADINGS), *(_line(s.row()) for s in swaps))))
+
+
+def _line(cells: Sequence[str] | Iterator[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@contextmanager
+def _lab(spec: LabSpec) -> Iterator[Lab]:
+    lab = Lab.up(spec, Lines())
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+if __name__ == "__main__":
+    main()
