@@ -120,8 +120,8 @@ def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
     containers = len(cluster.wait_settled().running())
     cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=down)
     upgrade = cluster.wait_for_end(name)
-    if conditions(upgrade).get("Succeeded", {}).get("status") != "True":
-        raise click.ClickException(f"{name} did not succeed: {json.dumps(upgrade['status'])}")
+    if conditions(upgrade)["Succeeded"].get("reason") != "AllNodesUpgraded":
+        raise click.ClickException(f"{name} did not upgrade the node: {json.dumps(upgrade['status'])}")
     ours = float(cluster.task()["status"]["kubelet"]["downSeconds"])
     load = os.getloadavg()[0]
     steps = _time_of_steps(cluster)

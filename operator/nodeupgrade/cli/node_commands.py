@@ -88,7 +88,8 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
         return told
     pods = [view_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
     fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
-    return replace(told, seat=seat(take_survey(fleet, upgrade.spec), view.name, world.now()))
+    now = world.now()
+    return replace(told, seat=seat(take_survey(fleet, upgrade.spec, now), view.name, now))
 
 
 @command(

@@ -79,7 +79,7 @@ def _only_upgrade(file: TextIO) -> Document:
 async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     live = (await reading.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
     fleet = await read_fleet(kube, as_if_applied(document, live, world.now()))
-    spec, seen = fleet.upgrade.spec, survey(fleet)
+    spec, seen = fleet.upgrade.spec, survey(fleet, world.now())
     if spec is None or seen is None:
         raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
     standings = dict(seen.standings)

@@ -83,13 +83,13 @@ UPGRADED = (Place.PENDING, Place.IN_FLIGHT, Place.CHECKED)
 """Places of nodes that would be upgraded, or are about to be."""
 
 
-def survey(fleet: FleetSnapshot) -> Survey | None:
+def survey(fleet: FleetSnapshot, now: datetime) -> Survey | None:
     """Look at the rollout as if it were to run; None if its spec is not valid."""
     spec = fleet.upgrade.spec
     if spec is None:
         return None
     running = replace(spec, action=RolloutAction.RUN) if spec.action is RolloutAction.PLAN else spec
-    return take_survey(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running)
+    return take_survey(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running, now)
 
 
 def with_pods(seen: Survey, standing: Standing, pods: Sequence[PodView]) -> Standing:
@@ -99,7 +99,7 @@ def with_pods(seen: Survey, standing: Standing, pods: Sequence[PodView]) -> Stan
     if (task := standing.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
         return replace(standing, place=Place.REFUSED, reason=task.verdict.reason, message=task.verdict.message)
     fleet = replace(seen.fleet, pods={standing.node: tuple(pods)})
-    return stand(fleet, seen.spec, standing.node, standing.wave, flying=False)
+    return stand(fleet, seen.spec, standing.node, standing.wave, seen.now, flying=False)
 
 
 def report(

@@ -31,7 +31,13 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A Node. ``platform`` is keyed as in spec.artifact; ``runtime`` is as the node reports it, with its scheme."""
+    """A Node.
+
+    Attributes:
+        ready_changed_at: when it last became Ready or ceased to be; None if it does not say.
+        runtime: as the node reports it, with its scheme.
+        platform: keyed as in spec.artifact.
+    """
 
     name: NodeName
     uid: str
@@ -44,6 +50,7 @@ class NodeView:
     kubelet_version: str
     runtime: str
     platform: str
+    ready_changed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,8 @@ def view_node(body: Json) -> NodeView:
     """Read a Node."""
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     info = status.get("nodeInfo", {})
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    ready: Json = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+    changed = ready.get("lastTransitionTime")
     return NodeView(
         name=NodeName(metadata["name"]),
         uid=metadata["uid"],
@@ -142,10 +150,11 @@ def view_node(body: Json) -> NodeView:
         ),
         unschedulable=bool(spec.get("unschedulable")),
         cordoned_by=(metadata.get("annotations") or {}).get(CORDON_ANNOTATION, ""),
-        ready=ready,
+        ready=ready.get("status") == "True",
         kubelet_version=info.get("kubeletVersion", ""),
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
+        ready_changed_at=datetime.fromisoformat(changed) if changed else None,
     )
 
 

@@ -74,7 +74,7 @@ async def survey_of(scene: Scene, name: str) -> Survey | None:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
     pods = {node: tuple(map(view_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
-    return None if upgrade.spec is None else take_survey(replace(fleet, pods=pods), upgrade.spec)
+    return None if upgrade.spec is None else take_survey(replace(fleet, pods=pods), upgrade.spec, scene.now)
 
 
 async def compare_with_decisions(scene: Scene, name: str) -> int:

@@ -29,7 +29,9 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
     WriteStatus,
 )
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.domain.rollout.admission import PATIENCE
+from nodeupgrade.domain.views import view_node
+from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part
@@ -137,6 +139,8 @@ class Player:
             moments += [status.next_window] if status.next_window else []
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)
+        nodes = map(view_node, await self.scene.kube.list(NODES))
+        moments += [node.ready_changed_at + PATIENCE for node in nodes if node.ready_changed_at and not node.ready]
         later = [moment - self.scene.now for moment in moments if moment > self.scene.now]
         return min([*later, IDLE]) if self.busy or not later else min(later)
 
@@ -246,7 +250,8 @@ class Player:
 
     async def set_ready(self, node: str, no: str | None) -> None:
         status = (await self.scene.kube.get(NODES, node))["status"]
-        status["conditions"] = [{"type": "Ready", "status": "False" if no else "True"}]
+        now = timestamp(self.scene.now)
+        status["conditions"] = [{"type": "Ready", "status": "False" if no else "True", "lastTransitionTime": now}]
         await self.scene.kube.replace_status(NODES, node, status)
 
     async def delete_node(self, node: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypeVar
 
@@ -18,23 +19,32 @@ from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.views import NodeView, PodView
+from nodeupgrade.domain.wire import timestamp
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
 TAINTS_CHECKED_FROM_MINOR = 24
 """Kubelets from 1.24 on refuse pods that do not tolerate a NoExecute taint (kubernetes/kubernetes#101218)."""
 
+PATIENCE = timedelta(minutes=5)
+"""How long a node may be not Ready before it is passed over: where a kubelet or a runtime is merely restarted it is so
+for some seconds, and while it boots for minutes. Kubernetes leaves its pods there for as long by default."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One node and what must be known to judge it; ``pods`` is None while they have not been read.
+    """One node and what must be known to judge it.
 
-    ``unreadable`` says why the node's task cannot be read, if it cannot.
+    Attributes:
+        now: when it is judged.
+        pods: None while they have not been read.
+        unreadable: why the node's task cannot be read, if it cannot.
     """
 
     upgrade: Upgrade
     spec: UpgradeSpec
     node: NodeView
     server: KubeletVersion
+    now: datetime
     task: Task | None = None
     active_upgrades: frozenset[str] = frozenset()
     pods: tuple[PodView, ...] | None = None
@@ -178,11 +188,19 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
 
 
 def node_is_ready(candidate: Candidate) -> Objection | None:
-    """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says."""
-    if candidate.node.ready:
+    """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says.
+
+    Whatever that says, it is waited for at first: many a node is not Ready for a moment, and a rollout that passed it
+    over then would end without it, and call that a success.
+    """
+    node, because = candidate.node, f"{_named(candidate)} is not Ready"
+    if node.ready:
         return None
-    skip = candidate.spec.nodes.not_ready is NotReadyPolicy.SKIP
-    return _object(Reason.NODE_NOT_READY, f"{_named(candidate)} is not Ready", skip=skip)
+    if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
+        return _object(Reason.NODE_NOT_READY, because)
+    if node.ready_changed_at is not None and candidate.now < (until := node.ready_changed_at + PATIENCE):
+        return _object(Reason.NODE_NOT_READY, f"{because} and is waited for until {timestamp(until)}")
+    return _object(Reason.NODE_NOT_READY, because, skip=True)
 
 
 def placements_are_met(candidate: Candidate) -> Objection | None:

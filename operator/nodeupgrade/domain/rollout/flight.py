@@ -137,7 +137,7 @@ def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tu
         return Reason.DELETING, f"the NodeUpgrade is being deleted and node {node.name} is untouched"
     if survey.spec.action is RolloutAction.ABORT:
         return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
-    objection = judge(candidate(fleet, survey.spec, node))
+    objection = judge(candidate(fleet, survey.spec, node, survey.now))
     return None if objection is None else (objection.reason, objection.message)
 
 

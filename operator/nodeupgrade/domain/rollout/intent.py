@@ -55,7 +55,7 @@ class Intent:
 
 def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     """Find out what is to be done next."""
-    survey = take_survey(fleet, spec)
+    survey = take_survey(fleet, spec, now)
     at = survey_front(survey, now)
     if fleet.upgrade.finished and not claims.retry_asked(fleet.upgrade):
         return Intent(survey=survey, front=at)
@@ -70,7 +70,7 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
 def _admit(survey: Survey, standing: Standing) -> Admit:
     if standing.view is None:
         raise AssertionError("only nodes that exist are pending")
-    facts = candidate(survey.fleet, survey.spec, standing.view)
+    facts = candidate(survey.fleet, survey.spec, standing.view, survey.now)
     notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
     purpose = "be looked at for" if survey.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
     message = f"node {standing.node} takes a slot to {purpose} {facts.target}{notes}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.domain.reasons import Reason, sentence
@@ -83,13 +84,14 @@ class Standing:
         return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
 
 
-def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> Candidate:
+def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Candidate:
     """Gather what admission asks about one node."""
     return Candidate(
         upgrade=fleet.upgrade,
         spec=spec,
         node=node,
         server=fleet.server,
+        now=now,
         task=fleet.tasks.get(node.name),
         active_upgrades=fleet.active_upgrades,
         pods=fleet.pods.get(node.name),
@@ -97,7 +99,9 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> Candid
     )
 
 
-def stand(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, *, flying: bool) -> Standing:
+def stand(
+    fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
+) -> Standing:
     """Say how one member stands."""
     task, node = claim_of(fleet, name), fleet.nodes.get(name)
 
@@ -115,7 +119,7 @@ def stand(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, *,
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return standing(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
-    if objection := judge(candidate(fleet, spec, node)):
+    if objection := judge(candidate(fleet, spec, node, now)):
         place = Place.SKIPPED if objection.skip else Place.REFUSED
         return standing(place, objection.reason, objection.message)
     return standing(Place.PENDING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
@@ -20,6 +21,7 @@ class Survey:
     """A rollout at one moment.
 
     Attributes:
+        now: that moment.
         standings: by node, in the order in which nodes are taken: wave by wave.
         waves: the same, by wave.
         flying: nodes that hold a slot.
@@ -29,6 +31,7 @@ class Survey:
 
     fleet: FleetSnapshot
     spec: UpgradeSpec
+    now: datetime
     standings: Mapping[NodeName, Standing]
     waves: tuple[WaveRoster, ...]
     flying: tuple[NodeName, ...]
@@ -55,18 +58,20 @@ class Survey:
         )
 
 
-def take_survey(fleet: FleetSnapshot, spec: UpgradeSpec) -> Survey:
+def take_survey(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Survey:
     """Look at every member."""
     flying = in_flight(fleet)
     waves = assign(spec.waves, tuple(_recruits(fleet, spec)))
     holding = set(flying)
-    found = [stand(fleet, spec, name, wave, flying=name in holding) for name, wave in _in_order(fleet, spec, waves)]
+    members_of_waves = _in_order(fleet, spec, waves)
+    found = [stand(fleet, spec, name, wave, now, flying=name in holding) for name, wave in members_of_waves]
     held = {s.node for s in found if s.place is Place.REFUSED and s.reason is Reason.OVERLAP_CONFLICT}
     standings = {standing.node: standing for standing in found}
     unclaimed = (s for s in found if s.place is not Place.IN_FLIGHT and s.task is None and s.node not in held)
     return Survey(
         fleet=fleet,
         spec=spec,
+        now=now,
         standings=standings,
         waves=rosters(spec.waves, standings),
         flying=flying,

@@ -78,7 +78,7 @@ NODES = Record(
         ),
         "notReady": choice(
             NotReadyPolicy,
-            "Whether nodes that are not Ready are passed over or waited for.",
+            "Whether nodes that have not been Ready for five minutes are passed over, or waited for until they are.",
             default="Skip",
             transitions=_FIXED,
         ),
