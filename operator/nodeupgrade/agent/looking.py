@@ -4,6 +4,8 @@ Nothing in here can change anything on the node: it holds only views of it.
 """
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import structlog
@@ -11,13 +13,15 @@ import structlog
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import backup_path, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
+from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.task_report import failed_status
+from nodeupgrade.domain.node.traffic import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import FlagPolicy
-from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
@@ -30,6 +34,15 @@ LOOKS = 12
 LOOK_AGAIN_SECONDS = 5.0
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What the API server shows at the moment at which the node is looked at."""
+
+    node: Json
+    pods: tuple[Json, ...]
+    clients: Clients
 
 
 class Looking:
@@ -79,15 +92,30 @@ class Looking:
         """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
-        return await asyncio.to_thread(self._examine, task, attempt, candidate, node_object, tuple(pods))
+        clients = await self._clients(task, pods)
+        shown = _Shown(node=node_object, pods=tuple(pods), clients=clients)
+        return await asyncio.to_thread(self._examine, task, attempt, candidate, shown)
+
+    async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
+        """Who depends on the node's pods, as far as anybody asks; not knowing it is no reason not to go on."""
+        spec = task.spec
+        risk = risk_of(
+            KubeletVersion.parse(spec.to_version),
+            spec.verify.readiness_guard,
+            guarded=spec.guard.wanted,
+            looking=spec.action is TaskAction.PRECHECK,
+        )
+        places = namespaces(view(pod) for pod in pods)
+        if risk is Risk.NONE or not places:
+            return Clients(risk=risk)
+        try:
+            return Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read who answers for Services", error=str(error))
+            return Clients(risk=risk, unread=str(error))
 
     def _examine(
-        self,
-        task: Task,
-        attempt: RunId,
-        candidate: gather.Candidate | Violation,
-        node_object: Json,
-        pods: tuple[Json, ...],
+        self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation, shown: _Shown
     ) -> Examination:
         spec = task.spec
         running = self.running(task)
@@ -102,7 +130,7 @@ class Looking:
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
         )
         node = self._host.node(layout.endpoint)
-        facts = gather.gather(node, running, wanted, node_object=node_object, pods=pods)
+        facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
         request = RunRequest(
             run_id=attempt,
             node=self._settings.node,

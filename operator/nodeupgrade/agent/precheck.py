@@ -59,7 +59,7 @@ class Precheck:
             log.exception("given up")
             return given_up(run, error)
         if found.plan is None or forecast is None:
-            return refusal_status(run, found.violations, forecast)
+            return refusal_status(run, found.violations, forecast, found.cautions)
         return prechecked_status(run, found.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:

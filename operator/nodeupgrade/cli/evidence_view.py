@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nodeupgrade.cli.words import BAD, GOOD, NOTHING, coloured, facts, heading, since, table
+from nodeupgrade.cli.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, table
 from nodeupgrade.domain.reasons import counted
 from nodeupgrade.domain.task import Task, TaskAction, Verdict
 from nodeupgrade.domain.task_status import KubeletBinary, StepResult, StepStatus, TaskStatus
@@ -107,10 +107,11 @@ def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
 
 
 def hazards(report: TaskStatus) -> RenderableType:
-    """Draw what deserves attention about the node's pods."""
-    drawn = table("REASON", "POD", "DETAIL")
+    """Draw what forbids the node's upgrade, and what deserves attention."""
+    drawn = table("", "REASON", "POD", "DETAIL")
     for hazard in report.hazards:
-        drawn.add_row(hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
+        weight = Text("warning", BUSY) if hazard.warning else Text("forbids", BAD)
+        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
     return drawn
 
 

@@ -17,7 +17,7 @@ from nodeupgrade.domain.rollout.starting import choose, survey_front
 from nodeupgrade.domain.rollout.survey import Survey, take_survey
 from nodeupgrade.domain.rollout.waves import rosters
 from nodeupgrade.domain.task import Verdict
-from nodeupgrade.domain.task_status import Preview
+from nodeupgrade.domain.task_status import Hazard, Preview
 from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec, Wave
 from nodeupgrade.domain.views import PodView
 from nodeupgrade.domain.windows import is_open, next_opening
@@ -51,6 +51,7 @@ class PlanReport:
         approvals: who or what approved waves that need it.
         forecasts: by node, of those that would be upgraded.
         previews: what nodes themselves have reported for ``action: Plan``.
+        hazards: what nodes have found that forbids their upgrade or deserves attention.
     """
 
     name: str
@@ -68,6 +69,7 @@ class PlanReport:
     approvals: Mapping[str, str]
     forecasts: Mapping[str, NodeForecast]
     previews: Mapping[str, Preview]
+    hazards: Mapping[str, tuple[Hazard, ...]]
 
     @property
     def eras(self) -> tuple[EraForecast, ...]:
@@ -116,8 +118,7 @@ def report(
     by_name = {standing.node: standing for standing in standings}
     judged = replace(seen, standings=by_name, waves=rosters(spec.waves, by_name))
     choice = queued(fleet, spec) or choose(judged, survey_front(judged, now), now)
-    tasks = {standing.node: standing.task for standing in standings if standing.task is not None}
-    previews = {node: task.reported.preview for node, task in tasks.items()}
+    reports = {standing.node: standing.task.reported for standing in standings if standing.task is not None}
     return PlanReport(
         name=fleet.upgrade.name,
         spec=spec,
@@ -133,7 +134,8 @@ def report(
         waits="" if choice.nodes else choice.message or _in_flight(judged),
         approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
         forecasts=dict(forecasts),
-        previews={node: preview for node, preview in previews.items() if preview is not None},
+        previews={node: told.preview for node, told in reports.items() if told.preview is not None},
+        hazards={node: told.hazards for node, told in reports.items() if told.hazards},
     )
 
 

@@ -14,6 +14,7 @@ from nodeupgrade.cli.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts,
 from nodeupgrade.domain.durations import render_duration
 from nodeupgrade.domain.reasons import counted
 from nodeupgrade.domain.rollout.standing import Place, Standing
+from nodeupgrade.domain.task_status import Hazard
 from nodeupgrade.domain.upgrade_terms import ApprovalPolicy, RolloutAction, Wave
 from nodeupgrade.domain.wire import Json, to_json
 
@@ -55,10 +56,12 @@ def _node_document(report: PlanReport, standing: Standing) -> Json:
     if standing.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
         told |= {"reason": standing.reason.value, "message": standing.message}
     expected, preview = report.forecasts.get(standing.node), report.previews.get(standing.node)
+    hazards = report.hazards.get(standing.node)
     return {
         **told,
         **({} if expected is None else {"forecast": to_json(expected)}),
         **({} if preview is None else {"preview": to_json(preview)}),
+        **({} if hazards is None else {"hazards": to_json(hazards)}),
     }
 
 
@@ -79,6 +82,9 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
     if report.previews:
         yield heading("What the nodes themselves reported")
         yield _previews(report)
+    if warnings := [(hazard, node) for node, found in report.hazards.items() for hazard in found if hazard.warning]:
+        yield heading("What they warn of")
+        yield _warnings(warnings)
     if long:
         yield heading("Nodes")
         yield _nodes(report)
@@ -178,6 +184,16 @@ def _previews(report: PlanReport) -> RenderableType:
     )
 
 
+def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
+    """Every reason once; ``--nodes`` has them all."""
+    drawn = table("REASON", "NODES", "FOR EXAMPLE")
+    for reason in sorted({hazard.reason for hazard, _ in warnings}):
+        found = [(hazard, node) for hazard, node in warnings if hazard.reason == reason]
+        example, node = found[0]
+        drawn.add_row(reason, str(len({node for _, node in found})), f"{node}: {example.detail}")
+    return drawn
+
+
 def _nodes(report: PlanReport) -> RenderableType:
     drawn = table("NODE", "WAVE", "STANDS", "CONTAINERS", "RESTART", "WHY")
     for standing in report.standings:
@@ -190,6 +206,9 @@ def _nodes(report: PlanReport) -> RenderableType:
 def _whys(report: PlanReport, standing: Standing) -> Iterator[str]:
     if standing.message:
         yield f"{standing.reason.value}: {standing.message}"
+    for hazard in report.hazards.get(standing.node, ()):
+        if hazard.warning:
+            yield f"{hazard.reason} (warning): {hazard.detail}"
     expected = report.forecasts.get(standing.node)
     if expected is None:
         return

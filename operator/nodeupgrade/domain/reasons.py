@@ -1,119 +1,17 @@
-"""The fixed vocabulary of reasons: why a node or a rollout is where it is.
+"""What reasons mean: why a node or a rollout is where it is, and what a person can do about it.
 
-Both sides of the API speak it: the control plane in conditions, events and counters, the node side in the
-status of its NodeUpgradeTask. A reason is CamelCase because the Kubernetes API conventions ask for it in
-conditions and events. Every reason carries its meaning and a remedy, so that no message ends without saying
+Both sides of the API speak of them: the control plane in conditions, events and counters, the node side in the
+status of its NodeUpgradeTask. Every reason carries its meaning and a remedy, so that no message ends without saying
 what to do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from nodeupgrade.domain.vocabulary import Reason
 
-class Reason(StrEnum):
-    """Why something was refused, skipped, held, or how it ended."""
-
-    # The object cannot be acted upon.
-    INVALID_SPEC = "InvalidSpec"
-    UNSUPPORTED_VERSION = "UnsupportedVersion"
-    NODE_NOT_FOUND = "NodeNotFound"
-    NO_MATCHING_NODES = "NoMatchingNodes"
-    SPEC_CHANGE_REJECTED = "SpecChangeRejected"
-    WINDOW_NEVER_OPENS = "WindowNeverOpens"
-
-    # The node is refused before anything is touched; the API server alone tells.
-    DOWNGRADE_NOT_ALLOWED = "DowngradeNotAllowed"
-    VERSION_SKEW = "VersionSkew"
-    NODE_NOT_READY = "NodeNotReady"
-    CORDONED_BY_OTHERS = "CordonedByOthers"
-    UNSUPPORTED_RUNTIME = "UnsupportedRuntime"
-    ARTIFACT_UNAVAILABLE = "ArtifactUnavailable"
-    NODE_AFFINITY_NOT_MET = "NodeAffinityNotMet"
-    TAINT_NOT_TOLERATED = "TaintNotTolerated"
-    OVERLAP_CONFLICT = "OverlapConflict"
-    OBJECT_UNREADABLE = "ObjectUnreadable"
-
-    # The node is refused before anything is touched; only the node itself tells.
-    DIGEST_MISMATCH = "DigestMismatch"
-    WRONG_VERSION_REPORTED = "WrongVersionReported"
-    STORED_HASH_NOT_REPRODUCED = "StoredHashNotReproduced"
-    UNKNOWN_CONTAINER = "UnknownContainer"
-    STATIC_POD_NOT_EDITABLE = "StaticPodNotEditable"
-    KUBELET_FLAGS_REJECTED = "KubeletFlagsRejected"
-    RESIZE_POLICY_RESTART = "ResizePolicyRestart"
-    POD_CGROUP_MOVES = "PodCgroupMoves"
-    POD_IN_TRANSITION = "PodInTransition"
-    UNSUPPORTED_SERVICE_MANAGER = "UnsupportedServiceManager"
-    INSUFFICIENT_SPACE = "InsufficientSpace"
-    AGENT_UNAVAILABLE = "AgentUnavailable"
-    KUBELET_WOULD_NOT_START = "KubeletWouldNotStart"
-    PROGRAM_NOT_REPLACEABLE = "ProgramNotReplaceable"
-    RUNTIME_NOT_READY = "RuntimeNotReady"
-    INTERNAL_ERROR = "InternalError"
-    HASHES_WOULD_CHANGE = "HashesWouldChange"
-    READINESS_GUARD_UNAVAILABLE = "ReadinessGuardUnavailable"
-
-    # Left alone on purpose.
-    ALREADY_AT_TARGET = "AlreadyAtTarget"
-    STILL_SKEWED = "StillSkewed"
-    UNSUPPORTED_SOURCE = "UnsupportedSource"
-
-    # How a run ended.
-    SUCCEEDED = "Succeeded"
-    ROLLED_BACK = "RolledBack"
-    CONTAINER_RESTARTED = "ContainerRestarted"
-    INVENTORY_CHANGED = "InventoryChanged"
-    STEP_FAILED = "StepFailed"
-    KUBELET_DID_NOT_START = "KubeletDidNotStart"
-    VERIFICATION_FAILED = "VerificationFailed"
-    RUNTIME_DID_NOT_ANSWER = "RuntimeDidNotAnswer"
-    BUDGET_SPENT = "BudgetSpent"
-    NODE_REBOOTED = "NodeRebooted"
-    EXECUTOR_LOST = "ExecutorLost"
-    ABORTED = "Aborted"
-    ROLLBACK_FAILED = "RollbackFailed"
-    PRECHECKED = "Prechecked"
-
-    # How a rollout stands.
-    VALID = "Valid"
-    PLAN_READY = "PlanReady"
-    PROGRESSING = "Progressing"
-    PAUSED = "Paused"
-    NODES_CLAIMED = "NodesClaimed"
-    HAZARDS_FOUND = "HazardsFound"
-    QUEUED = "Queued"
-    WAITING_FOR_WINDOW = "WaitingForWindow"
-    AWAITING_APPROVAL = "AwaitingApproval"
-    SOAKING = "Soaking"
-    TOO_MANY_UNAVAILABLE = "TooManyUnavailable"
-    TIMED_OUT = "TimedOut"
-    FAILURE_THRESHOLD_REACHED = "FailureThresholdReached"
-    ALL_NODES_UPGRADED = "AllNodesUpgraded"
-    COMPLETED_WITH_SKIPS = "CompletedWithSkips"
-    NODES_REFUSED = "NodesRefused"
-    NODES_FAILED = "NodesFailed"
-    FAILED = "Failed"
-    VERIFIED = "Verified"
-    NOT_YET_VERIFIED = "NotYetVerified"
-    RESTARTS_DETECTED = "RestartsDetected"
-    DELETING = "Deleting"
-
-    # What happened, for events.
-    ADMITTED = "Admitted"
-    CORDONED = "Cordoned"
-    UNCORDONED = "Uncordoned"
-    GUARDED = "Guarded"
-    GUARD_LIFTED = "GuardLifted"
-    AGENT_STARTED = "AgentStarted"
-    AGENT_REPLACED = "AgentReplaced"
-    CLAIMED = "Claimed"
-    REOPENED = "Reopened"
-    RETRY_IGNORED = "RetryIgnored"
-    WAVE_STARTED = "WaveStarted"
-    WAVE_COMPLETED = "WaveCompleted"
-    UNKNOWN_WAVE = "UnknownWave"
+__all__ = ["EXPLANATIONS", "Explanation", "Reason", "counted", "explain", "sentence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +146,29 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.READINESS_GUARD_UNAVAILABLE: Explanation(
         "pods cannot be kept Ready until the new kubelet has probed them",
         "install the readiness guard (API servers from 1.30 on), or set verify.readinessGuard: Auto to go on without",
+    ),
+    Reason.KUBELET_DEFECT: Explanation(
+        "the target has a defect that would harm a pod of the node", "choose a later patch release"
+    ),
+    Reason.ENDPOINTS_WOULD_BE_LOST: Explanation(
+        "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",
+        "install the readiness guard (API servers from 1.30 on), or run replicas on other nodes too",
+    ),
+    Reason.SERVICES_NOT_READ: Explanation(
+        "the node side could not read who answers for the Services of the node's pods",
+        "let its service account list services and endpointslices",
+    ),
+    Reason.PROBE_FAILS: Explanation(
+        "readiness probes fail before anything is done, so those pods are expected to be unready afterwards too",
+        "look at the pods named in the message",
+    ),
+    Reason.STARTUP_PROBE_RUNS_AGAIN: Explanation(
+        "a kubelet before 1.35 runs startup probes again, and kills a container whose probe keeps failing",
+        "see to it that the probes named in the message succeed as long as their containers run, or delete the pods",
+    ),
+    Reason.EXEC_PROBE_TIMED: Explanation(
+        "kubelets from 1.20 on hold exec probes to their timeout",
+        "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds",
     ),
     Reason.ALREADY_AT_TARGET: Explanation("the node runs the target version already", _NOTHING),
     Reason.STILL_SKEWED: Explanation(

@@ -114,11 +114,12 @@ class ContainerCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard:
-    """Something about a pod that deserves attention or forbids the upgrade."""
+    """Something that forbids the upgrade or, if it is a ``warning``, only deserves attention."""
 
     reason: str
     pod: str = ""
     detail: str = ""
+    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

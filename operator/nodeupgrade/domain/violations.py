@@ -1,4 +1,4 @@
-"""One thing that forbids touching a node."""
+"""One thing that forbids touching a node, or that deserves attention."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ PASSING = frozenset(
         Reason.INVENTORY_CHANGED,
         Reason.RUNTIME_DID_NOT_ANSWER,
         Reason.RUNTIME_NOT_READY,
+        Reason.STARTUP_PROBE_RUNS_AGAIN,
     }
 )
 """Reasons that often pass by themselves within seconds, so that looking again is worth while."""
@@ -31,3 +32,14 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.detail}" if self.subject else self.detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """Something that people should know of before and after a run, and that forbids nothing."""
+
+    reason: Reason
+    detail: str
+
+    def __str__(self) -> str:
+        return self.detail

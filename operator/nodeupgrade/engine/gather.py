@@ -19,6 +19,7 @@ from nodeupgrade.domain.node.kubelet_layout import (
 from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.readiness import Readiness
+from nodeupgrade.domain.node.traffic import Clients, Traffic
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
@@ -122,9 +123,16 @@ def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
 
 
 def gather(
-    node: NodeView, running: RunningKubelet, wanted: Wanted, *, node_object: Json, pods: Iterable[Json]
+    node: NodeView,
+    running: RunningKubelet,
+    wanted: Wanted,
+    *,
+    node_object: Json,
+    pods: Iterable[Json],
+    clients: Clients,
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
+    views = tuple(view(pod) for pod in pods)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
@@ -134,7 +142,7 @@ def gather(
     candidate = None if isinstance(wanted.candidate, Violation) else wanted.candidate.program
     return NodeFacts(
         node=node_object,
-        pods=tuple(view(pod) for pod in pods),
+        pods=views,
         target=wanted.target,
         allow_downgrade=wanted.allow_downgrade,
         promised=wanted.promised,
@@ -159,6 +167,7 @@ def gather(
             listing_seconds=listing_seconds,
             read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
+        traffic=Traffic(pods=views, current=kubelet.current, target=wanted.target, clients=clients),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -10,13 +12,33 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.task import Task, parse_task
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.wire import Json, timestamp, to_json
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ConflictError, Event, KubeApi
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import (
+    ENDPOINT_SLICES,
+    ENDPOINTS,
+    EVENTS,
+    NODES,
+    PODS,
+    SERVICES,
+    TASKS,
+    ConflictError,
+    Event,
+    KubeApi,
+    Resource,
+)
 
 EVENT_NAMESPACE = "default"
 """Where Kubernetes keeps events about cluster-scoped objects."""
 
 EVENT_MESSAGE_LIMIT = 1024
 """Characters of an event's message that the API server accepts."""
+
+
+SLICES_MINOR = 18
+"""The first API server whose controllers make EndpointSlices without being asked to; 1.17 serves them, and has none."""
+
+STABLE_SLICES_MINOR = 21
+"""The first API server with ``discovery.k8s.io/v1``."""
 
 
 class TypedKube(KubeApi, Protocol):
@@ -42,6 +64,11 @@ class TypedKube(KubeApi, Protocol):
         """Read all pods bound to a node, finished ones included."""
         return await self.list(PODS, fields={"spec.nodeName": node})
 
+    async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
+        """Read the Services of these namespaces, and who answers for them."""
+        kinds = (SERVICES, endpoints_kind(await self.server_version()))
+        return [body for each in namespaces for kind in kinds for body in await self.list(kind.within(each))]
+
     async def emit_event(self, event: Event) -> None:
         """Record an event under a name made from its content, so that repeating it counts it up.
 
@@ -61,6 +88,14 @@ class TypedKube(KubeApi, Protocol):
         recorded = await self.get(events, name)
         again = {"count": recorded.get("count", 1) + 1, "lastTimestamp": body["lastTimestamp"]}
         await self.merge(events, name, again)
+
+
+def endpoints_kind(server: str) -> Resource:
+    """Say in which objects an API server keeps who answers for Services."""
+    minor = KubeletVersion.parse(server).minor
+    if minor < SLICES_MINOR:
+        return ENDPOINTS
+    return ENDPOINT_SLICES if minor >= STABLE_SLICES_MINOR else replace(ENDPOINT_SLICES, version="v1beta1")
 
 
 def event_object(event: Event, now: datetime) -> Json:

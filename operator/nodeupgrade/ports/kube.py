@@ -6,7 +6,7 @@ ten years of Kubernetes meets a lot of that.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -77,6 +77,9 @@ class Resource:
 NODES = Resource("", "v1", "nodes", "Node")
 PODS = Resource("", "v1", "pods", "Pod")
 EVENTS = Resource("", "v1", "events", "Event")
+SERVICES = Resource("", "v1", "services", "Service")
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
 
@@ -208,6 +211,13 @@ class NodeSideKube(Protocol):
 
     async def list_pods_on_node(self, node: str) -> list[Json]:
         """Read all pods bound to a node, finished ones included."""
+        ...
+
+    async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
+        """Read the Services of these namespaces, and who answers for them.
+
+        That is, their EndpointSlices; or their Endpoints from an API server before 1.18, whose controllers make none.
+        """
         ...
 
     async def emit_event(self, event: Event) -> None:

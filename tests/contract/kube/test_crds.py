@@ -26,7 +26,7 @@ from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade
 from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.wire import Json, MalformedObjectError, to_json
-from nodeupgrade.ports.kube import TASKS, UPGRADES, RejectedError
+from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT, serving
 from tests.contract.kube.test_kube_api import task_object, task_spec
@@ -288,11 +288,14 @@ async def test_agents_may_do_what_they_must_and_nothing_else(admin: KubeClient, 
         await agent.get_task("rbac")
         await agent.patch_task_status("rbac", TaskStatus(run_id="run-1"))
         await agent.list_pods_on_node("rbac")
+        await agent.list_services(["default"])
+        await agent.list(ENDPOINTS.within("default"))
         forbidden = [
             agent.merge(TASKS, "rbac", {"spec": {"action": "Wait"}}),
             agent.list(TASKS),
             agent.delete(TASKS, "rbac"),
             agent.list(UPGRADES),
+            agent.get(SERVICES.within("default"), "kubernetes"),
             agent.merge(UPGRADES, "rbac", {"spec": {"action": "Pause"}}),
         ]
         for attempt in forbidden:

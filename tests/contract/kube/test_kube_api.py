@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from nodeupgrade.domain.node.endpoints import Answering, answering
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import (
     ArtifactKind,
@@ -24,12 +25,14 @@ from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.upgrade_terms import SLOTS
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.wire import Json, to_json
-from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
+    ENDPOINT_SLICES,
     EVENTS,
     NODES,
     PODS,
+    SERVICES,
     TASKS,
     UPGRADES,
     ConflictError,
@@ -195,6 +198,63 @@ async def test_lists_select_by_labels_fields_and_namespace(kube: TypedKube, name
     labelled = await kube.list(PODS.within("default"), labels={"app": name})
     assert [body["metadata"]["name"] for body in labelled] == [name, f"{name}-other"]
     assert await kube.list(PODS.within("nodeupgrade-system"), labels={"app": name}) == []
+
+
+async def test_services_come_with_who_answers_for_them(kube: TypedKube, name: str) -> None:
+    metadata = {"name": name, "namespace": "default"}
+    headless = {"clusterIP": "None", "publishNotReadyAddresses": True, "ports": [{"port": 80}]}
+    await kube.create(
+        SERVICES.within("default"), {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": headless}
+    )
+    target = {"kind": "Pod", "name": f"{name}-0", "namespace": "default"}
+    for each, labels in ((name, {"kubernetes.io/service-name": name}), (f"{name}-other", {})):
+        body = {
+            "apiVersion": ENDPOINT_SLICES.api_version,
+            "kind": ENDPOINT_SLICES.kind,
+            "metadata": {"name": each, "namespace": "default", "labels": labels},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.9.9.9"], "conditions": {"ready": True}, "targetRef": target}],
+        }
+        await kube.create(ENDPOINT_SLICES.within("default"), body)
+    await kube.create(
+        SERVICES.within("nodeupgrade-system"),
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "namespace": "nodeupgrade-system"},
+            "spec": {"clusterIP": "None", "ports": [{"port": 80}]},
+        },
+    )
+
+    found = [body for body in await kube.list_services(["default"]) if body["metadata"]["name"].startswith(name)]
+
+    assert [(body["kind"], body["metadata"]["namespace"]) for body in found] == [
+        ("Service", "default"),
+        ("EndpointSlice", "default"),
+        ("EndpointSlice", "default"),
+    ]
+    assert answering(found) == ()
+    assert answering(found[1:]) == (Answering(service=f"default/{name}", ready=frozenset({f"default/{name}-0"})),)
+    both = await kube.list_services(["default", "nodeupgrade-system"])
+    assert {body["metadata"]["namespace"] for body in both if body["metadata"]["name"] == name} == {
+        "default",
+        "nodeupgrade-system",
+    }
+
+
+@pytest.mark.parametrize(
+    ("server", "asked"),
+    [
+        ("v1.16.15", "v1/Endpoints"),
+        ("v1.17.17", "v1/Endpoints"),
+        ("v1.18.0", "discovery.k8s.io/v1beta1/EndpointSlice"),
+        ("v1.20.15-gke.1", "discovery.k8s.io/v1beta1/EndpointSlice"),
+        ("v1.21.0", "discovery.k8s.io/v1/EndpointSlice"),
+    ],
+)
+def test_old_api_servers_keep_endpoints_elsewhere(server: str, asked: str) -> None:
+    kind = endpoints_kind(server)
+    assert f"{kind.api_version}/{kind.kind}" == asked
 
 
 async def test_delete_means_one_very_object(kube: TypedKube, name: str) -> None:

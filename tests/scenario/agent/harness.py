@@ -1,7 +1,7 @@
 """An agent's world in memory: API server, node, and the executor that systemd would run. Only runs are on disk."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -64,6 +64,8 @@ class Kube:
         self.statuses: list[TaskStatus] = []
         self.labels: dict[str, str] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
+        self.services: list[Json] = []
+        self.asked_about: list[str] = []
         self._node = node
         self.hook = hook
 
@@ -92,6 +94,11 @@ class Kube:
         for pod in pods:
             self.changed(pod)
         return pods
+
+    async def list_services(self, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+        self.hook("list_services")
+        self.asked_about += namespaces
+        return [dict(body) for body in self.services]
 
     async def emit_event(self, event: Event) -> None:
         raise AssertionError("the agent tells the task, not the world")

@@ -1,5 +1,6 @@
 """A sound node, from which each test makes one with a single defect."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from nodeupgrade.domain.node.arguments import Arguments
@@ -16,6 +17,7 @@ from nodeupgrade.domain.node.kubelet_layout import read_layout
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.readiness import Readiness
+from nodeupgrade.domain.node.traffic import Traffic
 from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
 
@@ -133,8 +135,15 @@ def facts(**fields: Any) -> NodeFacts:
         "stored": {container.id: container.hashes for container in held.running()},
         "state_free_bytes": 10**9,
         "readiness": readiness(inventory=held),
+        "traffic": traffic(),
     }
     return NodeFacts(**{**known, **fields})
+
+
+def traffic(pods: Iterable[dict[str, Any]] = (), **fields: Any) -> Traffic:
+    """Pods, as the API serves them, and nobody who depends on them."""
+    known: dict[str, Any] = {"pods": tuple(map(view, pods)), "current": OLD, "target": NEW}
+    return Traffic(**{**known, **fields})
 
 
 def readiness(**fields: Any) -> Readiness:

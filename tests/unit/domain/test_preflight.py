@@ -12,13 +12,29 @@ from nodeupgrade.domain.node.preflight import CHECKS, preflight
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest, SandboxId
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
-from tests.unit.domain.sound import OLD, SPEC, facts, instance, inventory, kubelet, pod, readiness, sandbox, unit
+from tests.unit.domain.sound import (
+    OLD,
+    SPEC,
+    facts,
+    instance,
+    inventory,
+    kubelet,
+    pod,
+    readiness,
+    sandbox,
+    traffic,
+    unit,
+)
 
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
 CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
 RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+STARTING = {
+    **pod(containers=[{**SPEC, "startupProbe": {"tcpSocket": {"port": 80}}}]),
+    "status": {"containerStatuses": [{"name": "nginx", "state": {"running": {}}, "started": False}]},
+}
 LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
 GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
 
@@ -170,6 +186,8 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a kubelet that would not start": (
         Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(gates_output="unrecognized feature gate: Foo")},
     ),
+    # clients
+    "a startup probe that has not succeeded": (Reason.POD_IN_TRANSITION, {"traffic": traffic([STARTING])}),
     # space
     "no space for programs": (Reason.INSUFFICIENT_SPACE, {"kubelet": kubelet(free_bytes=64 * 1024 * 1024 - 1)}),
     "no space for the journal": (Reason.INSUFFICIENT_SPACE, {"state_free_bytes": 0}),

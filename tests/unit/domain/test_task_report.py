@@ -22,7 +22,7 @@ from nodeupgrade.domain.task_status import (
     TaskStatus,
 )
 from nodeupgrade.domain.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.domain.violations import Caution, Violation
 from tests.unit.domain.sound import instance, inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -239,6 +239,16 @@ def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
         "node untouched: ns/pod0/c: it differs; ns/pod1/c: it differs; ns/pod2/c: it differs; and 22 more"
     )
     assert [hazard.pod for hazard in status.hazards] == [f"ns/pod{number}/c" for number in range(20)]
+
+
+def test_warnings_are_never_crowded_out() -> None:
+    violations = tuple(Violation(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
+    caution = Caution(reason=Reason.PROBE_FAILS, detail="y" * 600)
+
+    status = refusal_status("run", violations, cautions=(caution,))
+
+    assert [hazard.warning for hazard in status.hazards] == 19 * [False] + [True]
+    assert (status.reason, len(status.hazards[-1].detail)) == (Reason.UNKNOWN_CONTAINER, 512)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.preflight import NodeFacts
+from nodeupgrade.domain.node.traffic import Clients
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.domain.violations import Violation
@@ -52,7 +53,7 @@ def wanted(**fields: Any) -> Wanted:
 def gathered(seen: SimulatedNode, **fields: Any) -> NodeFacts:
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
     pods = [pod.raw for pod in seen.kubelet.pods]
-    return gather.gather(seen.ports, running, wanted(**fields), node_object={}, pods=pods)
+    return gather.gather(seen.ports, running, wanted(**fields), node_object={}, pods=pods, clients=Clients())
 
 
 def says(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode, status: int, output: str) -> None:

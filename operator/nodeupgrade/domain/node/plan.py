@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, RunId
+from nodeupgrade.domain.violations import Caution
 
 PLAN_SCHEMA = 1
 
@@ -123,6 +124,7 @@ class RunPlan:
             kubelet starts and put back on a rollback.
         kubeconfig: the kubelet's credentials, for renewing its Lease.
         boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
+        cautions: what people should know of, for as long as anybody tells of the run.
     """
 
     schema: int
@@ -143,6 +145,7 @@ class RunPlan:
     limits: Limits = Limits()
     kubeconfig: str | None = None
     boot: BootIdentity | None = None
+    cautions: tuple[Caution, ...] = ()
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

@@ -18,12 +18,13 @@ from nodeupgrade.domain.node.pods import NodePod
 from nodeupgrade.domain.node.preflight import NodeFacts, preflight
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.static_pods import StaticPods, manifest_views, match, plan_pins
+from nodeupgrade.domain.node.traffic import cautions
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.run_settings import HashMode
 from nodeupgrade.domain.values import BootIdentity, NodeName, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.domain.violations import Caution, Violation
 from nodeupgrade.kubelethash import UnsupportedKubelet
 
 _PROGRAM_VANISHED = Violation(
@@ -76,6 +77,11 @@ class Examination:
     pins: tuple[StaticPodPin, ...]
     violations: tuple[Violation, ...]
     plan: RunPlan | None = None
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What people should know of, whatever forbids the run."""
+        return cautions(self.facts.traffic)
 
     @property
     def agents(self) -> frozenset[PodUid]:
@@ -171,6 +177,7 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
+        cautions=found.cautions,
     )
 
 

@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
 from nodeupgrade.domain.node.readiness import Readiness, unready
+from nodeupgrade.domain.node.traffic import Traffic, objections
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
@@ -65,6 +66,7 @@ class NodeFacts:
         promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
         readiness: what the start of the new kubelet and the restart of the runtime depend on.
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
+        traffic: what clients of the pods depend on.
     """
 
     node: Json
@@ -79,6 +81,7 @@ class NodeFacts:
     stored: Mapping[ContainerId, StoredHashes]
     state_free_bytes: int
     readiness: Readiness
+    traffic: Traffic
 
 
 Check: TypeAlias = Callable[[NodeFacts], Iterator[Violation]]
@@ -322,6 +325,11 @@ def node_is_ready(facts: NodeFacts) -> Iterator[Violation]:
         yield from unready(facts.readiness)
 
 
+def clients_are_served(facts: NodeFacts) -> Iterator[Violation]:
+    """No probe makes the new kubelet kill a container, and no Service loses its last endpoint: see domain.traffic."""
+    yield from objections(facts.traffic)
+
+
 CHECKS: tuple[Check, ...] = (
     kubelet_is_managed,
     versions_are_known,
@@ -335,4 +343,5 @@ CHECKS: tuple[Check, ...] = (
     nothing_is_resized,
     there_is_space,
     node_is_ready,
+    clients_are_served,
 )

@@ -1,13 +1,13 @@
 """From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, report_of
-from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason, counted
 from nodeupgrade.domain.task_status import (
     ContainerCounts,
     Hazard,
@@ -20,7 +20,7 @@ from nodeupgrade.domain.task_status import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.domain.violations import Caution, Violation
 
 MESSAGE_LENGTH = 512
 DETAIL_LENGTH = 128
@@ -50,9 +50,11 @@ def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
 
 def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatus:
     """Nothing objects to an upgrade of the node, and what it would do."""
+    warnings = f"; {counted(len(plan.cautions), 'warning')}, see hazards" if plan.cautions else ""
     message = (
         f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
         f"{preview.rewritten}, containers that a plain exchange of the kubelet would restart: {preview.would_restart}"
+        f"{warnings}"
     )
     return TaskStatus(
         run_id=run_id,
@@ -61,11 +63,17 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
         message=shorten(message),
         kubelet=_kubelet(plan, None),
         runtime=_runtime(plan),
+        hazards=hazards((), plan.cautions),
         preview=preview,
     )
 
 
-def refusal_status(run_id: str, violations: tuple[Violation, ...], preview: Preview | None = None) -> TaskStatus:
+def refusal_status(
+    run_id: str,
+    violations: tuple[Violation, ...],
+    preview: Preview | None = None,
+    cautions: tuple[Caution, ...] = (),
+) -> TaskStatus:
     """The node was not touched, and why."""
     first = violations[0]
     told = "; ".join(str(violation) for violation in violations[:TOLD])
@@ -75,15 +83,16 @@ def refusal_status(run_id: str, violations: tuple[Violation, ...], preview: Prev
         phase=TaskPhase.REFUSED,
         reason=first.reason,
         message=f"{shorten(f'node untouched: {told}', MESSAGE_LENGTH - len(more))}{more}",
-        hazards=hazards(violations),
+        hazards=hazards(violations, cautions),
         preview=preview,
     )
 
 
-def hazards(violations: Iterable[Violation]) -> tuple[Hazard, ...]:
-    """Violations as the API lists them."""
-    listed = tuple(violations)[:LISTED]
-    return tuple(Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail, MESSAGE_LENGTH)) for v in listed)
+def hazards(violations: Sequence[Violation], cautions: Sequence[Caution] = ()) -> tuple[Hazard, ...]:
+    """Violations as the API lists them, and after them cautions, which are few and for which there is always room."""
+    told = [Hazard(reason=c.reason, detail=shorten(c.detail), warning=True) for c in cautions]
+    forbid = [Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail)) for v in violations]
+    return (*forbid[: LISTED - len(told)], *told)
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
@@ -100,6 +109,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
         kubelet=_kubelet(plan, summary),
         runtime=_runtime(plan),
         containers=_containers(plan, summary),
+        hazards=hazards((), plan.cautions),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
     )

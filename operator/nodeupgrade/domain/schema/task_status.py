@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodeupgrade.domain.schema.blocks import choice, count, moment
-from nodeupgrade.domain.schema.model import ListOf, Number, Record, Text, Whole
+from nodeupgrade.domain.schema.model import Flag, ListOf, Number, Record, Text, Whole
 from nodeupgrade.domain.schema.task_spec import CONTAINERS_NAMED, RUN, VERSION_TEXT
 from nodeupgrade.domain.task_status import GuardState, StepResult, TaskPhase
 
@@ -88,9 +88,14 @@ TASK_STATUS = Record(
             },
         ),
         "hazards": ListOf(
-            says="What deserves attention or forbids the upgrade.",
+            says="What forbids the upgrade, and what deserves attention.",
             item=Record(
-                fields={"reason": Text(longest=128), "pod": Text(longest=400), "detail": Text(longest=512)},
+                fields={
+                    "reason": Text(longest=128),
+                    "pod": Text(longest=400),
+                    "detail": Text(longest=512),
+                    "warning": Flag(says="It forbids nothing."),
+                },
                 required=("reason",),
             ),
             most=20,

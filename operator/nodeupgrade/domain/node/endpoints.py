@@ -1,0 +1,64 @@
+"""Who answers for which Service: from EndpointSlices, or from Endpoints where an API server has no slices yet."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nodeupgrade.domain.node.pods import Json
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """A Service and who answers for it now.
+
+    Attributes:
+        service: as ``namespace/name``.
+        ready: pods as ``namespace/name``, and the addresses of what is no pod.
+    """
+
+    service: str
+    ready: frozenset[str]
+
+
+def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
+    """Read Services, EndpointSlices and Endpoints.
+
+    Services that publish the addresses of unready pods are left out: they lose nobody who becomes unready.
+    """
+    indifferent = set[str]()
+    ready: dict[str, set[str]] = {}
+    for body in objects:
+        metadata = body["metadata"]
+        namespace = str(metadata["namespace"])
+        match body["kind"]:
+            case "Service" if (body.get("spec") or {}).get("publishNotReadyAddresses"):
+                indifferent.add(f"{namespace}/{metadata['name']}")
+            case "EndpointSlice" if service := (metadata.get("labels") or {}).get(SERVICE_LABEL):
+                ready.setdefault(f"{namespace}/{service}", set()).update(_of_slice(body, namespace))
+            case "Endpoints":
+                ready.setdefault(f"{namespace}/{metadata['name']}", set()).update(_of_endpoints(body, namespace))
+            case _:
+                pass
+    return tuple(
+        Answering(service=service, ready=frozenset(who))
+        for service, who in sorted(ready.items())
+        if service not in indifferent
+    )
+
+
+def _of_slice(body: Json, namespace: str) -> Iterator[str]:
+    for endpoint in body.get("endpoints") or ():
+        if (endpoint.get("conditions") or {}).get("ready") is not False:  # the API: unknown counts as ready
+            yield _pod(endpoint, namespace) or ",".join(endpoint.get("addresses") or ())
+
+
+def _of_endpoints(body: Json, namespace: str) -> Iterator[str]:
+    for subset in body.get("subsets") or ():
+        for address in subset.get("addresses") or ():
+            yield _pod(address, namespace) or str(address.get("ip"))
+
+
+def _pod(endpoint: Json, namespace: str) -> str | None:
+    target = endpoint.get("targetRef") or {}
+    return f"{target.get('namespace') or namespace}/{target['name']}" if target.get("kind") == "Pod" else None

@@ -1,0 +1,141 @@
+"""What an agent finds out about the clients of a node's pods, and that whoever asks is told of it to the end."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.domain.task import GuardGrant, TaskAction
+from nodeupgrade.domain.task_status import Hazard, TaskPhase
+from nodeupgrade.ports.kube import ForbiddenError
+from nodeupgrade.simulation.node import pod_json
+from tests.scenario.agent.harness import Killed, World, make_world, untouched
+
+SLICE = {
+    "kind": "EndpointSlice",
+    "metadata": {"namespace": "default", "name": "web-x", "labels": {"kubernetes.io/service-name": "web"}},
+    "endpoints": [{"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": "web"}}],
+}
+DESERTED = "Service default/web has no other ready endpoint than default/web: nobody would answer for it for up to 26 s"
+
+
+def probed(kind: str) -> Json:
+    pod = pod_json("web", "nginx")
+    (container,) = pod["spec"]["containers"]
+    container[kind] = {"tcpSocket": {"port": 80}}
+    return pod
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A node with a pod that alone answers for a Service."""
+    made = make_world(tmp_path, monkeypatch, pods=(probed("readinessProbe"),), manifests={})
+    made.kube.services = [SLICE]
+    made.kube.changed = show_ready
+    return made
+
+
+def show_ready(pod: dict[str, Any]) -> None:
+    pod["status"] = {**pod.get("status", {}), "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def told(world: World) -> list[tuple[str, bool, str]]:
+    return [(hazard.reason, hazard.warning, hazard.detail.partition(",")[0]) for hazard in world.status.hazards]
+
+
+async def test_without_a_guard_the_run_goes_on_and_every_status_of_it_warns(world: World) -> None:
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message
+    assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
+    begun = [s for s in world.kube.statuses if s.phase not in {TaskPhase.STAGING, TaskPhase.PRECHECKING}]
+    assert {s.hazards for s in begun} == {status.hazards}
+    assert world.kube.asked_about == ["default"]
+    assert world.restarted == []
+
+
+async def test_the_next_agent_warns_as_the_lost_one_did(world: World) -> None:
+    def die_once_the_kubelet_is_down(_moment: str) -> None:
+        if world.stops:
+            raise Killed
+
+    world.hook = die_once_the_kubelet_is_down
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook, world.kube.services = lambda _moment: None, []
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
+
+
+async def test_what_requires_a_guard_refuses_to_go_without(world: World) -> None:
+    world.kube.wish(verify=VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.REQUIRE))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ENDPOINTS_WOULD_BE_LOST)
+    assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, False, DESERTED)]
+    assert untouched(world)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"verify": VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.OFF)}, {"guard": GuardGrant(wanted=True)}],
+    ids=["nobody asks", "guarded"],
+)
+async def test_services_are_read_only_where_they_would_lose_somebody(world: World, wish: dict[str, Any]) -> None:
+    world.kube.wish(action=TaskAction.PRECHECK, **wish)
+
+    assert (await world.serve()).phase is TaskPhase.PRECHECKED
+    assert (world.kube.asked_about, world.status.hazards) == ([], ())
+
+
+@pytest.mark.parametrize("policy", [GuardPolicy.AUTO, GuardPolicy.REQUIRE])
+async def test_a_plan_says_what_a_guard_would_have_to_keep(world: World, policy: GuardPolicy) -> None:
+    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=2, readiness_guard=policy))
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.PRECHECKED
+    assert status.message.endswith("; 1 warning, see hazards")
+    assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
+    assert status.hazards[0].detail.endswith(", unless the readiness guard is in force")
+
+
+async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: World) -> None:
+    def forbidden(moment: str) -> None:
+        if moment == "list_services":
+            raise ForbiddenError("endpointslices is forbidden")
+
+    world.hook = forbidden
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    unread = "nobody looked whether Services lose their last endpoint: endpointslices is forbidden"
+    assert status.hazards == (Hazard(reason=Reason.SERVICES_NOT_READ, detail=unread, warning=True),)
+    assert world.restarted == []
+
+
+async def test_a_container_that_is_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world(tmp_path, monkeypatch, pods=(probed("startupProbe"),), manifests={})
+    (nginx,) = world.before.containers
+    started = iter([False, False, True])
+
+    def show_container(pod: dict[str, Any]) -> None:
+        state = {"name": "nginx", "containerID": f"containerd://{nginx.id}", "state": {"running": {}}}
+        pod["status"] = {"containerStatuses": [{**state, "started": next(started)}]}
+
+    world.kube.changed = show_container
+    world.kube.wish(action=TaskAction.PRECHECK)
+
+    status = await world.serve()
+
+    assert (status.phase, [hazard.reason for hazard in status.hazards]) == (
+        TaskPhase.PRECHECKED,
+        [Reason.STARTUP_PROBE_RUNS_AGAIN],
+    )
+    assert list(started) == []
