@@ -48,17 +48,7 @@ class Cluster:
 
     def apply(self, name: str, version: str, artifact: Object, **spec: object) -> None:
         """`kubectl apply -f` a NodeUpgrade for this node."""
-        body = {
-            "version": f"v{version}",
-            "artifact": artifact,
-            "nodes": {"names": [self.node.name]},
-            "verify": {"settle": SETTLE},
-            **spec,
-        }
-        document = {
-            "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
-        }  # fmt: skip
-        self.lab.kubectl("apply", "-f", "-", input=json.dumps(document))
+        apply_upgrade(self.lab, name, version, {"artifact": artifact, "nodes": {"names": [self.node.name]}, **spec})
 
     def get(self, name: str) -> Object:
         """The NodeUpgrade."""
@@ -137,6 +127,15 @@ class Cluster:
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""
         return self.node.settled(quiet=8)
+
+
+def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:
+    """`kubectl apply -f` a NodeUpgrade."""
+    body = {"version": f"v{version}", "verify": {"settle": SETTLE}, **spec}
+    document = {
+        "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
+    }  # fmt: skip
+    lab.kubectl("apply", "-f", "-", input=json.dumps(document))
 
 
 def conditions(upgrade: Object) -> dict[str, Object]:

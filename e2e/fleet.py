@@ -1,11 +1,10 @@
 """A lab of several nodes with the operator in it, for rollouts in waves."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.cluster import SETTLE, Cluster, Object, conditions, disturbed
+from e2e.cluster import Cluster, Object, apply_upgrade, conditions, disturbed
 from e2e.lab import Lab, components, deploy, workload
 from e2e.lab.node import Node
 from e2e.lab.process import wait_until
@@ -44,17 +43,8 @@ class Fleet:
 
     def apply(self, name: str, version: str, **spec: object) -> None:
         """`kubectl apply -f` a NodeUpgrade for all nodes, whose kubelet lies on each of them."""
-        body: Object = {
-            "version": f"v{version}",
-            "artifact": self.pre_staged(version),
-            "nodes": {"all": True},
-            "verify": {"settle": SETTLE},
-            **spec,
-        }
-        document = {
-            "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
-        }  # fmt: skip
-        self.lab.kubectl("apply", "-f", "-", input=json.dumps(document))
+        artifact = self.pre_staged(version)
+        apply_upgrade(self.lab, name, version, {"artifact": artifact, "nodes": {"all": True}, **spec})
 
     def annotate(self, name: str, key: str, value: str | None) -> None:
         """Set one of our annotations, or remove it."""
