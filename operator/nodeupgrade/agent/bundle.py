@@ -13,12 +13,13 @@ used but its kernel. `bundling` makes it when the image is built; this module is
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
+
+from nodeupgrade.adapters.files import sync_directory, sync_file
 
 DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
 """Where the image keeps its bundle."""
@@ -167,7 +168,7 @@ def stage(source: Path, parent: Path) -> Path:
         if isinstance(error, shutil.Error):  # a list of all files that could not be copied
             raise OSError(f"{len(error.args[0])} files could not be written, first: {error.args[0][0][2]}") from error
         raise
-    _sync(parent)
+    sync_directory(parent)
     return target
 
 
@@ -186,8 +187,4 @@ def _is_intact(target: Path, manifest: Manifest) -> bool:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    (sync_directory if path.is_dir() else sync_file)(path)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nodeupgrade.adapters.files import sync_directory
+
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -31,7 +33,7 @@ def copy(source: Path, destination: Path) -> str:
     try:
         digest = _write(source, partial)
         partial.rename(destination)
-        _sync_directory(destination.parent)
+        sync_directory(destination.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise CopyError(f"cannot copy {source} to {destination}: {error}") from error
@@ -48,14 +50,6 @@ def _write(source: Path, target: Path) -> str:
         writer.flush()
         os.fsync(writer.fileno())
     return digest.hexdigest()
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def main(argv: Sequence[str]) -> int:

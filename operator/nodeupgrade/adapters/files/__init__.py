@@ -1,6 +1,7 @@
 """Files of one node."""
 
+from nodeupgrade.adapters.files.atomic import sync_directory, sync_file
 from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.adapters.files.host import HostFiles
 
-__all__ = ["HostFiles", "resolve"]
+__all__ = ["HostFiles", "resolve", "sync_directory", "sync_file"]

@@ -110,7 +110,16 @@ def is_regular(path: Path, disk: Disk = os) -> bool:
 
 def sync_directory(directory: Path, disk: Disk = os) -> None:
     """Wait until the names in a directory are on disk."""
-    descriptor = disk.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY, disk)
+
+
+def sync_file(path: Path, disk: Disk = os) -> None:
+    """Wait until what a file holds is on disk."""
+    _sync(path, os.O_RDONLY, disk)
+
+
+def _sync(path: Path, flags: int, disk: Disk) -> None:
+    descriptor = disk.open(path, flags)
     try:
         disk.fsync(descriptor)
     finally:
