@@ -16,8 +16,8 @@ from cronsim import CronSim, CronSimError
 from nodeupgrade.domain.upgrade_terms import Blackout, Window
 
 _FIELDS = 5
-FOREVER = timedelta(days=50 * 365)
-"""What opens later than that from now never opens: nobody means a blackout of fifty years."""
+HORIZON = timedelta(days=3653)
+"""What opens later than that from now, in ten years, never opens: nobody means to wait for it."""
 
 
 def check_window(window: Window) -> None:
@@ -45,12 +45,12 @@ def is_open(windows: Sequence[Window], blackouts: Iterable[Blackout], now: datet
 
 
 def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
-    """Return the first moment from now on at which a node may be started; None if there is none in fifty years."""
+    """Return the first moment from now on at which a node may be started; None if there is none in ten years."""
     moment: datetime | None = now
     while moment is not None and not is_open(windows, blackouts, moment):
         ends = [blackout.to for blackout in blackouts if blackout.from_ <= moment < blackout.to]
         moment = max(ends) if ends else _next_start(windows, moment)
-    return None if moment is None or moment > now + FOREVER else moment
+    return None if moment is None or moment > now + HORIZON else moment
 
 
 def _is_open(window: Window, now: datetime) -> bool:

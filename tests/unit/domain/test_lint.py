@@ -125,12 +125,11 @@ def test_windows_under_blackouts_are_found_when_it_is_known_what_time_it_is() ->
     spec = {
         **MINIMAL,
         "windows": [{"start": "0 0 * * *", "duration": "1h"}],
-        "blackouts": [{"from": "2026-01-01T00:00:00Z", "to": "2199-01-01T00:00:00Z"}],
+        "blackouts": [{"from": "2026-01-01T00:00:00Z", "to": "2040-01-01T00:00:00Z"}],
     }
     assert told(document(spec)) == []
-    assert told(document(spec), now=NOW) == [
-        "spec.blackouts: they cover every window to come; change the blackouts or the windows"
-    ]
+    (found,) = told(document(spec), now=NOW)
+    assert found.startswith("spec.blackouts: they leave no moment to start a node in the next ten years; change")
 
 
 def test_edits_that_would_be_rejected_are_found() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from nodeupgrade.domain.frozen import change_rejected
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.rollout.admission import unsupported_version
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.windows import next_opening
-
-NEVER = timedelta(days=3653)
-"""What does not happen within this time is taken for a mistake."""
 
 
 def objection_to_spec(upgrade: Upgrade, now: datetime) -> tuple[Reason, str] | None:
@@ -23,8 +20,7 @@ def objection_to_spec(upgrade: Upgrade, now: datetime) -> tuple[Reason, str] | N
         return Reason.SPEC_CHANGE_REJECTED, change_rejected()
     if (unknown := unsupported_version(spec.version)) is not None:
         return _object(Reason.UNSUPPORTED_VERSION, unknown)
-    opens = next_opening(spec.windows, spec.blackouts, now)
-    if opens is None or opens - now > NEVER:
+    if next_opening(spec.windows, spec.blackouts, now) is None:
         because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
         return _object(Reason.WINDOW_NEVER_OPENS, because)
     return None

@@ -86,7 +86,8 @@ def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Problem]:
     except UnsupportedKubelet as error:
         yield Problem("spec.version", str(error))
     if now is not None and next_opening(spec.windows, spec.blackouts, now) is None:
-        yield Problem("spec.blackouts", "they cover every window to come; change the blackouts or the windows")
+        message = "they leave no moment to start a node in the next ten years; change the blackouts or the windows"
+        yield Problem("spec.blackouts", message)
     settle = timedelta(seconds=spec.verify.settle_seconds)
     if spec.timeouts.node <= settle:
         lasting = render_duration(settle)
