@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.engine.guard_parameters import INSTALLED_IN
 
-DEFAULT_NAMESPACE = "nodeupgrade-system"
 DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
 DEFAULT_METRICS = "0.0.0.0:8081"
 LAST_PORT = 65535
@@ -56,7 +56,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
         )
     return OperatorSettings(
-        agents=AgentSettings(namespace=environment.get("POD_NAMESPACE", DEFAULT_NAMESPACE), image=image),
+        agents=AgentSettings(namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image),
         node=environment.get("NODE_NAME"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),

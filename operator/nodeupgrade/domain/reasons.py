@@ -170,6 +170,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "kubelets from 1.20 on hold exec probes to their timeout",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds",
     ),
+    Reason.READINESS_GUARD_OFF: Explanation("spec.verify.readinessGuard is Off", _NOTHING),
+    Reason.READINESS_GUARD_NOT_NEEDED: Explanation("the new kubelet keeps what probes have found", _NOTHING),
     Reason.ALREADY_AT_TARGET: Explanation("the node runs the target version already", _NOTHING),
     Reason.STILL_SKEWED: Explanation(
         "the target is nearer to the API server's version but still outside the supported skew",

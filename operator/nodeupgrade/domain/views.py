@@ -92,6 +92,7 @@ class PodView:
     phase: str
     mirror: bool
     deleting: bool
+    ready: bool
     node_selector: Mapping[str, str]
     affinity: tuple[NodeSelectorTerm, ...] | None
     tolerations: tuple[Toleration, ...]
@@ -170,6 +171,7 @@ def view_pod(body: Json) -> PodView:
         phase=status.get("phase", ""),
         mirror=MIRROR_ANNOTATION in (metadata.get("annotations") or {}),
         deleting="deletionTimestamp" in metadata,
+        ready=_is_ready(status),
         node_selector=spec.get("nodeSelector") or {},
         affinity=None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())),
         tolerations=tuple(map(_toleration, spec.get("tolerations") or ())),
@@ -199,6 +201,10 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
         blocked=blocked[0][0] if blocked else "",
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
+
+
+def _is_ready(status: Json) -> bool:
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
 
 
 def _is_blocking(reason: str) -> bool:

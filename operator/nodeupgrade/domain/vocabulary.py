@@ -60,6 +60,8 @@ class Reason(StrEnum):
     ALREADY_AT_TARGET = "AlreadyAtTarget"
     STILL_SKEWED = "StillSkewed"
     UNSUPPORTED_SOURCE = "UnsupportedSource"
+    READINESS_GUARD_OFF = "ReadinessGuardOff"
+    READINESS_GUARD_NOT_NEEDED = "ReadinessGuardNotNeeded"
 
     # How a run ended.
     SUCCEEDED = "Succeeded"

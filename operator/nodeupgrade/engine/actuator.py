@@ -13,13 +13,17 @@ from nodeupgrade.domain.rollout.actions import (
     Claim,
     Cordon,
     CreateAgent,
+    DeclineGuard,
     DeleteAgent,
     DropTask,
     FreeSlot,
     GiveUp,
     Hold,
     Judge,
+    LiftGuard,
+    NarrowGuard,
     NodeAction,
+    RaiseGuard,
     Refuse,
     Release,
     RemoveFinalizer,
@@ -39,6 +43,7 @@ from nodeupgrade.domain.upgrade import FINALIZER, Upgrade
 from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.wire import Json, merge_patch, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod
+from nodeupgrade.engine.guard_parameters import GuardWriter
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, Event, NotFoundError, Resource
 
@@ -54,6 +59,7 @@ class Actuator:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
+        self._guard = GuardWriter(kube, agents.namespace)
         self.applied: list[NodeAction] = []
 
     async def apply(self, actions: Iterable[NodeAction]) -> bool:
@@ -93,6 +99,8 @@ class Actuator:
                 await self._set_schedulable(node, cordoned_by=None)
             case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
+            case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
+                await self._write_guard(action)
             case CreateAgent(task=task):
                 await self._create_agent(task)
             case DeleteAgent(pod=pod):
@@ -142,6 +150,14 @@ class Actuator:
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case DropTask(task=task):
                 await self._kube.delete(TASKS, task.name, uid=task.uid)
+
+    async def _write_guard(self, action: RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard) -> None:
+        """The parameters come first: who reads the task's answer may rely on them."""
+        if not isinstance(action, DeclineGuard):
+            await self._guard.write(action.parameters, action.changes)
+        if not isinstance(action, LiftGuard):
+            granted = merge_patch(to_json(action.task.spec.guard), to_json(action.grant))
+            await self._merge_task(action.task, {"spec": {"guard": granted}})
 
     async def _merge_task(self, task: Task, patch: Json) -> None:
         await self._kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
@@ -220,6 +236,8 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             return (event(rollout, warning=True),)
         case Skip() | WaveNews():
             return (event(rollout),)
+        case RaiseGuard(task=task) | DeclineGuard(task=task) | LiftGuard(task=task):
+            return (event(_stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
         case Cordon(view=node) | RestoreCordon(view=node):
             return (event(_stub(NODES, node.name, node.uid)),)
         case Judge(task=task, verdict=verdict):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.claims import retry_asked
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.guarding import needs_parameters
 from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
@@ -17,6 +18,7 @@ from nodeupgrade.domain.wire import Json, MalformedObjectError
 from nodeupgrade.engine.actuator import Actuator
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.fleet_source import FleetSource, LiveFleet
+from nodeupgrade.engine.guard_parameters import read_parameters
 from nodeupgrade.engine.status_pace import may_wait
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
@@ -131,6 +133,8 @@ class Rollouts:
             rivals=rivals,
             operator_node=self._operator_node,
         )
+        if needs_parameters(fleet):
+            fleet = replace(fleet, guard=await read_parameters(self._kube, self._agents.namespace))
         while missing := unread(fleet, self._kube.utcnow()):
             found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
             fleet = replace(fleet, pods={**fleet.pods, **found})

@@ -80,6 +80,7 @@ EVENTS = Resource("", "v1", "events", "Event")
 SERVICES = Resource("", "v1", "services", "Service")
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
 

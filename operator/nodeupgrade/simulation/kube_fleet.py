@@ -12,8 +12,17 @@ from datetime import timedelta
 from enum import StrEnum
 
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.task import Task, TaskAction, parse_task
-from nodeupgrade.domain.task_status import ContainerCounts, Preview, StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_status import (
+    GuardReport,
+    GuardState,
+    Preview,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS
@@ -89,10 +98,10 @@ class FleetSimulator:
         except NotFoundError:
             return
         if task.spec.run_id == pod["metadata"]["labels"][RUN_LABEL]:
-            await self._work(task)
+            await self._work(task, ask=pod["metadata"]["uid"])
 
-    async def _work(self, task: Task) -> None:
-        """Go one phase further, as the part demands."""
+    async def _work(self, task: Task, ask: str) -> None:
+        """Go one phase further, as the part demands; ``ask`` is new for each agent."""
         part, reported = self.parts.get(task.name, Part.SUCCEED), task.reported
         if reported.phase.terminal or task.spec.action is TaskAction.RELEASE:
             return
@@ -103,12 +112,31 @@ class FleetSimulator:
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.STORED_HASH_NOT_REPRODUCED, message=message)
         elif task.only_looked:
             await self._finish_look(task)
-        elif reported.phase is TaskPhase.STAGING:
-            await self._report(task, phase=TaskPhase.RUNNING)
+        elif reported.phase in {TaskPhase.STAGING, TaskPhase.STAGED}:
+            await self._begin(task, ask)
         elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
             return
+        elif reported.guard.state is GuardState.IN_FORCE and (further := _further(reported, part)) is not None:
+            await self._report(task, phase=further[0], steps=further[1])
         else:
             await self._end(task, part)
+
+    async def _begin(self, task: Task, ask: str) -> None:
+        """Go to work, after the readiness guard if it is wanted."""
+        granted, asked = task.spec.guard, task.reported.guard
+        if task.spec.action is TaskAction.ABORT:
+            await self._report(task, phase=TaskPhase.FAILED, reason=Reason.ABORTED, message="the node is untouched")
+        elif not granted.wanted:
+            await self._report(task, phase=TaskPhase.RUNNING)
+        elif asked.ask != ask:
+            await self._report(task, phase=TaskPhase.STAGED, guard=GuardReport(state=GuardState.ASKED, ask=ask))
+        elif granted.answers == ask:
+            state = GuardState.NOT_IN_FORCE if granted.kubelet_runs_by is None else GuardState.IN_FORCE
+            if state is GuardState.NOT_IN_FORCE and task.spec.verify.readiness_guard is GuardPolicy.REQUIRE:
+                reason = Reason.READINESS_GUARD_UNAVAILABLE
+                await self._report(task, phase=TaskPhase.FAILED, reason=reason, message="the node is untouched")
+            else:
+                await self._report(task, phase=TaskPhase.RUNNING, guard=replace(asked, state=state))
 
     async def _finish_look(self, task: Task) -> None:
         """Report what an upgrade would do; the node is as it was."""
@@ -134,10 +162,13 @@ class FleetSimulator:
     async def _report(
         self,
         task: Task,
+        *,
         phase: TaskPhase,
         reason: Reason | None = None,
         message: str = "",
         preview: Preview | None = None,
+        guard: GuardReport | None = None,
+        steps: tuple[StepStatus, ...] = (),
     ) -> None:
         now = self.kube.utcnow()
         before = task.reported
@@ -146,6 +177,7 @@ class FleetSimulator:
             TaskPhase.ROLLED_BACK,
             TaskPhase.ROLLBACK_FAILED,
         }
+        counts = before.containers
         step = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=before.started_at)
         status: TaskStatus = replace(
             before,
@@ -155,9 +187,10 @@ class FleetSimulator:
             message=message,
             started_at=before.started_at or now,
             finished_at=now if phase.terminal else None,
-            steps=(step,) if touched else (),
+            steps=steps or ((step,) if touched else ()),
+            guard=guard or before.guard,
             preview=preview,
-            containers=ContainerCounts(baseline=1, rewritten=1, unchanged=1) if touched else ContainerCounts(),
+            containers=replace(counts, baseline=1, rewritten=1, unchanged=1) if touched else counts,
         )
         await self.kube.replace_status(TASKS, task.name, to_json(status))
 
@@ -218,6 +251,16 @@ def pod_object(name: str, node: str) -> Json:
             ],
         },
     }
+
+
+def _further(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
+    """Go on slowly where the kubelet's start matters: the new one runs, or the old one has to run again."""
+    stopped = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=reported.started_at)
+    if reported.phase is TaskPhase.RUNNING:
+        return TaskPhase.VERIFYING, (stopped, StepStatus(name="start-kubelet", result=StepResult.DONE))
+    if reported.phase is TaskPhase.VERIFYING and part in {Part.ROLL_BACK, Part.HANG}:
+        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name="start-kubelet", result=StepResult.UNDOING))
+    return None
 
 
 def _running() -> Json:

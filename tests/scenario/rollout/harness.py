@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.domain.upgrade_terms import SLOTS
@@ -15,15 +16,17 @@ from nodeupgrade.domain.views import CORDON_ANNOTATION
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout_run import Rollouts
-from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, NotFoundError
+from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
 
 CONDITIONS = {
     "Accepted", "Planned", "Reconciling", "Stalled", "Ready", "Succeeded", "Degraded", "ZeroRestart",
+    "ReadinessGuarded",
 }  # fmt: skip
 
 NAMESPACE = "nodeupgrade-system"
+GUARD = CONFIGMAPS.within(NAMESPACE)
 IDLE, IDLE_STEPS = timedelta(seconds=15), 20
 """How long one waits when nothing goes on, and how often before one stops expecting anything."""
 
@@ -57,6 +60,9 @@ class Scene:
         self.fleet = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.pods_lost)
         self.operator = self.new_operator()
         self._said: set[str] = set()
+
+    async def install_guard(self) -> None:
+        await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
 
     def new_operator(self) -> Rollouts:
         agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
@@ -135,7 +141,8 @@ class Scene:
         except NotFoundError:
             return {"nodes": nodes, "tasks": tasks}
         conditions = {c.type: (c.status, c.reason) for c in status.conditions}
-        return {"nodes": nodes, "tasks": tasks, "counts": status.counts, "conditions": conditions}
+        guarded = [body.get("data") for body in await self.kube.list(GUARD)]
+        return {"nodes": nodes, "tasks": tasks, "counts": status.counts, "conditions": conditions, "guarded": guarded}
 
     async def events(self) -> list[tuple[str, str, int]]:
         found = await self.kube.list(EVENTS.within("default"))

@@ -30,12 +30,13 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.admission import PATIENCE
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.views import view_node
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part
-from tests.scenario.rollout.harness import Scene, upgrade_object
+from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
 
 IDLE = timedelta(seconds=15)
@@ -118,7 +119,12 @@ class Player:
         """Let the operator look at every NodeUpgrade once; whether it did anything."""
         acted = False
         for applied in self.story.upgrades:
-            actions = await self.scene.look(applied.name)
+            try:
+                actions = await self.scene.look(applied.name)
+            except Crash:
+                self.write("", "-- the operator dies and is started again")
+                await self.restart_operator()
+                actions, acted = (), True
             self.tell(applied.name, actions)
             acted |= any(not isinstance(action, Wait | Hold) for action in actions)
             await self.scene.observe(applied.name)
@@ -283,6 +289,23 @@ class Player:
         patch = {"metadata": {"annotations": {f"nodeupgrade.dev/{key}": value or None}}}
         await self.scene.kube.merge(UPGRADES, upgrade, patch, field_manager="kubectl-annotate")
 
+    async def install_guard(self, removed: str | None) -> None:
+        if removed:
+            await self.scene.kube.delete(GUARD, GUARD_NAME)
+        else:
+            await self.scene.install_guard()
+
+    async def crash_after_write(self) -> None:
+        def crash(_verb: str, _name: str) -> None:
+            self.scene.kube.after_write = lambda _verb, _name: None
+            raise Crash
+
+        self.scene.kube.after_write = crash
+
+    async def is_guarded(self, node: str, no: str | None) -> bool:
+        named = [node in (body.get("data") or {}) for body in await self.scene.kube.list(GUARD)]
+        return any(named) != bool(no)
+
     async def restart_operator(self) -> None:
         self.scene.operator = self.scene.new_operator()
 
@@ -334,12 +357,15 @@ DEEDS: dict[str, Deed] = {
     rf"somebody sets (\S+) to (.*?){_OF}": Player.set_field,
     rf"somebody annotates ([a-z]+)=(.*?){_OF}": Player.annotate,
     r"the operator is started anew": Player.restart_operator,
+    r"the operator dies after its next write": Player.crash_after_write,
+    r"the readiness guard is (?:installed|(removed))": Player.install_guard,
 }
 
 CONDITIONS: dict[str, Deed] = {
     rf"{_NODE} is in flight": Player.is_in_flight,
     rf"{_NODE} is cordoned": Player.is_cordoned,
     rf"{_NODE} is claimed": Player.is_claimed,
+    rf"{_NODE} is (not )?guarded": Player.is_guarded,
     rf"{_NODE} reports (\w+)": Player.reports,
     r"the rollout is (\w+)": Player.is_phase,
     r"NodeUpgrade (\S+) is (\w+)": Player.upgrade_is,

@@ -23,12 +23,14 @@ class Plot:
     Attributes:
         parts: what the nodes do; after the first of ``then`` they succeed.
         then: edits of the NodeUpgrade, each made when nothing more comes of what was there before.
+        guard: whether the readiness guard is installed.
         patience: steps without anything new after which nothing more is expected.
     """
 
     parts: Mapping[str, Part] = field(default_factory=dict)
     spec: Json = field(default_factory=dict)
     then: tuple[Json, ...] = ()
+    guard: bool = False
     patience: int = 3
 
 
@@ -49,6 +51,10 @@ PLOTS: dict[str, Plot] = {
         parts={"node-0": Part.REFUSE}, spec={"action": "Plan"}, then=({"spec": {"action": "Run"}},)
     ),
     "rolled back, then retried": Plot(parts={"node-0": Part.ROLL_BACK}, then=(annotated("retry", "again"),)),
+    "guarded, the second is rolled back": Plot(parts={"node-1": Part.ROLL_BACK}, guard=True),
+    "guarded, aborted in mid-flight": Plot(
+        parts={"node-0": Part.HANG}, then=({"spec": {"action": "Abort"}},), guard=True
+    ),
     "aborted in mid-flight": Plot(parts={"node-0": Part.HANG}, then=({"spec": {"action": "Abort"}},)),
 }
 
@@ -58,6 +64,8 @@ async def stage(plot: Plot, crash_at: int | None) -> Scene:
     for number in range(2):
         await scene.fleet.add_node(f"node-{number}")
         await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
+    if plot.guard:
+        await scene.install_guard()
     await scene.apply(**plot.spec)
     return scene
 

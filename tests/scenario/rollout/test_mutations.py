@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import budgets, gates, waves
+from nodeupgrade.domain.rollout import admission, budgets, gates, guard, guarding, waves
 from nodeupgrade.domain.rollout.budgets import Budget
 from nodeupgrade.domain.rollout.gates import Gate
 from tests.scenario.rollout.storyfile import read_story
@@ -33,6 +33,11 @@ def without_gate(rule: Gate) -> Mutation:
         patch.setattr(gates, "GATES", tuple(each for each in gates.GATES if each is not rule))
 
     return mutate
+
+
+def without_required_guard(patch: pytest.MonkeyPatch) -> None:
+    others = tuple(each for each in admission.BEFORE_PODS if each is not admission.required_guard_is_possible)
+    patch.setattr(admission, "BEFORE_PODS", others)
 
 
 def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutation:
@@ -65,6 +70,22 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "one zone at a time": (without_budget(budgets.topology), "topology_zone_by_zone"),
     "total time": (without_gate(gates.in_time), "rollout_takes_too_long"),
     "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
+    "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
+    "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
+    "a guard narrowed": (with_function(guarding, "_kubelet_runs", lambda _status: False), "guarded_run"),
+    "a guard lifted": (with_function(guarding, "lift", lambda _fleet, _task: None), "guarded_run"),
+    "a guard for the way back": (
+        with_function(guarding, "_kubelet_runs", lambda _status: True),
+        "guard_is_raised_again_for_the_way_back",
+    ),
+    "no guard from 1.35 on": (
+        with_function(guard, "keeps_probes", lambda _kubelet: False),
+        "guard_is_not_needed_from_1_35",
+    ),
+    "no guard before 1.30": (
+        with_function(guard, "has_policies", lambda _server: True),
+        "guard_where_the_api_server_is_too_old",
+    ),
     "approval": (with_function(waves, "needs_approval", lambda _upgrade, _wave: False), "approval_by_annotation"),
 }
 

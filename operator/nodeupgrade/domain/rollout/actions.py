@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import RunVerdict, Task, TaskSpec
+from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.task import GuardGrant, RunVerdict, Task, TaskSpec
 from nodeupgrade.domain.upgrade_status import UpgradeStatus
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import AgentPodView, NodeView
@@ -138,6 +140,43 @@ class DeleteAgent(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseGuard(_NodeDecision):
+    """Keep the node's pods Ready until its kubelet has probed them: tell the policies first, then the node side."""
+
+    task: Task
+    parameters: GuardParameters
+    changes: Mapping[str, str | None]
+    grant: GuardGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowGuard(_NodeDecision):
+    """Guard the node for no longer than its kubelet, which runs now, needs to probe its pods."""
+
+    task: Task
+    parameters: GuardParameters
+    changes: Mapping[str, str | None]
+    grant: GuardGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclineGuard(_NodeDecision):
+    """Tell the node side that the node cannot be guarded."""
+
+    task: Task
+    grant: GuardGrant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiftGuard(_NodeDecision):
+    """Guard the node no more."""
+
+    task: Task
+    parameters: GuardParameters
+    changes: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Abort(_NodeDecision):
     """Ask the node side to stop, and to roll back unless it is past the point of no return."""
 
@@ -199,6 +238,10 @@ NodeAction: TypeAlias = (
     | StartTask
     | CreateAgent
     | DeleteAgent
+    | RaiseGuard
+    | NarrowGuard
+    | DeclineGuard
+    | LiftGuard
     | Abort
     | GiveUp
     | Judge

@@ -13,7 +13,10 @@ from typing import TypeVar
 
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.reasons import Reason, sentence
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.upgrade import Upgrade
@@ -49,6 +52,7 @@ class Candidate:
     active_upgrades: frozenset[str] = frozenset()
     pods: tuple[PodView, ...] | None = None
     unreadable: str = ""
+    guard: GuardParameters | None = None
 
     @property
     def target(self) -> KubeletVersion:
@@ -161,6 +165,16 @@ def runtime_is_supported(candidate: Candidate) -> Objection | None:
     return _object(Reason.UNSUPPORTED_RUNTIME, f"{_named(candidate)} runs {runtime or 'an unknown runtime'}")
 
 
+def required_guard_is_possible(candidate: Candidate) -> Objection | None:
+    """Where the readiness guard is required, no node is exchanged without it."""
+    verify = candidate.spec.verify
+    if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
+        return None
+    if (problem := guard.obstacle(candidate.server, candidate.guard)) is None:
+        return None
+    return _object(Reason.READINESS_GUARD_UNAVAILABLE, f"{_named(candidate)} cannot be guarded: {problem}")
+
+
 def artifact_has_platform(candidate: Candidate) -> Objection | None:
     """There must be a binary for the node's platform."""
     if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
@@ -230,6 +244,7 @@ BEFORE_PODS: tuple[Check, ...] = (
     downgrade_is_allowed,
     skew_is_supported,
     runtime_is_supported,
+    required_guard_is_possible,
     artifact_has_platform,
     node_is_free,
     node_is_not_cordoned_by_others,

@@ -12,7 +12,7 @@ import binascii
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodeupgrade.domain.views import ContainerView, PodView
@@ -22,24 +22,30 @@ _ID_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Running containers by ``namespace/pod/container``: pod UID, start of the container's ID, restart count.
+    """What ran on a node, and what of it was Ready.
 
     A mirror pod's UID is left empty: the kubelet may make the mirror anew without touching the static pod.
+
+    Attributes:
+        containers: running ones by ``namespace/pod/container``: pod UID, start of the container's ID, restart count.
+        ready: UIDs of the pods that were Ready, by ``namespace/pod``.
     """
 
     containers: Mapping[str, tuple[str, str, int]]
+    ready: Mapping[str, str] = field(default_factory=dict)
 
 
 def capture(pods: Iterable[PodView]) -> Baseline:
-    """Remember every running container of pods that are not on their way out."""
+    """Remember every running container of pods that are not on their way out, and which of these are Ready."""
+    staying = [pod for pod in pods if not pod.deleting and not pod.finished]
     return Baseline(
         {
             f"{pod}/{container.name}": (_uid(pod), _short(container.container_id), container.restart_count)
-            for pod in pods
-            if not pod.deleting and not pod.finished
+            for pod in staying
             for container in pod.containers
             if container.running
-        }
+        },
+        {str(pod): _uid(pod) for pod in staying if pod.ready},
     )
 
 
@@ -62,9 +68,16 @@ def restarted(baseline: Baseline, pods: Iterable[PodView], since: datetime | Non
     return tuple(sorted(changed))
 
 
+def no_longer_ready(baseline: Baseline, pods: Iterable[PodView]) -> tuple[str, ...]:
+    """List the pods that were Ready and are not, unless they are on their way out."""
+    unready = (pod for pod in pods if not (pod.ready or pod.deleting or pod.finished))
+    return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
+
+
 def render(baseline: Baseline) -> str:
     """Write a baseline as text for an annotation, compressed."""
-    document = json.dumps(baseline.containers, separators=(",", ":"), sort_keys=True)
+    content = {"containers": baseline.containers, "ready": baseline.ready}
+    document = json.dumps(content, separators=(",", ":"), sort_keys=True)
     return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
 
@@ -72,8 +85,9 @@ def parse(text: str) -> Baseline | None:
     """Read what render wrote, or return None if it is not that."""
     try:
         document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
-        return Baseline({label: (uid, start, count) for label, (uid, start, count) in document.items()})
-    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
+        containers = {label: (uid, start, count) for label, (uid, start, count) in document["containers"].items()}
+        return Baseline(containers, dict(document["ready"]))
+    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError, KeyError):
         return None
 
 

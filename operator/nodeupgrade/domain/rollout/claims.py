@@ -16,7 +16,7 @@ from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.membership import resolve_artifact
 from nodeupgrade.domain.rollout.standing import Place
 from nodeupgrade.domain.rollout.survey import Survey
-from nodeupgrade.domain.task import PastRun, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.domain.task import GuardGrant, PastRun, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.values import RunId
@@ -141,6 +141,7 @@ def _reopen(survey: Survey, task: Task, retry: str, because: str, now: datetime)
         action_message="",
         retry=retry,
         deadline=None,
+        guard=GuardGrant(),
         verdict=None,
         history=_history(task),
     )

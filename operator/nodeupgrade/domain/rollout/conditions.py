@@ -9,22 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.domain.reasons import Reason, counted, sentence
-from nodeupgrade.domain.rollout import tally
+from nodeupgrade.domain.reasons import Reason, counted, explain, sentence
+from nodeupgrade.domain.rollout import guard, tally
 from nodeupgrade.domain.rollout.approvals import unknown_waves
 from nodeupgrade.domain.rollout.claims import retry_asked
 from nodeupgrade.domain.rollout.standing import Place
 from nodeupgrade.domain.rollout.state import State
 from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.rollout.waves import Front
+from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus
 from nodeupgrade.domain.upgrade_terms import RolloutAction
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.windows import is_open, next_opening
+from nodeupgrade.kubelethash import KubeletVersion
 
 ACCEPTED, PLANNED, RECONCILING, STALLED = "Accepted", "Planned", "Reconciling", "Stalled"
 READY, SUCCEEDED, DEGRADED, ZERO_RESTART = "Ready", "Succeeded", "Degraded", "ZeroRestart"
+GUARDED = "ReadinessGuarded"
 
 CONDITION_MESSAGE_LIMIT = 1024
 
@@ -64,6 +67,7 @@ def rejected(
         (PLANNED, "False", reason, message),
         (DEGRADED, "False", Reason.NOT_YET_VERIFIED, "no node was touched"),
         (ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
+        (GUARDED, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
     )
     kept = tuple(_kept(before, told) for told in untold)
     told = ((ACCEPTED, "False", reason, message), kept[0], *_common(state), *kept[1:])
@@ -131,6 +135,7 @@ def _told(survey: Survey, state: State, counts: Counts, totals: ContainerTotals)
         *_common(state),
         _degraded(counts),
         _zero_restart(survey, totals),
+        _guarded(survey),
     )
 
 
@@ -169,6 +174,20 @@ def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
     if works and any(standing.outcome is not None for standing in survey.standings.values()):
         return ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted"
     return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node has been verified yet"
+
+
+def _guarded(survey: Survey) -> _Told:
+    fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
+    if spec.verify.readiness_guard is GuardPolicy.OFF:
+        return GUARDED, "False", Reason.READINESS_GUARD_OFF, explain(Reason.READINESS_GUARD_OFF).meaning
+    if guard.keeps_probes(target):
+        return GUARDED, "False", Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found"
+    if problem := guard.obstacle(fleet.server, fleet.guard):
+        without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+        required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
+        reason = Reason.READINESS_GUARD_UNAVAILABLE
+        return GUARDED, "False", reason, sentence(reason, problem) if required else f"{problem}; {without}"
+    return GUARDED, "True", Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them"
 
 
 def _common(state: State) -> tuple[_Told, ...]:

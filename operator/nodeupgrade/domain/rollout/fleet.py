@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.values import NodeName
@@ -24,6 +25,7 @@ class FleetSnapshot:
         unreadable: why a Node or its task cannot be read by this version, by node; such a node is left alone.
         rivals: the other NodeUpgrades that have not ended, as far as they can be read.
         operator_node: the node the control plane itself runs on, which goes last.
+        guard: parameters of the readiness guard; None if they are not there, or nobody needs them.
     """
 
     upgrade: Upgrade
@@ -36,6 +38,7 @@ class FleetSnapshot:
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     rivals: tuple[Upgrade, ...] = ()
     operator_node: NodeName | None = None
+    guard: GuardParameters | None = None
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it was made by this rollout, for this very node."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.domain.reasons import Reason, sentence
-from nodeupgrade.domain.rollout import baseline
+from nodeupgrade.domain.rollout import baseline, guard, guarding
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     DeleteAgent,
@@ -30,11 +30,12 @@ from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.standing import candidate
 from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
-from nodeupgrade.domain.task import LOOKING, CordonRecord, Task, TaskAction, TaskSpec, Verdict
+from nodeupgrade.domain.task import LOOKING, CordonRecord, GuardGrant, Task, TaskAction, TaskSpec, Verdict
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import DeletionPolicy, RolloutAction
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.domain.views import NodeView
+from nodeupgrade.kubelethash import KubeletVersion
 
 
 def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: datetime) -> NodeAction:
@@ -56,7 +57,8 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
         return _end(fleet, node, task)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    return attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
+    action = attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
+    return (guarding.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName) -> bool:
@@ -151,8 +153,15 @@ def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonR
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
         deadline=now + survey.spec.timeouts.node,
+        guard=GuardGrant(wanted=action is TaskAction.UPGRADE and _may_guard(survey)),
         cordon=cordon,
     )
+
+
+def _may_guard(survey: Survey) -> bool:
+    fleet, spec = survey.fleet, survey.spec
+    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+    return wanted and guard.obstacle(fleet.server, fleet.guard) is None
 
 
 def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
@@ -166,6 +175,8 @@ def _end(fleet: FleetSnapshot, node: NodeView, task: Task) -> NodeAction:
     """Put everything back as it was, then give the slot back."""
     name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
+    if (lifting := guarding.lift(fleet, task)) is not None:
+        return lifting
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"
         return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)

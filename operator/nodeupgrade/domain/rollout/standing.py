@@ -96,6 +96,7 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
         active_upgrades=fleet.active_upgrades,
         pods=fleet.pods.get(node.name),
         unreadable=fleet.unreadable.get(node.name, ""),
+        guard=fleet.guard,
     )
 
 

@@ -45,11 +45,12 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
     listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
+    noted = _readiness(task, pods or ())
     return RunVerdict(
         run_id=task.spec.run_id,
         outcome=outcome,
         reason=reason,
-        message=because[:MESSAGE_LIMIT],
+        message=f"{because.removesuffix('.')}. {noted}."[:MESSAGE_LIMIT] if noted else because[:MESSAGE_LIMIT],
         restarted=count,
         restarted_list=listed[:LIST_LIMIT],
         decided_at=now,
@@ -67,14 +68,31 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
         reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
         return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
     if count:
-        named = ", ".join(listed[:3]) + (" …" if count > 3 else "")
-        because = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted: {named}"
+        told = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
+        because = f"{told}: {_named(listed, count)}"
         return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
     if unready := _unready(node, task):
         return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
     same = counted(status.containers.unchanged, "container")
     done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
+
+
+def _readiness(task: Task, pods: tuple[PodView, ...]) -> str:
+    """Say what clients of the pods may have noticed. It fails no run: nothing restarted, and most of it has passed."""
+    flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
+    unready = () if before is None else baseline.no_longer_ready(before, pods)
+    least = "at least " if len(flaps) == LIST_LIMIT else ""
+    told = (
+        f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
+        f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
+    )
+    return "; ".join(filter(None, told))
+
+
+def _named(names: tuple[str, ...], count: int = 0) -> str:
+    """List the first few names, of ``count`` if that is more."""
+    return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
 
 
 def _known(status: TaskStatus) -> Reason:

@@ -118,7 +118,7 @@ STATUS = Record(
         "startedAt": moment("When the first node was started."),
         "completedAt": moment("When the rollout was over."),
         "conditions": ListOf(
-            says="Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded and ZeroRestart.",
+            says="Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, ReadinessGuarded.",
             item=_CONDITION,
             most=16,
             sort=Sort.MAP,

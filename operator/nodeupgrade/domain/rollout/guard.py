@@ -1,0 +1,106 @@
+"""The readiness guard's terms: who needs it, who can have it, and what its parameters say.
+
+The guard itself is two policies of the API server (``manifests/readiness-guard.yaml``). They act for the nodes that one
+ConfigMap names: under a node's name the moment by which its new kubelet runs, from which on each pod is guarded for as
+long as its own probes need; under ``node_`` and its name the moment at which the guard of the Node itself ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.wire import timestamp
+from nodeupgrade.kubelethash import KubeletVersion
+
+GUARD_NAME = "nodeupgrade-readiness-guard"
+"""The ConfigMap, in the operator's namespace."""
+
+POLICIES_FROM = KubeletVersion(1, 30)
+"""API servers before know no ValidatingAdmissionPolicy."""
+
+PROBES_KEPT_FROM = KubeletVersion(1, 35)
+"""Kubelets from then on still know, after a start, what their probes had found (kubernetes/enhancements#4781)."""
+
+HANDOVER = timedelta(seconds=30)
+"""For the agent to try whether the guard is in force, and for the executor to stop the kubelet."""
+
+NODE_LOOKS = timedelta(seconds=20)
+"""For a kubelet to report the Node twice."""
+
+SWEPT_AFTER = timedelta(hours=1)
+
+_NODE_KEY = "node_"  # no node's name has an underscore
+_KEY_LIMIT = 253
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParameters:
+    """The ConfigMap as it was read."""
+
+    data: Mapping[str, str]
+    resource_version: str
+
+
+def is_wanted(verify: VerifySettings, target: KubeletVersion) -> bool:
+    """Whether a rollout is to guard its nodes if that is possible."""
+    return verify.readiness_guard is not GuardPolicy.OFF and not keeps_probes(target)
+
+
+def keeps_probes(kubelet: KubeletVersion) -> bool:
+    """Whether a kubelet that starts still knows what its probes had found."""
+    return (kubelet.major, kubelet.minor) >= (PROBES_KEPT_FROM.major, PROBES_KEPT_FROM.minor)
+
+
+def has_policies(server: KubeletVersion) -> bool:
+    """Whether an API server knows the kind of policy that the guard is."""
+    return (server.major, server.minor) >= (POLICIES_FROM.major, POLICIES_FROM.minor)
+
+
+def obstacle(server: KubeletVersion, parameters: GuardParameters | None) -> str | None:
+    """Say why nodes cannot be guarded, or return None when they can."""
+    if not has_policies(server):
+        return f"the API server {server} is older than {POLICIES_FROM.series}"
+    return f"ConfigMap {GUARD_NAME} is not there or may not be read" if parameters is None else None
+
+
+def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[str, str]:
+    """Write what guards a node.
+
+    The Node's own guard covers a rollback after the settle period as well. A name so long that there is no room for
+    the prefix leaves the Node itself unguarded.
+
+    Args:
+        node: The node.
+        runs_by: When its kubelet runs, in whole seconds.
+        verify: The terms of its run.
+    """
+    settle, budget = (timedelta(seconds=s) for s in (verify.settle_seconds, verify.kubelet_down_budget_seconds))
+    own = {_NODE_KEY + node: timestamp(runs_by + settle + budget + NODE_LOOKS)}
+    return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= _KEY_LIMIT}}
+
+
+def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
+    """Name what guards a node now."""
+    return tuple(key for key in (node, _NODE_KEY + node) if key in parameters.data)
+
+
+def stale_keys(parameters: GuardParameters, flying: Iterable[NodeName], now: datetime) -> tuple[str, ...]:
+    """Name what is long over, of nodes that are not in flight: somebody was interrupted and never came back."""
+    used = {key for node in flying for key in keys_of(parameters, node)}
+    return tuple(sorted(key for key, value in parameters.data.items() if key not in used and _is_over(value, now)))
+
+
+def whole_seconds(moment: datetime) -> datetime:
+    """Round up: the API server compares whole seconds."""
+    return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def _is_over(value: str, now: datetime) -> bool:
+    try:
+        return now >= datetime.fromisoformat(value) + SWEPT_AFTER
+    except (ValueError, TypeError):  # no moment, or one without its time zone: it guards nothing
+        return True

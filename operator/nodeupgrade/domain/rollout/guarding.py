@@ -1,0 +1,131 @@
+"""When the readiness guard of a node in flight is raised, narrowed and lifted: from what the API shows alone.
+
+The parameters are written first and the task after them, so an operator that dies in between writes both again. Each
+moment lies within seconds or minutes: a guard that nobody lifts ends by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
+from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.membership import in_flight
+from nodeupgrade.domain.task import GuardGrant, Task, TaskAction
+from nodeupgrade.domain.task_status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.wire import timestamp
+from nodeupgrade.kubelethash import KubeletVersion
+
+STOP_KUBELET, START_KUBELET = "stop-kubelet", "start-kubelet"
+
+
+def needs_parameters(fleet: FleetSnapshot) -> bool:
+    """Whether the guard's parameters have to be read before the plan can be made."""
+    upgrade, server = fleet.upgrade, fleet.server
+    if not guard.has_policies(server):
+        return False
+    own = (fleet.own_task(name) for name in in_flight(fleet))
+    if any(task is not None and task.spec.guard.wanted for task in own):
+        return True
+    if (spec := upgrade.spec) is None or upgrade.finished:
+        return False
+    return guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+
+
+def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    """Return what the guard of a node in flight needs now, or None."""
+    if _is_asked_for(task):
+        return _answer(fleet, task, now)
+    parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
+    if parameters is None or runs_by is None:
+        return None
+    running = guard.whole_seconds(now)
+    if _kubelet_runs(task.reported):
+        return _narrowed(parameters, task, running) if running < runs_by else None
+    if task.reported.phase is TaskPhase.ROLLING_BACK and runs_by <= now:
+        because = f"node {task.name} goes back to its old kubelet, which has to run"
+        return _raised(parameters, task, running + _budget(task), because, _stale(fleet, parameters, now))
+    return None
+
+
+def lift(fleet: FleetSnapshot, task: Task) -> LiftGuard | None:
+    """Return how the guard of a node whose run is over is lifted, or None if there is nothing to lift."""
+    if fleet.guard is None or not (keys := guard.keys_of(fleet.guard, task.name)):
+        return None
+    message = f"node {task.name} is not guarded any more"
+    return LiftGuard(
+        node=task.name,
+        task=task,
+        parameters=fleet.guard,
+        changes=dict.fromkeys(keys),
+        reason=Reason.GUARD_LIFTED,
+        message=message,
+    )
+
+
+def _is_asked_for(task: Task) -> bool:
+    """Whether the node side waits for an answer; a run that is called off waits for none."""
+    asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
+    return asks and task.spec.action is TaskAction.UPGRADE
+
+
+def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
+    problem = guard.obstacle(fleet.server, fleet.guard)
+    if problem is not None or fleet.guard is None:
+        grant = GuardGrant(wanted=True, answers=task.reported.guard.ask)
+        message = f"node {task.name} cannot be guarded: {problem}"
+        reason = Reason.READINESS_GUARD_UNAVAILABLE
+        return DeclineGuard(node=task.name, task=task, grant=grant, reason=reason, message=message)
+    runs_by = guard.whole_seconds(now) + guard.HANDOVER + _budget(task)
+    because = f"node {task.name} is ready to exchange its kubelet, and the new one has to run"
+    return _raised(fleet.guard, task, runs_by, because, _stale(fleet, fleet.guard, now))
+
+
+def _raised(
+    parameters: GuardParameters, task: Task, runs_by: datetime, because: str, stale: tuple[str, ...]
+) -> RaiseGuard:
+    changes = {**dict.fromkeys(stale), **guard.entries(task.name, runs_by, task.spec.verify)}
+    answers = task.reported.guard.ask or task.spec.guard.answers
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=changes,
+        grant=GuardGrant(wanted=True, answers=answers, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"{because} by {timestamp(runs_by)}; the node's pods stay Ready until it has probed them",
+    )
+
+
+def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> NarrowGuard:
+    return NarrowGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=guard.entries(task.name, running, task.spec.verify),
+        grant=replace(task.spec.guard, kubelet_runs_by=running),
+        reason=Reason.GUARDED,
+        message=f"the kubelet of node {task.name} runs, and each pod stays guarded only until it can have been probed",
+    )
+
+
+def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
+    """Name what somebody who was interrupted has left, while nodes of other rollouts may be in flight too."""
+    flying = {*in_flight(fleet), *(name for name, task in fleet.tasks.items() if task.open)}
+    return guard.stale_keys(parameters, flying, now)
+
+
+def _budget(task: Task) -> timedelta:
+    return timedelta(seconds=task.spec.verify.kubelet_down_budget_seconds)
+
+
+def _kubelet_runs(status: TaskStatus) -> bool:
+    """Whether the kubelet that is to stay runs: the new one, or after a rollback the old one again."""
+    results = {step.name: step.result for step in status.steps}
+    if status.phase is TaskPhase.ROLLING_BACK:
+        return results.get(STOP_KUBELET) is StepResult.UNDONE
+    return results.get(START_KUBELET) is StepResult.DONE

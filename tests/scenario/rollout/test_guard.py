@@ -1,0 +1,202 @@
+"""The readiness guard over whole rollouts: what its parameters say at each moment, and what people are told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.domain.rollout.actions import RaiseGuard
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
+from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.wire import Json, timestamp
+from nodeupgrade.ports.kube import PODS, TASKS, UPGRADES, ForbiddenError, Resource
+from nodeupgrade.simulation.kube import InMemoryKube
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import GUARD, Scene
+
+
+class ClosedKube(InMemoryKube):
+    """The operator may not read the guard's parameters: it is newer than its rights."""
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        if resource == GUARD:
+            raise ForbiddenError(f"cannot get {name}")
+        return await InMemoryKube.get(self, resource, name)
+
+
+async def stage(scene: Scene, count: int = 1, *, guard: bool = True, **spec: Any) -> Scene:
+    for number in range(count):
+        await scene.fleet.add_node(f"node-{number}")
+        await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
+    if guard:
+        await scene.install_guard()
+    await scene.apply(**spec)
+    return scene
+
+
+async def parameters(scene: Scene) -> dict[str, str]:
+    return dict((await scene.kube.get(GUARD, GUARD_NAME)).get("data") or {})
+
+
+async def condition(scene: Scene) -> tuple[str, str, str]:
+    (told,) = [c for c in (await scene.upgrade()).status.conditions if c.type == "ReadinessGuarded"]
+    return told.status, told.reason, told.message
+
+
+async def task(scene: Scene, name: str = "node-0") -> Task:
+    return await scene.kube.get_task(name)
+
+
+async def until(scene: Scene, phase: str, name: str = "node-0") -> None:
+    """Go on until the node reports a phase; the operator has not seen it yet."""
+    for _ in range(60):
+        tasks = {body["metadata"]["name"]: body for body in await scene.kube.list(TASKS)}
+        if tasks.get(name, {}).get("status", {}).get("phase") == phase:
+            return
+        await scene.step()
+    raise AssertionError(f"{name} never reported {phase}")
+
+
+async def test_what_guards_a_node_from_the_request_to_the_end() -> None:
+    scene = await stage(Scene(), verify={"settle": "10s", "kubeletDownBudget": "40s"})
+    await until(scene, "Staged")
+    asked = scene.now
+    await scene.step()
+    runs_by = asked + timedelta(seconds=30 + 40)
+    raised = {"node-0": timestamp(runs_by), "node_node-0": timestamp(runs_by + timedelta(seconds=10 + 40 + 20))}
+    assert await parameters(scene) == raised
+    assert (await task(scene)).spec.guard.kubelet_runs_by == runs_by
+    await until(scene, "Verifying")
+    scene.now += timedelta(milliseconds=300)
+    await scene.step()
+    started = (scene.now - timedelta(seconds=1)).replace(microsecond=0) + timedelta(seconds=1)
+    narrowed = {"node-0": timestamp(started), "node_node-0": timestamp(started + timedelta(seconds=10 + 40 + 20))}
+    assert await parameters(scene) == narrowed
+    assert (await task(scene)).spec.guard.kubelet_runs_by == started
+    await scene.finish(patience=3)
+    assert await parameters(scene) == {}
+
+
+async def test_a_narrowed_guard_is_not_written_again() -> None:
+    scene = await stage(Scene())
+    await until(scene, "Verifying")
+    await scene.operator.reconcile("to-1-33")
+    version = (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"]
+    for _ in range(3):
+        scene.now += timedelta(milliseconds=400)
+        await scene.operator.reconcile("to-1-33")
+    assert (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"] == version
+
+
+async def test_nodes_that_ask_together_are_answered_together() -> None:
+    scene = await stage(Scene(), 3, strategy={"maxConcurrent": 3})
+    for node in ("node-0", "node-1", "node-2"):
+        await until(scene, "Staged", node)
+    done = await scene.operator.reconcile("to-1-33")
+    assert [a.node for a in done.applied if isinstance(a, RaiseGuard)] == ["node-0", "node-1", "node-2"]
+    assert not done.conflicted
+    assert len(await parameters(scene)) == 6
+
+
+async def test_what_was_left_behind_is_swept_and_what_is_in_use_is_not() -> None:
+    scene = await stage(Scene(), 2, nodes={"names": ["node-0"]})
+    await scene.apply("other", nodes={"names": ["node-1"]})
+    await until(scene, "Staged")
+    old, young = (timestamp(scene.now - timedelta(minutes=minutes)) for minutes in (61, 59))
+    left = {"gone": old, "node_gone": old, "recent": young, "odd": "tomorrow", "local": "2026-01-01T00:00:00"}
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": left})
+    for _ in range(9):
+        await scene.operator.reconcile("other")
+    busy = await scene.kube.get(TASKS, "node-1")
+    assert busy["spec"]["action"] == "Upgrade"
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": {"node-1": old}})
+    await scene.step()
+    assert set(await parameters(scene)) == {"node-0", "node_node-0", "recent", "node-1"}
+
+
+async def test_a_run_that_is_called_off_before_it_was_answered_is_not_guarded() -> None:
+    scene = await stage(Scene())
+    await until(scene, "Staged")
+    await scene.kube.merge(UPGRADES, "to-1-33", {"spec": {"action": "Abort"}})
+    await scene.finish(patience=3)
+    assert await parameters(scene) == {}
+    assert not any(line.startswith("RaiseGuard") for line in scene.story)
+
+
+async def test_a_retry_asks_anew() -> None:
+    scene = await stage(Scene(parts={"node-0": Part.ROLL_BACK}))
+    await scene.finish(patience=3)
+    scene.parts.clear()
+    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {"nodeupgrade.dev/retry": "again"}}})
+    await until(scene, "Staged")
+    assert (await task(scene)).spec.guard.answers == ""
+    await scene.finish(patience=3)
+    assert await parameters(scene) == {}
+
+
+KEPT = "pods of a node in flight stay Ready until its new kubelet has probed them"
+UNAVAILABLE = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+MISSING = f"ConfigMap {GUARD_NAME} is not there or may not be read"
+
+
+@pytest.mark.parametrize(
+    ("scene", "guard", "spec", "told"),
+    [
+        (Scene(), True, {}, ("True", "Guarded", KEPT)),
+        (Scene(), False, {}, ("False", "ReadinessGuardUnavailable", f"{MISSING}; {UNAVAILABLE}")),
+        (Scene(kube_type=ClosedKube), True, {}, ("False", "ReadinessGuardUnavailable", f"{MISSING}; {UNAVAILABLE}")),
+        (
+            Scene(version="v1.29.9"), True, {"version": "v1.29.9", "allowDowngrade": True},
+            ("False", "ReadinessGuardUnavailable", f"the API server v1.29.9 is older than 1.30; {UNAVAILABLE}"),
+        ),
+        (
+            Scene(), False, {"verify": {"readinessGuard": "Require"}},
+            (
+                "False", "ReadinessGuardUnavailable",
+                f"{MISSING}; {EXPLANATIONS[Reason.READINESS_GUARD_UNAVAILABLE].remedy}.",
+            ),
+        ),
+        (
+            Scene(), True, {"verify": {"readinessGuard": "Off"}},
+            ("False", "ReadinessGuardOff", "spec.verify.readinessGuard is Off"),
+        ),
+        (
+            Scene(version="v1.35.1"), False, {"version": "v1.35.1"},
+            ("False", "ReadinessGuardNotNeeded", "kubelet v1.35.1 keeps what probes have found"),
+        ),
+    ],
+    ids=["guarded", "not installed", "may not be read", "old API server", "required", "off", "not needed"],
+)  # fmt: skip
+async def test_the_condition_says_whether_nodes_are_guarded(
+    scene: Scene, guard: bool, spec: Json, told: tuple[str, str, str]
+) -> None:
+    await stage(scene, guard=guard, **spec)
+    await scene.finish(patience=3)
+    assert await condition(scene) == told
+    guarded = any(line.startswith("RaiseGuard") for line in scene.story)
+    assert guarded == (told[0] == "True")
+
+
+async def test_the_verdict_names_pods_whose_clients_may_have_noticed() -> None:
+    scene = await stage(Scene())
+    for name, ready in (("well", "True"), ("ill", "True"), ("never", "False")):
+        conditions = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
+        await scene.fleet.add_pod(name, "node-0", overrides=conditions)
+    await until(scene, "Verifying")
+    pods, body = PODS.within("default"), await scene.kube.get(TASKS, "node-0")
+    body["status"]["containers"] = {"readinessFlaps": ["default/ill", "default/well"]}
+    await scene.kube.replace_status(TASKS, "node-0", body["status"])
+    ill = await scene.kube.get(pods, "ill")
+    ill["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    await scene.kube.replace_status(pods, "ill", ill["status"])
+    await scene.finish(patience=3)
+    verdict = (await task(scene)).spec.verdict
+    assert verdict is not None
+    assert verdict.message == (
+        "node node-0 runs v1.33.13; 1 container counted, each the instance it was before. 2 pods reported unready "
+        "meanwhile: default/ill, default/well; 1 pod Ready before and not now: default/ill."
+    )
+    assert (verdict.outcome, verdict.restarted) == ("Succeeded", 0)
