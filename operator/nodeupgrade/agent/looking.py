@@ -21,7 +21,7 @@ from nodeupgrade.domain.node.task_report import failed_status
 from nodeupgrade.domain.node.traffic import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import FlagPolicy
-from nodeupgrade.domain.task import Task, TaskAction
+from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
@@ -99,12 +99,8 @@ class Looking:
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
         """Who depends on the node's pods, as far as anybody asks; not knowing it is no reason not to go on."""
         spec = task.spec
-        risk = risk_of(
-            KubeletVersion.parse(spec.to_version),
-            spec.verify.readiness_guard,
-            guarded=spec.guard.wanted,
-            looking=spec.action is TaskAction.PRECHECK,
-        )
+        target = KubeletVersion.parse(spec.to_version)
+        risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
         places = namespaces(view(pod) for pod in pods)
         if risk is Risk.NONE or not places:
             return Clients(risk=risk)

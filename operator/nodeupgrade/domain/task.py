@@ -124,7 +124,8 @@ class GuardGrant:
     """What the control plane says of the readiness guard.
 
     Attributes:
-        wanted: the node side is to ask for the guard before it stops the kubelet.
+        wanted: the node side is to ask for the guard before it stops the kubelet; when it is only to look, that it
+            would be.
         answers: the request (``GuardReport.ask``) that is answered; empty until one is.
         kubelet_runs_by: the moment, written into the guard's parameters, by which the new kubelet runs; each pod is
             guarded from then on for as long as its own probes need. ``None`` in an answer: it cannot be guarded.

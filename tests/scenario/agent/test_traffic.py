@@ -71,8 +71,9 @@ async def test_the_next_agent_warns_as_the_lost_one_did(world: World) -> None:
     assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
 
 
-async def test_what_requires_a_guard_refuses_to_go_without(world: World) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.REQUIRE))
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
+async def test_what_requires_a_guard_refuses_to_go_without(world: World, action: TaskAction) -> None:
+    world.kube.wish(action=action, verify=VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.REQUIRE))
 
     status = await world.serve()
 
@@ -93,16 +94,14 @@ async def test_services_are_read_only_where_they_would_lose_somebody(world: Worl
     assert (world.kube.asked_about, world.status.hazards) == ([], ())
 
 
-@pytest.mark.parametrize("policy", [GuardPolicy.AUTO, GuardPolicy.REQUIRE])
-async def test_a_plan_says_what_a_guard_would_have_to_keep(world: World, policy: GuardPolicy) -> None:
-    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=2, readiness_guard=policy))
+async def test_a_plan_warns_as_a_run_does(world: World) -> None:
+    world.kube.wish(action=TaskAction.PRECHECK)
 
     status = await world.serve()
 
     assert status.phase is TaskPhase.PRECHECKED
     assert status.message.endswith("; 1 warning, see hazards")
     assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
-    assert status.hazards[0].detail.endswith(", unless the readiness guard is in force")
 
 
 async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: World) -> None:

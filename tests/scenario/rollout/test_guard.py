@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.task import Task
+from nodeupgrade.domain.task import GuardGrant, Task
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import PODS, TASKS, UPGRADES, ForbiddenError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
@@ -58,6 +58,14 @@ async def until(scene: Scene, phase: str, name: str = "node-0") -> None:
             return
         await scene.step()
     raise AssertionError(f"{name} never reported {phase}")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_a_plan_is_told_whether_nodes_would_be_guarded_and_guards_none(installed: bool) -> None:
+    scene = await stage(Scene(), guard=installed, action="Plan")
+    await until(scene, "Prechecked")
+    assert (await task(scene)).spec.guard == GuardGrant(wanted=installed)
+    assert not installed or await parameters(scene) == {}
 
 
 async def test_what_guards_a_node_from_the_request_to_the_end() -> None:

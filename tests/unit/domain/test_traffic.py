@@ -103,10 +103,6 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.ENDPOINTS_WOULD_BE_LOST, "probed what is behind it",
         {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.ACCEPTED, web=("shop/web",))},
     ),
-    "a Service would perhaps be deserted": (
-        Reason.ENDPOINTS_WOULD_BE_LOST, "behind it, unless the readiness guard is in force",
-        {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.POSSIBLE, web=("shop/web",))},
-    ),
     "a Service keeps some": (
         Reason.ENDPOINTS_WOULD_BE_LOST, "1 Service (shop/web) would keep some endpoints and lose others for up to 16 s",
         {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.REFUSED, web=("shop/web", "shop/web-2"))},
@@ -171,18 +167,13 @@ def test_many_pods_make_few_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "run", "look"),
-    [
-        (GuardPolicy.AUTO, Risk.ACCEPTED, Risk.POSSIBLE),
-        (GuardPolicy.REQUIRE, Risk.REFUSED, Risk.POSSIBLE),
-        (GuardPolicy.OFF, Risk.NONE, Risk.NONE),
-    ],
+    ("policy", "risk"),
+    [(GuardPolicy.AUTO, Risk.ACCEPTED), (GuardPolicy.REQUIRE, Risk.REFUSED), (GuardPolicy.OFF, Risk.NONE)],
 )
-def test_what_is_made_of_lost_endpoints_follows_the_policy(policy: GuardPolicy, run: Risk, look: Risk) -> None:
-    assert risk_of(NEW, policy, guarded=False, looking=False) is run
-    assert risk_of(NEW, policy, guarded=False, looking=True) is look
-    assert risk_of(NEW, policy, guarded=True, looking=False) is Risk.NONE
-    assert risk_of(KEPT, policy, guarded=False, looking=False) is Risk.NONE
+def test_what_is_made_of_lost_endpoints_follows_the_policy(policy: GuardPolicy, risk: Risk) -> None:
+    assert risk_of(NEW, policy, guarded=False) is risk
+    assert risk_of(NEW, policy, guarded=True) is Risk.NONE
+    assert risk_of(KEPT, policy, guarded=False) is Risk.NONE
 
 
 def test_only_namespaces_of_pods_that_become_unready_are_asked_about() -> None:

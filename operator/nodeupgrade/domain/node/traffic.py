@@ -6,8 +6,8 @@ it has probed them anew.
 What is looked at, and what is made of it, follows ``verify.readinessGuard``. Where pods are guarded, or the new kubelet
 keeps what probes have found, Services lose nobody. ``Off`` means that nobody asks, so Services are not even read.
 ``Auto`` warns, because it promises to go on where there is no guard. ``Require`` promises that no endpoint is lost, so
-a Service whose last one would be is refused; one that keeps others is told. A node that is only looked at has no guard
-yet, and whether it will have one is found out when its turn comes, so there it is a warning with an "unless".
+a Service whose last one would be is refused; one that keeps others is told. Whether a node will be guarded the control
+plane says in its task, also when the node is only looked at.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -36,8 +36,6 @@ class Risk(StrEnum):
 
     NONE = "none"
     """Something keeps them Ready, or nobody asks."""
-    POSSIBLE = "possible"
-    """It is not decided yet whether the readiness guard will."""
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
@@ -71,19 +69,16 @@ class Traffic:
     clients: Clients = Clients()
 
 
-def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool, looking: bool) -> Risk:
+def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:
     """Say what a run means for endpoints.
 
     Args:
         target: The kubelet to come.
         policy: What was asked for.
         guarded: The control plane can guard the node's pods, and will.
-        looking: The node is only looked at.
     """
     if guarded or policy is GuardPolicy.OFF or target.minor >= RESULTS_KEPT_MINOR:
         return Risk.NONE
-    if looking:
-        return Risk.POSSIBLE
     return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED
 
 
@@ -115,7 +110,7 @@ def _about_clients(facts: Traffic) -> Iterator[Caution]:
     if facts.target.minor < NODE_STEADY_MINOR:
         detail = (
             f"kubelet {facts.target} may report its node NotReady once when it starts (kubernetes #124430), and all "
-            f"pods of the node count as unready until it is Ready again{_unless(facts)}"
+            "pods of the node count as unready until it is Ready again"
         )
         yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
     if clients.unread:
@@ -127,7 +122,7 @@ def _about_clients(facts: Traffic) -> Iterator[Caution]:
         gone = [pod for _, pods, left in losing if left for pod in pods]
         detail = (
             f"{counted(len(fewer), 'Service')} ({named(fewer)}) would keep some endpoints and lose others for up to "
-            f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods{_unless(facts)}"
+            f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods"
         )
         yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
 
@@ -143,7 +138,7 @@ def _deserted_cautions(facts: Traffic, deserted: Sequence[tuple[str, Sequence[st
 def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
     return (
         f"Service {service} has no other ready endpoint than {named(gone)}: nobody would answer for it for up to "
-        f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed what is behind it{_unless(facts)}"
+        f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed what is behind it"
     )
 
 
@@ -163,10 +158,6 @@ def _seconds(facts: Traffic, names: Collection[str]) -> int:
     """How long the slowest probe of these pods takes, at worst."""
     exposed = (exposure(dict(pod.raw)) for pod in facts.pods if str(pod.ref) in names)
     return round(max(exposed).total_seconds())
-
-
-def _unless(facts: Traffic) -> str:
-    return ", unless the readiness guard is in force" if facts.clients.risk is Risk.POSSIBLE else ""
 
 
 def _becomes_unready(pod: NodePod) -> bool:

@@ -153,7 +153,7 @@ def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonR
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
         deadline=now + survey.spec.timeouts.node,
-        guard=GuardGrant(wanted=action is TaskAction.UPGRADE and _may_guard(survey)),
+        guard=GuardGrant(wanted=_may_guard(survey)),
         cordon=cordon,
     )
 
