@@ -40,6 +40,8 @@ class Part(StrEnum):
     FAIL_TO_ROLL_BACK = "fail-to-roll-back"
     LIE = "lie"
     """Report success although a container restarted."""
+    FLAP = "flap"
+    """Succeed, after pods were reported unready although nothing restarted."""
     CANNOT_PULL = "cannot-pull"
     """The agent pod never starts."""
     HANG = "hang"
@@ -156,8 +158,10 @@ class FleetSimulator:
             return
         if part is Part.LIE:
             await self._restart_containers(task.name)
+        pods = [pod["metadata"] for pod in await self._workload(task.name)] if part is Part.FLAP else []
+        flaps = tuple(f"{pod['namespace']}/{pod['name']}" for pod in pods)
         await self._set_kubelet_version(task)
-        await self._report(task, phase=TaskPhase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        await self._report(task, phase=TaskPhase.SUCCEEDED, reason=Reason.SUCCEEDED, flaps=flaps)
 
     async def _report(
         self,
@@ -169,6 +173,7 @@ class FleetSimulator:
         preview: Preview | None = None,
         guard: GuardReport | None = None,
         steps: tuple[StepStatus, ...] = (),
+        flaps: tuple[str, ...] = (),
     ) -> None:
         now = self.kube.utcnow()
         before = task.reported
@@ -177,7 +182,7 @@ class FleetSimulator:
             TaskPhase.ROLLED_BACK,
             TaskPhase.ROLLBACK_FAILED,
         }
-        counts = before.containers
+        counts = replace(before.containers, readiness_flaps=flaps or before.containers.readiness_flaps)
         step = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=before.started_at)
         status: TaskStatus = replace(
             before,

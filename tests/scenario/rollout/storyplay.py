@@ -48,6 +48,7 @@ ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release,
 
 PARTS = {
     "succeeds": Part.SUCCEED,
+    "flaps": Part.FLAP,
     "refuses": Part.REFUSE,
     "rolls back": Part.ROLL_BACK,
     "cannot roll back": Part.FAIL_TO_ROLL_BACK,

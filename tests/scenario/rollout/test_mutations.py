@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import admission, budgets, gates, guard, guarding, waves
+from nodeupgrade.domain.rollout import admission, budgets, gates, guard, guarding, verdict, waves
 from nodeupgrade.domain.rollout.budgets import Budget
 from nodeupgrade.domain.rollout.gates import Gate
 from tests.scenario.rollout.storyfile import read_story
@@ -73,6 +73,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
     "a guard narrowed": (with_function(guarding, "_kubelet_runs", lambda _status: False), "guarded_run"),
+    "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods: ""), "guard_not_installed"),
     "a guard lifted": (with_function(guarding, "lift", lambda _fleet, _task: None), "guarded_run"),
     "a guard for the way back": (
         with_function(guarding, "_kubelet_runs", lambda _status: True),

@@ -23,10 +23,10 @@ INFORMER = InformerState(kind="Node", synced=True, silence=2.5, relists={"start"
 
 
 class Observed:
-    """A rollout of three nodes, one of which is rolled back, and the metrics of its operator."""
+    """A rollout of three nodes: one is rolled back, on one a pod flaps; and the metrics of its operator."""
 
     def __init__(self) -> None:
-        self.scene = Scene(parts={"node-1": Part.ROLL_BACK})
+        self.scene = Scene(parts={"node-1": Part.ROLL_BACK, "node-2": Part.FLAP})
         self.tasks: list[Task] = []
         self.metrics = self.new_operator()
 
@@ -64,6 +64,7 @@ async def observed() -> Observed:
 async def test_runs_are_counted_once_and_nodes_as_they_stand(observed: Observed) -> None:
     assert observed.value("containers_rewritten_total") == 3
     assert observed.value("containers_restarted_total") == 0
+    assert observed.value("readiness_flaps_total") == 1
     assert observed.value("rollbacks_total", reason="KubeletDidNotStart") == 1
     assert observed.value("nodes", upgrade=NAME, wave="canary", phase="Succeeded") == 1
     groups = re.findall(r"nodeupgrade_nodes\{.*\} (\S+)", generate_latest(observed.metrics.registry).decode())

@@ -63,6 +63,7 @@ class Metrics:
         self._passes = self._counter("reconcile", "Passes over a NodeUpgrade.", "result")
         self._rewritten = self._counter("containers_rewritten", "Containers whose stored hash was rewritten.")
         self._restarted = self._counter("containers_restarted", "Containers that were restarted by an upgrade.")
+        self._flapped = self._counter("readiness_flaps", "Pods reported unready although their containers ran on.")
         self._rollbacks = self._counter("rollbacks", "Runs that were undone, or could not be.", "reason")
         self._down = self._histogram("kubelet_down_seconds", "Time of a run without a healthy kubelet.", DOWN_BUCKETS)
         self._seconds = self._histogram("reconcile_duration_seconds", "Duration of a pass.", PASS_BUCKETS)
@@ -86,6 +87,7 @@ class Metrics:
         for run in finished_runs(done.applied):
             self._rewritten.inc(run.rewritten)
             self._restarted.inc(run.restarted)
+            self._flapped.inc(run.flapped)
             if run.down_seconds is not None:
                 self._down.observe(run.down_seconds)
             if run.rolled_back is not None:

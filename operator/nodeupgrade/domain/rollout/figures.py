@@ -32,12 +32,14 @@ class RunFigures:
         down_seconds: how long the node was without a healthy kubelet; None if the kubelet was never stopped.
         rewritten: containers whose stored hash was rewritten.
         restarted: containers that were restarted.
+        flapped: pods that were reported unready although their containers ran on, at most 20 of them.
         rolled_back: why the run was undone, if it was.
     """
 
     down_seconds: float | None
     rewritten: int
     restarted: int
+    flapped: int
     rolled_back: Reason | None
 
 
@@ -61,6 +63,7 @@ def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
                 down_seconds=report.kubelet.down_seconds,
                 rewritten=report.containers.rewritten,
                 restarted=max(verdict.restarted, report.containers.restarted),
+                flapped=len(report.containers.readiness_flaps),
                 rolled_back=verdict.reason if verdict.outcome in _ROLLED_BACK else None,
             )
 
