@@ -305,6 +305,26 @@ def test_plans_for_programs(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -
     assert restarts == sum(era["restarts"] for era in plan["eras"])
 
 
+def test_the_operator_s_own_node_comes_last_in_its_wave(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    labels = {"app.kubernetes.io/name": "nodeupgrade-operator"}
+
+    def order() -> list[str]:
+        printed = cluster.run("nodeupgrade plan databases.yaml -o json").partition("\n")[2].partition("exit code")[0]
+        return [node["node"] for node in json.loads(printed)["nodes"] if node["wave"] == "remainder"]
+
+    def operator(number: int, node: str, **metadata: str) -> Json:
+        named = {"name": f"operator-{number}", "namespace": "nodeupgrade-system", "labels": labels, **metadata}
+        return {"kind": "Pod", "metadata": named, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
+
+    by_name = order()
+    cluster.add(operator(1, by_name[-1], deletionTimestamp="2026-03-02T10:00:00Z"))
+    cluster.add(operator(2, by_name[0]))
+    assert order() == [*by_name[1:], by_name[0]]
+    cluster.add(operator(3, by_name[1]))
+    assert order() == by_name, "of two operators nobody knows which one leads"
+
+
 def commands(group: click.Group, path: str) -> list[str]:
     return [path, *(f"{path} {name}" for name in group.commands)]
 

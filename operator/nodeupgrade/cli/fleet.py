@@ -10,11 +10,15 @@ from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.guarding import needs_parameters
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import view_node
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.engine.guard_parameters import INSTALLED_IN, read_parameters
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import NODES, KubeApi
+from nodeupgrade.ports.kube import NODES, PODS, ForbiddenError, KubeApi
+
+OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
+"""Of the operator's pod, as the manifests have it."""
 
 NOT_CREATED = "not-created"
 """UID of a NodeUpgrade that is in a file only: no task and no cordon can be its own."""
@@ -31,8 +35,24 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
         tasks={task.name: task for task in await reading.tasks(kube)},
         active_upgrades=frozenset({upgrade.uid, *(each.uid for each in active)}),
         rivals=tuple(active),
+        operator_node=await operator_node(kube),
     )
     return replace(fleet, guard=await read_parameters(kube, INSTALLED_IN)) if needs_parameters(fleet) else fleet
+
+
+async def operator_node(kube: KubeApi) -> NodeName | None:
+    """Find the node that the operator runs on, by its pod; None where that cannot be told."""
+    try:
+        pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
+    except ForbiddenError:
+        return None
+    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and _runs(pod)]
+    nodes = {NodeName(pod["spec"]["nodeName"]) for pod in running}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
+def _runs(pod: Json) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Running")
 
 
 def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
