@@ -24,6 +24,7 @@ from nodeupgrade.domain.values import RunId
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate
 from nodeupgrade.engine.node import Host
+from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.kube import NodeSideKube
 
 BUNDLES = STATE / "bundles"
@@ -92,6 +93,20 @@ class Conductor:
         except Inconsistent as error:
             raise not_over(error) from error
 
+    async def bring_bundle(self) -> None:
+        """Bring what the executor runs from onto the node, which may take a while; nothing there is started.
+
+        Raises:
+            StepFailed: it cannot be brought.
+        """
+        try:
+            await asyncio.to_thread(self._bring_bundle)
+        except (OSError, bundle.BundleError) as error:
+            raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
+
+    def _bring_bundle(self) -> PurePosixPath:
+        return BUNDLES / bundle.stage(self._settings.bundle, self._settings.on_host(BUNDLES)).name
+
     async def hand_over(self, plan: RunPlan) -> None:
         """Bring the bundle onto the node and start the executor. Repeating it is harmless.
 
@@ -104,8 +119,20 @@ class Conductor:
             raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
     def _hand_over(self, plan: RunPlan) -> None:
-        staged = bundle.stage(self._settings.bundle, self._settings.on_host(BUNDLES))
-        units.install(self._host.files, self._host.services, BUNDLES / staged.name, plan)
+        units.install(self._host.files, self._host.services, self._bring_bundle(), plan)
+
+    def handed_over(self, plan: RunPlan) -> bool:
+        """Whether an agent before this one has handed the plan over, so that an executor may begin any moment.
+
+        Raises:
+            NodeUpgradeError: systemd does not answer.
+        """
+        about_to = self._runs.handing_over(plan.run_id)
+        return about_to and self._host.services.status(units.EXECUTOR).load_state != "not-found"
+
+    def clock(self, plan: RunPlan) -> Clock:
+        """The node's clock."""
+        return self._host.node(plan.runtime_endpoint).clock
 
     def executor_runs(self) -> bool:
         """Whether the executor is there, as far as systemd answers; one that only keeps dying is not."""

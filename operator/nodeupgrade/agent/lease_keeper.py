@@ -7,14 +7,11 @@ no credentials, and does not depend on whether this works.
 """
 
 import argparse
-import contextlib
 import http.client
 import json
-import os
-import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -23,13 +20,13 @@ from urllib.parse import quote
 
 import structlog
 
+from nodeupgrade.adapters.kubelet.identity import ask
 from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.domain.node.kubeconfig import Credentials, Material, parse
+from nodeupgrade.domain.node.kubeconfig import Credentials, parse
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
 """Part of a Lease's duration after which it is renewed here. A kubelet that runs renews it after a quarter."""
-TIMEOUT_SECONDS = 5.0
 
 log = structlog.get_logger()
 Lease = dict[str, Any]
@@ -54,66 +51,12 @@ class LeaseApi:
         self._ask("PUT", lease)
 
     def _ask(self, verb: str, body: Lease | None) -> Lease:
-        path = f"{self.credentials.path}/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
-        headers = {"Content-Type": "application/json", **_authorization(self.credentials.token)}
-        connection = _Connection(self.credentials)
-        try:
-            connection.request(verb, path + quote(self.node), None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        except http.client.HTTPException as error:
-            raise OSError(f"the API server does not speak HTTP: {error!r}") from error
-        finally:
-            connection.close()
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
+        answer = ask(self.credentials, verb, path, body)
         if answer.status != http.client.OK:
-            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {text[:200]!r}")
-        lease: Lease = json.loads(text)
+            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {answer.text[:200]!r}")
+        lease: Lease = json.loads(answer.text)
         return lease
-
-
-class _Connection(http.client.HTTPSConnection):
-    """Expects another name in the server's certificate where the kubeconfig says so."""
-
-    def __init__(self, credentials: Credentials) -> None:
-        self._tls = _tls(credentials)
-        self._name = credentials.server_name or credentials.host
-        super().__init__(credentials.host, credentials.port, timeout=TIMEOUT_SECONDS, context=self._tls)
-
-    def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
-
-
-def _tls(credentials: Credentials) -> ssl.SSLContext:
-    authority = credentials.authority
-    context = ssl.create_default_context(
-        cafile=authority.path, cadata=None if authority.data is None else authority.data.decode("ascii")
-    )
-    if credentials.certificate.given:
-        with _file(credentials.certificate) as certificate, _file(credentials.key) as key:
-            context.load_cert_chain(certificate or "", key)
-    return context
-
-
-@contextlib.contextmanager
-def _file(material: Material) -> Iterator[str | None]:
-    """A file that holds the material; what is written out in the kubeconfig stays in memory."""
-    if material.data is None:
-        yield material.path
-        return
-    descriptor = os.memfd_create("lease-keeper")
-    try:
-        os.write(descriptor, material.data)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
-def _authorization(token: Material) -> dict[str, str]:
-    if not token.given:
-        return {}
-    text = token.data if token.data is not None else Path(token.path or "").read_bytes()
-    return {"Authorization": f"Bearer {text.decode('ascii').strip()}"}
 
 
 def renewed(lease: Lease, now: datetime) -> Lease | None:

@@ -1,33 +1,43 @@
 """The agent pod's life: find out where this run stands, move it on, and tell the task until it is over."""
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.conduct import Conductor
+from nodeupgrade.agent.guard import Guard
+from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.precheck import Precheck
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.task_link import TELL_SECONDS, Released, TaskLink, is_late, may_begin
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.domain.node.departures import was_deleted
 from nodeupgrade.domain.node.journal import Journal, Outcome
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport, report_of
-from nodeupgrade.domain.node.task_report import failed_status, run_status, stranded_status, unreadable_status
+from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at, report_of
+from nodeupgrade.domain.node.task_report import (
+    failed_status,
+    lingering_status,
+    run_status,
+    stranded_status,
+    unreadable_status,
+    with_readiness,
+)
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.engine.node import Host
-from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
+from nodeupgrade.ports.kube import NodeSideKube
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.5
 LOOK_AT_TASK_EVERY = 10
 EXECUTOR_ABSENT_LOOKS = 60
-TELL_SECONDS = 2.0
+LONGEST_EXPOSURE = timedelta(minutes=10)
+"""How long a node is kept for the sake of pods that are probed very seldom."""
 
 log = structlog.get_logger()
 
@@ -39,63 +49,49 @@ class Agent:
         self._settings = settings
         self._kube = kube
         self._runs = RunStore(settings.on_host(STATE / "runs"))
-        self._conductor = Conductor(settings, kube, host, self._runs, self.tell)
-        self._precheck = Precheck(settings, kube, host, self._runs, self.tell)
-        self._told: TaskStatus | None = None
+        self._guard = Guard(settings, kube, host)
+        self._pods = PodWatch(settings, kube)
+        self._link = TaskLink(settings, kube, self._completed)
+        self._conductor = Conductor(settings, kube, host, self._runs, self._link.tell)
+        self._precheck = Precheck(settings, kube, host, self._runs, self._link.tell)
 
     async def serve(self) -> None:
         """Do what the task asks; return when its status is terminal and told."""
         try:
-            task = await self._task_for_sure()
+            task = await self._link.read()
             status = await (self._look_only(task) if task.spec.action is TaskAction.PRECHECK else self._run(task))
-        except _Released:
+        except Released:
             log.info("this run is not asked for any more", run=self._settings.run_id)
             return
         except Inconsistent as error:
             log.critical("a human is needed", error=str(error))
             status = unreadable_status(self._settings.run_id, str(error))
-        await self._tell_for_sure(status)
+        finally:
+            await self._pods.end()
+        await self._link.tell_for_sure(status)
 
     async def _look_only(self, task: Task) -> TaskStatus:
         """Report what an upgrade would do.
 
         Raises:
-            _Released: by now, nobody wants to know.
+            Released: by now, nobody wants to know.
         """
-        if not _may_begin(task, TaskAction.PRECHECK):
+        if not may_begin(task, TaskAction.PRECHECK):
             return self._never_started()
         status = await self._precheck.report(task)
-        await self._task_for_sure()
+        await self._link.read()
         return status
 
     async def _run(self, task: Task) -> TaskStatus:
+        self._pods.recall(task.reported.containers.readiness_flaps)
         for number in range(1, ATTEMPTS):
             status = await self._attempt(task, RunId(f"{self._settings.run_id}.{number}"), last=False)
             if status is not None:
                 return status
-            task = await self._task_for_sure()
+            task = await self._link.read()
         status = await self._attempt(task, RunId(f"{self._settings.run_id}.{ATTEMPTS}"), last=True)
         assert status is not None  # noqa: S101 - the last attempt is final
         return status
-
-    async def _task_for_sure(self) -> Task:
-        """Read the task, however long the API server is away.
-
-        Raises:
-            _Released: it is gone, or asks for another run by now.
-        """
-        while True:
-            try:
-                task = await self._kube.get_task(self._settings.task)
-            except NotFoundError as error:
-                raise _Released from error
-            except NodeUpgradeError as error:
-                log.warning("cannot read the task yet", error=str(error))
-                await asyncio.sleep(TELL_SECONDS)
-                continue
-            if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
-                raise _Released
-            return task
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
         """Carry one attempt to its end.
@@ -105,12 +101,13 @@ class Agent:
             attempt may find them settled.
         """
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
+        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if plan is None:
-            if not _may_begin(task, TaskAction.UPGRADE):
+            if not may_begin(task, TaskAction.UPGRADE):
                 return self._never_started()
             plan = await self._conductor.prepare(task, attempt)
         if plan is None:
-            return self._told
+            return self._link.told
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
             if (ended := await self._begin(plan, journal)) is not None:
@@ -126,10 +123,11 @@ class Agent:
             return None
         await self._conductor.clean_up(plan)
         self._runs.retire()
+        await self._linger(plan, journal)
         return run_status(self._settings.run_id, plan, journal)
 
     async def _begin(self, plan: RunPlan, journal: Journal) -> TaskStatus | None:
-        """Start the executor, if the run is still wanted.
+        """Start the executor, if the run is still wanted and the pods are guarded as they have to be.
 
         The control plane takes a run that nobody ever spoke of for one that touched nothing, and may call it off
         until then. So be heard first, and listen after that.
@@ -138,23 +136,49 @@ class Agent:
             The terminal status when nothing was started and never will be.
 
         Raises:
-            _Released: likewise, and nobody wants to know.
+            Released: likewise, and nobody wants to know.
         """
-        await self._tell_for_sure(run_status(self._settings.run_id, plan, journal))
+        await self._link.tell_for_sure(run_status(self._settings.run_id, plan, journal))
         try:
-            task = await self._task_for_sure()
-        except _Released:
+            obstacle = await self._obstacle(plan)
+            if obstacle is None:
+                await self._hand_over(plan, journal)
+                return None
+        except Released:
             await self._withdrawn(plan)
             raise
-        if not _may_begin(task, TaskAction.UPGRADE):
-            return self._never_started() if await self._withdrawn(plan) else None
-        try:
-            await self._conductor.hand_over(plan)
         except NodeUpgradeError as error:
             log.warning("cannot hand over", error=str(error))
-            if await self._withdrawn(plan):
-                return failed_status(self._settings.run_id, Reason.STEP_FAILED, f"{error}; the node is untouched")
+            obstacle = self._failed(Reason.STEP_FAILED, str(error))
+        return obstacle if await self._withdrawn(plan) else None
+
+    async def _obstacle(self, plan: RunPlan) -> TaskStatus | None:
+        """Get the guard if it is wanted, and say what forbids to go on.
+
+        A plan that was handed over already is past that: an executor may be at work on it.
+
+        Raises:
+            Released: nobody asks for the run any more.
+            StepFailed: the executor cannot be brought onto the node.
+        """
+        task = await self._link.read()
+        if not may_begin(task, TaskAction.UPGRADE):
+            return self._never_started()
+        if not task.spec.guard.wanted or await asyncio.to_thread(self._conductor.handed_over, plan):
+            return None
+        await self._conductor.bring_bundle()  # before asking, since an answer is good for a short time
+        task = await self._guard.obtain(plan, self._link)
+        if not may_begin(task, TaskAction.UPGRADE):
+            return self._never_started()
+        if self._guard.lacking(task):
+            return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self._guard.report.detail)
         return None
+
+    async def _hand_over(self, plan: RunPlan, journal: Journal) -> None:
+        await self._pods.begin()
+        await asyncio.to_thread(self._runs.write_guard, plan.run_id, self._guard.report)
+        await self._link.tell(run_status(self._settings.run_id, plan, journal))
+        await self._conductor.hand_over(plan)
 
     async def _withdrawn(self, plan: RunPlan) -> bool:
         """Take the plan back, unless an executor has begun: then it has to come to an end."""
@@ -165,13 +189,14 @@ class Agent:
 
     async def _watch(self, plan: RunPlan, attempt: RunId) -> Journal:
         """Tell the task what the journal says until it says that the run is over, or the executor gives up."""
+        await self._pods.begin()
         absent = 0
         looks = 0
         while True:
             journal = await asyncio.to_thread(self._runs.read_journal, attempt)
             if journal.finished is not None or self._runs.trouble(attempt) is not None:
                 return journal
-            await self.tell(run_status(self._settings.run_id, plan, journal))
+            await self._link.tell(run_status(self._settings.run_id, plan, journal))
             await self._pass_on_deletions(attempt)
             looks += 1
             if looks % LOOK_AT_TASK_EVERY == 0:
@@ -192,15 +217,31 @@ class Agent:
         except NodeUpgradeError as error:
             log.warning("cannot start the executor; trying again", error=str(error))
 
+    async def _linger(self, plan: RunPlan, journal: Journal) -> None:
+        """Watch the pods until the kubelet that runs now has probed them all, unless somebody calls it off."""
+        started = probes_forgotten_at(plan, journal)
+        if started is None:
+            return
+        await self._pods.begin()
+        clock = self._conductor.clock(plan)
+        exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
+        left = min(started + exposure - clock.now(), exposure).total_seconds()
+        end, looks = clock.monotonic() + left, 0
+        while clock.monotonic() < end:
+            await self._link.tell(lingering_status(self._settings.run_id, plan, journal))
+            await asyncio.sleep(POLL_SECONDS)
+            looks += 1
+            if looks % LOOK_AT_TASK_EVERY == 0 and await self._called_off():
+                break
+        await self._pods.look()
+
+    async def _called_off(self) -> bool:
+        task = await self._link.glance()
+        return task is not None and (is_late(task) or task.spec.action is not TaskAction.UPGRADE)
+
     async def _pass_on_abort(self, attempt: RunId) -> None:
-        try:
-            task = await self._kube.get_task(self._settings.task)
-        except NotFoundError:
-            return
-        except NodeUpgradeError as error:
-            log.info("cannot reach the API server; the run goes on", error=str(error))
-            return
-        if _is_late(task) or task.spec.action is TaskAction.ABORT:
+        task = await self._link.glance()
+        if task is not None and (is_late(task) or task.spec.action is TaskAction.ABORT):
             await asyncio.to_thread(self._runs.request_abort, attempt)
 
     async def _pass_on_deletions(self, attempt: RunId) -> None:
@@ -217,54 +258,14 @@ class Agent:
         except OSError as error:
             log.info("cannot pass on which pods were deleted", error=str(error))
 
-    async def tell(self, status: TaskStatus) -> None:
-        """Write the task's status if it says something new; the run does not depend on it."""
-        status = self._timed(status)
-        if status == self._told:
-            return
-        try:
-            await asyncio.wait_for(self._kube.patch_task_status(self._settings.task, status), TELL_SECONDS)
-        except (NodeUpgradeError, TimeoutError) as error:
-            log.info("cannot tell the task yet", error=str(error))
-            if status.phase.terminal:
-                self._told = status
-            return
-        self._told = status
-
-    async def _tell_for_sure(self, status: TaskStatus) -> None:
-        """Write a status that must be known, however long the API server is away."""
-        while True:
-            self._told = None
-            try:
-                await self._kube.patch_task_status(self._settings.task, self._timed(status))
-            except NotFoundError:
-                return
-            except NodeUpgradeError as error:
-                log.warning("cannot tell the task yet", error=str(error))
-                await asyncio.sleep(TELL_SECONDS)
-            else:
-                return
-
-    def _timed(self, status: TaskStatus) -> TaskStatus:
-        if status.phase.terminal and status.finished_at is None:
-            finished = self._told.finished_at if self._told else None
-            return replace(status, finished_at=finished or datetime.now(UTC))
-        return status
-
     def _never_started(self) -> TaskStatus:
         return failed_status(self._settings.run_id, Reason.ABORTED, "aborted before anything was touched")
 
+    def _failed(self, reason: Reason, why: str) -> TaskStatus:
+        return failed_status(self._settings.run_id, reason, f"{why}; the node is untouched")
 
-class _Released(Exception):
-    """The task is gone or asks for another run."""
-
-
-def _may_begin(task: Task, action: TaskAction) -> bool:
-    return task.spec.action is action and task.spec.verdict is None and not _is_late(task)
-
-
-def _is_late(task: Task) -> bool:
-    return task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline
+    def _completed(self, status: TaskStatus) -> TaskStatus:
+        return with_readiness(status, self._pods.flaps, self._guard.report, self._pods.trouble)
 
 
 def _worth_another_attempt(journal: Journal) -> bool:

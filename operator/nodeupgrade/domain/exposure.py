@@ -10,11 +10,21 @@ from __future__ import annotations
 from datetime import timedelta
 
 from nodeupgrade.domain.wire import Json
+from nodeupgrade.kubelethash import KubeletVersion
 
 MARGIN = timedelta(seconds=5)
 """For the kubelet to look at its pods and to write what it found; all that pods without such probes are exposed for."""
 
 _FORGOTTEN = ("startupProbe", "readinessProbe")
+
+
+PROBES_KEPT_FROM = KubeletVersion(1, 35)
+"""Kubelets from then on still know, after a start, what their probes had found (kubernetes/enhancements#4781)."""
+
+
+def keeps_probes(kubelet: KubeletVersion) -> bool:
+    """Whether a kubelet that starts still knows what its probes had found."""
+    return (kubelet.major, kubelet.minor) >= (PROBES_KEPT_FROM.major, PROBES_KEPT_FROM.minor)
 
 
 def exposure(pod: Json) -> timedelta:

@@ -169,7 +169,8 @@ class GuardReport:
         state: ``None`` as long as it was not asked for.
         ask: a token, new for every request; the control plane's answer names it.
         exposure_seconds: how long after its start the new kubelet may need to have probed every pod.
-        detail: why it is not in force (at most 256 characters).
+        detail: why it is not in force, and why it was not observed which pods were reported unready, if so (at most 256
+            characters).
     """
 
     state: GuardState | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.domain.node.failpoints import Failpoint
@@ -10,7 +11,7 @@ from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files, FilesView
-from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
 from nodeupgrade.ports.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.services import ServiceManager, ServicesView
 
@@ -136,4 +137,12 @@ class Host(Protocol):
 
     def node(self, endpoint: str) -> Node:
         """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+        ...
+
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+
+        Raises:
+            StepFailed: there are none in it that can be used.
+        """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
@@ -25,6 +25,7 @@ from nodeupgrade.ports.kube import (
     Event,
     KubeApi,
     Resource,
+    WatchEvent,
 )
 
 EVENT_NAMESPACE = "default"
@@ -68,6 +69,10 @@ class TypedKube(KubeApi, Protocol):
         """Read the Services of these namespaces, and who answers for them."""
         kinds = (SERVICES, endpoints_kind(await self.server_version()))
         return [body for each in namespaces for kind in kinds for body in await self.list(kind.within(each))]
+
+    def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
+        """Follow the pods bound to a node; without a resourceVersion, all that are there first."""
+        return self.watch(PODS, resource_version=resource_version, fields={"spec.nodeName": node})
 
     async def emit_event(self, event: Event) -> None:
         """Record an event under a name made from its content, so that repeating it counts it up.

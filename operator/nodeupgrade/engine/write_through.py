@@ -43,10 +43,15 @@ class WriteThrough(TypedKube):
         return self._kube.pages(resource, labels=labels)
 
     def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow what happens."""
-        return self._kube.watch(resource, resource_version=resource_version, labels=labels)
+        return self._kube.watch(resource, resource_version=resource_version, labels=labels, fields=fields)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""

@@ -142,12 +142,19 @@ class KubeApi(Protocol):
         ...
 
     def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Follow what happens to all objects after a resourceVersion.
+        """Follow what happens to all objects with these labels and fields after a resourceVersion.
 
         It ends now and then, without an error; then go on from the resourceVersion of the last event. No event
-        is told twice, none is left out, and an object that loses the labels counts as deleted.
+        is told twice, none is left out, and an object that loses the labels counts as deleted. With an empty
+        resourceVersion it first tells of every object that is there, as added and in any order, and then goes on from
+        the greatest of their resourceVersions.
 
         Raises:
             ExpiredError: The API server has forgotten what happened since then; list anew.
@@ -218,6 +225,14 @@ class NodeSideKube(Protocol):
         """Read the Services of these namespaces, and who answers for them.
 
         That is, their EndpointSlices; or their Endpoints from an API server before 1.18, whose controllers make none.
+        """
+        ...
+
+    def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
+        """Follow the pods bound to a node, as KubeApi.watch does; without a resourceVersion, all that are there first.
+
+        Raises:
+            ExpiredError: The API server has forgotten what happened since then; begin anew.
         """
         ...
 

@@ -1,8 +1,11 @@
-"""The kubelet program and process of one node."""
+"""The kubelet program and process of one node, and what its credentials are good for."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
+
+from nodeupgrade.domain.wire import Json
 
 
 class Kubelet(Protocol):
@@ -38,5 +41,25 @@ class Kubelet(Protocol):
 
         A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that
         the program accepts the arguments.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server answered: the status of HTTP, and the text."""
+
+    status: int
+    text: str
+
+
+class AsKubelet(Protocol):
+    """The API server, asked as the node's own kubelet would ask it."""
+
+    def try_patch(self, path: str, patch: Json) -> Answer:
+        """Ask what would come of a strategic merge patch of an object (``path`` below the server); nothing is changed.
+
+        Raises:
+            Transient: there is no answer.
         """
         ...

@@ -5,6 +5,7 @@ It is trusted because the contract suite that it passes is passed by a real kube
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
+from nodeupgrade.ports.kube import Change, ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
 from nodeupgrade.simulation.kube_schema import reject_misfits
 from nodeupgrade.simulation.watch_log import Entry, WatchLog
 
@@ -73,12 +74,28 @@ class InMemoryKube(TypedKube):
                 raise ExpiredError(f"cannot list {resource.plural} because revision {revision} is forgotten")
             yield Page(tuple(found[start : start + self.page_size]), str(revision))
 
-    def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow what happens to all objects that match."""
-        since = int(resource_version)
-        return self.log.follow(resource, since, lambda: self._revision, lambda body: _has_labels(body, labels))
+        since = int(resource_version or self._revision)
+        if not resource_version:
+            for body in await self.list(resource, labels=labels, fields=fields):
+                yield WatchEvent(Change.ADDED, body)
+        events = self.log.follow(
+            resource,
+            since,
+            lambda: self._revision,
+            lambda body: _has_labels(body, labels) and _has_fields(body, fields),
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield event
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object; its status is not taken over where status is a subresource."""

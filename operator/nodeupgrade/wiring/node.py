@@ -7,9 +7,12 @@ from nodeupgrade.adapters.clock import NodeClock
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
+from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.kubeconfig import carried, parse
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.gather import RUNTIME_UNIT
 from nodeupgrade.engine.node import Node
@@ -37,6 +40,19 @@ class MountedHost:
             kubelet=self.kubelet,
             clock=NodeClock(self.processes),
         )
+
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
+        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+
+        Raises:
+            StepFailed: there are none in it that can be used.
+        """
+        if (text := self.files.read(kubeconfig)) is None:
+            raise StepFailed(f"there is no {kubeconfig}")
+        try:
+            return KubeletIdentity(carried(parse(text, kubeconfig.parent), self.files.read))
+        except ValueError as error:
+            raise StepFailed(f"cannot use the credentials in {kubeconfig}: {error}") from error
 
 
 def host_from_pod(root: Path) -> MountedHost:

@@ -138,6 +138,36 @@ async def test_a_watch_sees_one_namespace_or_all(kube: TypedKube, mark: str) -> 
         assert seen == expected
 
 
+async def test_the_pods_of_a_node_are_told_as_they_are_and_then_as_they_change(kube: TypedKube, mark: str) -> None:
+    """A watch from nowhere needs no list before it, and another goes on from the greatest version it told."""
+    pods = PODS.within("default")
+    for name in ("a", "b"):
+        await kube.create(pods, pod(f"{name}-{mark}", "default", node=mark, app=mark))
+    await kube.create(pods, pod(f"elsewhere-{mark}", "default", node=f"other-{mark}", app=mark))
+
+    async def follow(since: str, count: int) -> list[WatchEvent]:
+        seen: list[WatchEvent] = []
+        async with asyncio.timeout(SECONDS):
+            events = kube.watch_pods_on_node(mark, resource_version=since)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    seen += [event] if event.change is not Change.BOOKMARK else []
+                    if len(seen) == count:
+                        break
+        return seen
+
+    there = await follow("", 2)
+    assert sorted(told(event) for event in there) == [(Change.ADDED, "a"), (Change.ADDED, "b")]
+    since = str(max(int(event.body["metadata"]["resourceVersion"]) for event in there))
+
+    await kube.create(pods, pod(f"later-{mark}", "default", node=f"other-{mark}", app=mark))
+    await kube.replace_status(pods, f"a-{mark}", {"phase": "Running"})
+    await kube.delete(pods, f"b-{mark}")
+    first, *_ = changed = await follow(since, 2)
+    assert (told(first), first.body["status"]["phase"]) == ((Change.MODIFIED, "a"), "Running")
+    assert told(changed[1])[1] == "b"
+
+
 async def test_a_list_comes_in_pages_and_is_true_at_one_moment(
     kube: TypedKube, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

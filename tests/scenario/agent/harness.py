@@ -1,12 +1,13 @@
 """An agent's world in memory: API server, node, and the executor that systemd would run. Only runs are on disk."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -15,18 +16,19 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.node.journal import Mark, Step
-from nodeupgrade.domain.node.pods import Json
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.domain.task_status import TaskStatus
+from nodeupgrade.domain.task import ArtifactKind, GuardGrant, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node_run import NodeRun
 from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.kube import Event, NotFoundError
-from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.kube import Change, Event, NotFoundError, WatchEvent
+from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
@@ -39,6 +41,12 @@ SOURCE = "/opt/kubelet-new"
 RUN = RunId("0123abcd-1")
 PODS = (pod_json("web", "nginx", "log"), pod_json("job", "work", restart_policy="Never"))
 MANIFESTS = {"etcd.yaml": manifest("etcd", "etcd")}
+
+LISTENING_TURNS = 5
+"""Turns of the event loop that whoever watches the pods gets while the agent sleeps."""
+
+TURN = asyncio.sleep
+"""The real one."""
 
 Hook = Callable[[str], None]
 """Called at every moment at which the agent hands control away, before and after; may raise."""
@@ -68,6 +76,7 @@ class Kube:
         self.asked_about: list[str] = []
         self._node = node
         self.hook = hook
+        self.reports: asyncio.Queue[WatchEvent | NodeUpgradeError] = asyncio.Queue()
 
     async def get_task(self, name: str) -> Task:
         self.hook("get_task")
@@ -100,6 +109,19 @@ class Kube:
         self.asked_about += namespaces
         return [dict(body) for body in self.services]
 
+    async def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
+        """What is reported while somebody watches; not one of the agent's moments, since the run goes on without."""
+        while True:
+            report = await self.reports.get()
+            if isinstance(report, NodeUpgradeError):
+                raise report
+            yield report
+
+    def report(self, pod: Json, *, change: Change = Change.MODIFIED) -> None:
+        """Let the watch tell of a pod."""
+        metadata = {**pod["metadata"], "resourceVersion": "1"}
+        self.reports.put_nowait(WatchEvent(change, {**pod, "metadata": metadata}))
+
     async def emit_event(self, event: Event) -> None:
         raise AssertionError("the agent tells the task, not the world")
 
@@ -110,10 +132,49 @@ class Kube:
 
 
 @dataclass
+class ControlPlane:
+    """As much of a control plane and its API server as the readiness guard takes.
+
+    Attributes:
+        answers: whether it answers, and with which moment; ``None``: it does not.
+        in_force_after: how often the guard is tried before it is in force.
+        usable: whether the kubelet's credentials are.
+        asked: every request, once.
+        tried: every path whose patch was tried as the kubelet.
+    """
+
+    answers: Callable[[], GuardGrant] | None = None
+    in_force_after: int = 0
+    usable: bool = True
+    asked: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+    def see(self, kube: Kube) -> None:
+        """Answer what is asked, if anything is."""
+        assert kube.task is not None
+        ask = kube.task.status.guard.ask
+        if kube.task.status.phase is not TaskPhase.STAGED:
+            return
+        if ask not in self.asked:
+            self.asked.append(ask)
+        if self.answers is not None and kube.task.spec.guard.answers != ask:
+            kube.wish(guard=replace(self.answers(), wanted=True, answers=ask))
+
+    def try_patch(self, path: str, patch: Json) -> Answer:
+        assert patch["status"]["conditions"] == [{"type": "Ready", "status": "False"}]
+        self.tried.append(path)
+        if len(self.tried) <= self.in_force_after:
+            return Answer(200, "{}")
+        policy = "node-guard" if path.startswith("/api/v1/nodes/") else "readiness-guard"
+        return Answer(422, json.dumps({"message": f"ValidatingAdmissionPolicy '{policy}.nodeupgrade.dev' denied it"}))
+
+
+@dataclass
 class SimulatedHost:
     """Implements engine.node.Host."""
 
     simulated: SimulatedNode
+    control_plane: ControlPlane
 
     @property
     def files(self) -> Files:
@@ -130,6 +191,11 @@ class SimulatedHost:
     def node(self, endpoint: str) -> Node:
         assert endpoint == "/run/containerd/containerd.sock"
         return self.simulated.ports
+
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+        if not self.control_plane.usable:
+            raise StepFailed(f"cannot use the credentials in {kubeconfig}")
+        return self.control_plane
 
 
 @dataclass
@@ -150,6 +216,7 @@ class World:
     hook: Hook = quiet
     moments: list[str] = field(default_factory=list)
     executor_works: bool = True
+    control_plane: ControlPlane = field(default_factory=ControlPlane)
 
     def __post_init__(self) -> None:
         self.before = self.node.inventory()
@@ -159,10 +226,12 @@ class World:
     def pass_by(self, moment: str) -> None:
         self.moments.append(moment)
         self.hook(moment)
+        if moment == "patch_task_status done":
+            self.control_plane.see(self.kube)
 
     async def serve(self) -> TaskStatus:
         """Let one agent serve, and return what the task says in the end."""
-        await Agent(self.settings, self.kube, SimulatedHost(self.node)).serve()
+        await Agent(self.settings, self.kube, SimulatedHost(self.node, self.control_plane)).serve()
         return self.status
 
     @property
@@ -230,15 +299,16 @@ def make_world(
     *,
     old: str = OLD,
     new: str = NEW,
-    pods: tuple[Json, ...] = PODS,
+    pods: tuple[Mapping[str, Any], ...] = PODS,
     manifests: Mapping[str, bytes] = MANIFESTS,
+    arguments: tuple[str, ...] = (),
 ) -> World:
     """A node with a few pods and a static pod; time passes only when the agent sleeps."""
     node = SimulatedNode(
         version=old,
         pods=pods,
         manifests=manifests,
-        arguments=("--pod-manifest-path=/etc/kubernetes/manifests",),
+        arguments=("--pod-manifest-path=/etc/kubernetes/manifests", *arguments),
         name=NODE,
     )
     node.disk[SOURCE] = program(new)
@@ -256,6 +326,8 @@ def make_world(
         world.pass_by("sleep")
         node.timeline.advance(seconds)
         world.tick()
+        for _ in range(LISTENING_TURNS):
+            await TURN(0)
         if len(world.moments) > 5000:
             raise AssertionError(f"the agent never ends; it waits in {world.moments[-12:]}")
 

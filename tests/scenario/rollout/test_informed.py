@@ -42,9 +42,14 @@ class Lagging(WriteThrough):
         self._more = asyncio.Event()
 
     async def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        async for event in super().watch(resource, resource_version=resource_version, labels=labels):
+        async for event in super().watch(resource, resource_version=resource_version, labels=labels, fields=fields):
             while self._allowed <= 0:
                 await self._more.wait()
             self._allowed -= 1

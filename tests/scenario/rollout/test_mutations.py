@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.domain import exposure
 from nodeupgrade.domain.rollout import admission, budgets, gates, guard, guarding, verdict, waves
 from nodeupgrade.domain.rollout.budgets import Budget
 from nodeupgrade.domain.rollout.gates import Gate
@@ -80,7 +81,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "guard_is_raised_again_for_the_way_back",
     ),
     "no guard from 1.35 on": (
-        with_function(guard, "keeps_probes", lambda _kubelet: False),
+        with_function(exposure, "keeps_probes", lambda _kubelet: False),
         "guard_is_not_needed_from_1_35",
     ),
     "no guard before 1.30": (

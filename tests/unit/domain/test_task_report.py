@@ -6,13 +6,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.domain.codec import encode_object
+from nodeupgrade.domain.node.flaps import Flaps, PodState
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.task_report import refusal_status, run_status, shorten, stranded_status, unreadable_status
+from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
+from nodeupgrade.domain.node.task_report import (
+    failed_status,
+    refusal_status,
+    run_status,
+    shorten,
+    stranded_status,
+    unreadable_status,
+    with_readiness,
+)
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
 from nodeupgrade.domain.task_status import (
     ContainerCounts,
+    GuardReport,
     KubeletBinary,
     KubeletStatus,
     RuntimeStatus,
@@ -311,3 +321,53 @@ def test_what_to_do_survives_a_long_cause() -> None:
 
 def test_a_text_is_cut_visibly() -> None:
     assert (shorten("abc", 3), shorten("abcd", 3)) == ("abc", "ab…")
+
+
+STOPPED: tuple[Line, ...] = ((Step.STOP_KUBELET, Mark.DOING), (Step.STOP_KUBELET, Mark.DONE))
+STARTED: tuple[Line, ...] = (*STOPPED, (Step.START_KUBELET, Mark.DOING), (Step.START_KUBELET, Mark.DONE))
+RESTARTED: tuple[Line, ...] = (*STARTED, (Step.STOP_KUBELET, Mark.UNDOING), (Step.STOP_KUBELET, Mark.UNDONE))
+FORGETTING: dict[str, tuple[Journal, str, datetime | None]] = {
+    "upgraded": (journal(*STARTED, (Step.VERIFY, Mark.DONE), report=ENDED), "v1.34.4", at(3)),
+    "upgraded to one that remembers": (journal(*STARTED, report=ENDED), "v1.35.0", None),
+    "rolled back from one that remembers": (journal(*RESTARTED, report=BACK), "v1.35.0", at(5)),
+    "never stopped": (journal(*ONE_STEP, report=BACK), "v1.33.13", None),
+    "under way": (journal(*STARTED), "v1.33.13", None),
+    "a human is needed": (
+        journal(*RESTARTED, report=replace(BACK, outcome=Outcome.DEGRADED)), "v1.33.13", None
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "target", "moment"), FORGETTING.values(), ids=FORGETTING.keys())
+def test_since_when_pods_are_not_probed_yet(seen: Journal, target: str, moment: datetime | None) -> None:
+    assert probes_forgotten_at(replace(PLAN, to_version=target), seen) == moment
+
+
+def unready(*names: str) -> Flaps:
+    states = (
+        PodState(
+            uid=name, name=name, ready=False, running=frozenset(), whole=True, deleting=False, exposure=timedelta()
+        )
+        for name in names
+    )
+    return Flaps({state.uid: state for state in states}, frozenset(names))
+
+
+def test_what_is_unready_in_the_end_is_never_cut_off() -> None:
+    status = failed_status("run", Reason.STEP_FAILED, "x" * 600)
+    flaps = unready(*(f"default/web-{number}" for number in range(30)))
+
+    told = with_readiness(status, flaps, GuardReport(detail="d" * 250), "pods cannot be watched")
+
+    assert told.message.endswith(
+        "…; unready although their containers run on: default/web-0, default/web-1, default/web-10 and 27 more"
+    )
+    assert len(told.message) == 512
+    assert len(told.containers.readiness_flaps) == 20
+    assert len(told.guard.detail) == 256
+    assert with_readiness(told, flaps, GuardReport(), "").message == told.message, "it is said once"
+
+
+def test_a_run_under_way_does_not_complain_of_what_may_pass() -> None:
+    status = run_status("run", PLAN, journal(*STARTED))
+    assert with_readiness(status, unready("default/web"), GuardReport(), "").message == status.message

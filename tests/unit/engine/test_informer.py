@@ -55,12 +55,17 @@ class Flaky(InMemoryKube):
             yield page
 
     async def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         self.watches += 1
         if self.watch_errors:
             raise self.watch_errors.pop(0)
-        async for event in super().watch(resource, resource_version=resource_version, labels=labels):
+        async for event in super().watch(resource, resource_version=resource_version, labels=labels, fields=fields):
             if self.torn_events:
                 self.torn_events -= 1
                 yield WatchEvent(Change.MODIFIED, {"metadata": None})

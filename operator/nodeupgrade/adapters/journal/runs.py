@@ -24,6 +24,7 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.task_status import GuardReport
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.ports.disk import Disk
 
@@ -34,6 +35,7 @@ TROUBLE = "trouble"
 DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 RESCUE = "rescue"
+GUARD = "guard"
 KEPT = 5
 
 
@@ -188,6 +190,28 @@ class RunStore:
         except FileNotFoundError:
             return frozenset()
         return frozenset(PodUid(line) for line in lines)
+
+    def write_guard(self, run: RunId, report: GuardReport) -> None:
+        """Note, right before a plan is handed over, what there is to say of the readiness guard.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+        try:
+            self._write(self._directory(run) / GUARD, json.dumps(encode(report)).encode())
+        except OSError as error:
+            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
+
+    def read_guard(self, run: RunId) -> GuardReport:
+        """What was noted when the plan of a run was handed over; nothing, if it was not, or cannot be read."""
+        try:
+            return decode(GuardReport, json.loads(self._read(self._directory(run) / GUARD)))
+        except (OSError, ValueError, CodecError):
+            return GuardReport()
+
+    def handing_over(self, run: RunId) -> bool:
+        """Whether the plan of a run was at least about to be handed over."""
+        return exists(self._directory(run) / GUARD, self._disk)
 
     def rescue(self, run: RunId) -> Rescue:
         """How far the rescue script has come with a run; a word cut off by a crash means that it began."""

@@ -106,7 +106,12 @@ class KubeClient(TypedKube):
             asked["continue"] = token
 
     async def watch(
-        self, resource: Resource, *, resource_version: str, labels: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow what happens to all objects, until the API server ends it after some minutes."""
         query = {
@@ -118,6 +123,8 @@ class KubeClient(TypedKube):
         }
         if labels:
             query["labelSelector"] = _selector(labels)
+        if fields:
+            query["fieldSelector"] = _selector(fields)
         async with contextlib.aclosing(self._transport.lines(_path(resource), query)) as lines:
             async for line in lines:
                 yield _event(resource, line)

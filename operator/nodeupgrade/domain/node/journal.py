@@ -121,6 +121,13 @@ class Journal:
         return self.records[-1] if self.records else None
 
     @property
+    def kubelet_started_at(self) -> str | None:
+        """When, at the latest, the kubelet was started that runs in the end; ``None`` if none was ever stopped."""
+        starts = {(Step.START_KUBELET, Mark.DOING), (Step.START_KUBELET, Mark.DONE)}
+        starts |= {(Step.STOP_KUBELET, Mark.UNDOING), (Step.STOP_KUBELET, Mark.UNDONE)}
+        return next((r.at for r in reversed(self.records) if (r.step, r.mark) in starts), None)
+
+    @property
     def finished(self) -> Record | None:
         """The record that ended the run, if it has ended."""
         return next((r for r in self.records if r.mark is Mark.FINISHED), None)

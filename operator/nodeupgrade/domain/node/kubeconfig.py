@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,6 +76,32 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         certificate=certificate,
         key=_material(user, "client-key", directory),
         token=token,
+    )
+
+
+def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
+    """The same with the content of every file in place of its path, for who sees the node's files elsewhere.
+
+    Args:
+        read: reads a file by its path on the node.
+
+    Raises:
+        ValueError: there is no such file.
+    """
+
+    def carry(material: Material) -> Material:
+        if material.path is None:
+            return material
+        if (data := read(PurePosixPath(material.path))) is None:
+            raise ValueError(f"there is no {material.path}, which it names")
+        return Material(data=data)
+
+    return replace(
+        credentials,
+        authority=carry(credentials.authority),
+        certificate=carry(credentials.certificate),
+        key=carry(credentials.key),
+        token=carry(credentials.token),
     )
 
 

@@ -1,10 +1,14 @@
 """How a finished run sums itself up: the payload of its journal's last record."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from nodeupgrade.domain.codec import decode
+from nodeupgrade.domain.exposure import keeps_probes
 from nodeupgrade.domain.node.journal import Journal, Outcome
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.kubelethash import KubeletVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,18 @@ class RunReport:
     listed: tuple[str, ...]
     rebooted: bool
     ended: tuple[str, ...] = ()
+
+
+def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
+    """When the kubelet was started that runs at the end of a run, if it begins with nothing known of its pods' probes.
+
+    ``None`` also for a run without an end, for one after which a human is needed, and if no kubelet was ever stopped.
+    """
+    report, started = report_of(journal), journal.kubelet_started_at
+    if report is None or started is None or report.outcome is Outcome.DEGRADED:
+        return None
+    version = plan.to_version if report.outcome is Outcome.UPGRADED else plan.from_version
+    return None if keeps_probes(KubeletVersion.parse(version)) else datetime.fromisoformat(started)
 
 
 def report_of(journal: Journal) -> RunReport | None:

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.domain.node.flaps import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport, report_of
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason, counted
 from nodeupgrade.domain.task_status import (
     ContainerCounts,
+    GuardReport,
     Hazard,
     KubeletBinary,
     KubeletStatus,
@@ -24,6 +26,7 @@ from nodeupgrade.domain.violations import Caution, Violation
 
 MESSAGE_LENGTH = 512
 DETAIL_LENGTH = 128
+GUARD_DETAIL_LENGTH = 256
 LISTED = 20
 TOLD = 3
 
@@ -113,6 +116,45 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
     )
+
+
+def staged_status(run_id: str, plan: RunPlan) -> TaskStatus:
+    """Everything is ready, and nothing is touched before the control plane has spoken."""
+    message = f"{plan.from_version} to {plan.to_version}: ready and proved; waiting for the readiness guard"
+    return replace(run_status(run_id, plan, Journal()), phase=TaskPhase.STAGED, message=message)
+
+
+def lingering_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
+    """The run is over, but the kubelet that runs now may not have probed every pod yet."""
+    running = Journal(tuple(record for record in journal.records if record.mark is not Mark.FINISHED))
+    message = "nothing is left to do; watching which pods are reported unready until the kubelet has probed them all"
+    return replace(run_status(run_id, plan, running), message=message)
+
+
+def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobserved: str) -> TaskStatus:
+    """The status with what there is to say of the readiness of the node's pods.
+
+    Args:
+        unobserved: why it is not known which pods were reported unready; empty if it is.
+    """
+    told = [guard.detail, f"which pods were reported unready was not observed: {unobserved}" if unobserved else ""]
+    flapped = tuple(sorted(flaps.flapped))[:LISTED]
+    return replace(
+        status,
+        message=_with_unready(status.message, flaps.unready) if status.phase.terminal else status.message,
+        containers=replace(status.containers, readiness_flaps=flapped),
+        guard=replace(guard, detail=shorten("; ".join(filter(None, told)), GUARD_DETAIL_LENGTH)),
+    )
+
+
+def _with_unready(message: str, unready: tuple[str, ...]) -> str:
+    if not unready:
+        return message
+    more = f" and {len(unready) - TOLD} more" if len(unready) > TOLD else ""
+    suffix = f"; unready although their containers run on: {', '.join(unready[:TOLD])}{more}"
+    if message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH // 2:
+        return message
+    return f"{shorten(message, MESSAGE_LENGTH - len(suffix))}{suffix}"
 
 
 def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:

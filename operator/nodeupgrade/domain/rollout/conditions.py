@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from nodeupgrade.domain import exposure
 from nodeupgrade.domain.reasons import Reason, counted, explain, sentence
 from nodeupgrade.domain.rollout import guard, tally
 from nodeupgrade.domain.rollout.approvals import unknown_waves
@@ -180,7 +181,7 @@ def _guarded(survey: Survey) -> _Told:
     fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
         return GUARDED, "False", Reason.READINESS_GUARD_OFF, explain(Reason.READINESS_GUARD_OFF).meaning
-    if guard.keeps_probes(target):
+    if exposure.keeps_probes(target):
         return GUARDED, "False", Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found"
     if problem := guard.obstacle(fleet.server, fleet.guard):
         without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"

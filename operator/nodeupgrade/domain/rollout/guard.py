@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from nodeupgrade.domain import exposure
 from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.wire import timestamp
@@ -21,9 +22,6 @@ GUARD_NAME = "nodeupgrade-readiness-guard"
 
 POLICIES_FROM = KubeletVersion(1, 30)
 """API servers before know no ValidatingAdmissionPolicy."""
-
-PROBES_KEPT_FROM = KubeletVersion(1, 35)
-"""Kubelets from then on still know, after a start, what their probes had found (kubernetes/enhancements#4781)."""
 
 HANDOVER = timedelta(seconds=30)
 """For the agent to try whether the guard is in force, and for the executor to stop the kubelet."""
@@ -47,12 +45,7 @@ class GuardParameters:
 
 def is_wanted(verify: VerifySettings, target: KubeletVersion) -> bool:
     """Whether a rollout is to guard its nodes if that is possible."""
-    return verify.readiness_guard is not GuardPolicy.OFF and not keeps_probes(target)
-
-
-def keeps_probes(kubelet: KubeletVersion) -> bool:
-    """Whether a kubelet that starts still knows what its probes had found."""
-    return (kubelet.major, kubelet.minor) >= (PROBES_KEPT_FROM.major, PROBES_KEPT_FROM.minor)
+    return verify.readiness_guard is not GuardPolicy.OFF and not exposure.keeps_probes(target)
 
 
 def has_policies(server: KubeletVersion) -> bool:

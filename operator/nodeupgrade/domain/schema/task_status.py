@@ -84,7 +84,7 @@ TASK_STATUS = Record(
                 "state": choice(GuardState, ""),
                 "ask": Text(says="New for every request.", longest=64),
                 "exposureSeconds": count("How long the new kubelet may need to have probed every pod."),
-                "detail": Text(says="Why it is not in force.", longest=256),
+                "detail": Text(says="Why it is not in force, and why flaps were not observed, if so.", longest=256),
             },
         ),
         "hazards": ListOf(

@@ -1,0 +1,104 @@
+"""Requests to the API server as the node's own kubelet, with the credentials of its kubeconfig.
+
+Standard library only: the lease keeper sends them from the host, where the Kubernetes client is not. Everything blocks.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.node.kubeconfig import Credentials, Material
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kubelet import Answer
+
+TIMEOUT_SECONDS = 5.0
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class KubeletIdentity:
+    """Implements ports.kubelet.AsKubelet."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def try_patch(self, path: str, patch: Json) -> Answer:
+        """Ask what would come of a patch; nothing is ever changed.
+
+        Raises:
+            Transient: the API server does not answer, or does not accept these credentials' certificates.
+        """
+        try:
+            return ask(self._credentials, "PATCH", f"{path}?dryRun=All", patch, STRATEGIC)
+        except (OSError, ValueError) as error:
+            raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
+
+
+def ask(
+    credentials: Credentials, verb: str, path: str, body: Json | None, content_type: str = "application/json"
+) -> Answer:
+    """Send one request over a connection of its own, so that renewed certificates count.
+
+    Raises:
+        OSError, ValueError: there is no answer, or the credentials cannot be used.
+    """
+    headers = {"Content-Type": content_type, **_authorization(credentials.token)}
+    connection = _Connection(credentials)
+    try:
+        connection.request(verb, credentials.path + path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.read().decode(errors="replace"))
+    except http.client.HTTPException as error:
+        raise OSError(f"the API server does not speak HTTP: {error!r}") from error
+    finally:
+        connection.close()
+
+
+class _Connection(http.client.HTTPSConnection):
+    """Expects another name in the server's certificate where the kubeconfig says so."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._tls = _tls(credentials)
+        self._name = credentials.server_name or credentials.host
+        super().__init__(credentials.host, credentials.port, timeout=TIMEOUT_SECONDS, context=self._tls)
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def _tls(credentials: Credentials) -> ssl.SSLContext:
+    authority = credentials.authority
+    text = None if authority.data is None else authority.data.decode("ascii", errors="ignore")
+    context = ssl.create_default_context(cafile=authority.path, cadata=text)
+    # Old authorities lack extensions that Python 3.13 and later insist on; chain and name are still verified.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if credentials.certificate.given:
+        with _file(credentials.certificate) as certificate, _file(credentials.key) as key:
+            context.load_cert_chain(certificate or "", key)
+    return context
+
+
+@contextlib.contextmanager
+def _file(material: Material) -> Iterator[str | None]:
+    """A file that holds the material; what is written out in the kubeconfig stays in memory."""
+    if material.data is None:
+        yield material.path
+        return
+    descriptor = os.memfd_create("kubelet-credentials")
+    try:
+        os.write(descriptor, material.data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _authorization(token: Material) -> dict[str, str]:
+    if not token.given:
+        return {}
+    text = token.data if token.data is not None else Path(token.path or "").read_bytes()
+    return {"Authorization": f"Bearer {text.decode('ascii').strip()}"}

@@ -1,0 +1,139 @@
+"""Getting the readiness guard before the kubelet is stopped: ask, wait for the answer, try whether it is in force.
+
+The control plane raises the guard, and only a kubelet is denied anything by it. So it is tried as the node's own
+kubelet, by dry runs: between an answer and a guard that is in force lies an API server that has to hear of it.
+Nothing has been touched meanwhile, and whatever calls the run off does so here too.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from uuid import uuid4
+
+import structlog
+
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.task_link import TaskLink, may_begin
+from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.domain.node.clearance import Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.task_report import staged_status
+from nodeupgrade.domain.run_settings import GuardPolicy
+from nodeupgrade.domain.task import Task, TaskAction
+from nodeupgrade.domain.task_status import GuardReport, GuardState
+from nodeupgrade.engine.node import Host
+from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.kubelet import AsKubelet
+
+LOOK_SECONDS = 1.0
+TRY_SECONDS = 15.0
+"""How long an API server may take to hear of a guard that was raised; a second is usual."""
+FRESH_SECONDS = 20.0
+"""Age of an answer up to which the handing-over still fits into the time that the control plane gave for it."""
+IN_FORCE = ""
+
+log = structlog.get_logger()
+
+
+class Guard:
+    """Asks for one node's guard.
+
+    Attributes:
+        report: what there is to say of it.
+    """
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._host = host
+        self.report = GuardReport()
+
+    def recall(self, report: GuardReport) -> None:
+        """Take over what there was to say when the plan was handed over."""
+        self.report = report
+
+    def lacking(self, task: Task) -> bool:
+        """Whether the run may not go on because the guard is not in force."""
+        required = task.spec.verify.readiness_guard is GuardPolicy.REQUIRE
+        return required and task.spec.guard.wanted and self.report.state is not GuardState.IN_FORCE
+
+    async def obtain(self, plan: RunPlan, link: TaskLink) -> Task:
+        """Ask until the guard is in force, or cannot be; `report` says which.
+
+        Returns:
+            The task as it was read last; if it is called off by now, the report says nothing.
+
+        Raises:
+            Released: nobody asks for the run any more.
+        """
+        clock = self._host.node(plan.runtime_endpoint).clock
+        while True:
+            await self._ask(plan, link)
+            task, asked = await link.read(), clock.monotonic()
+            while may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
+                await asyncio.sleep(LOOK_SECONDS)
+                asked, task = clock.monotonic(), await link.read()
+            if not may_begin(task, TaskAction.UPGRADE):
+                return task
+            lack = await self._lack(plan) if task.spec.guard.kubelet_runs_by else "the control plane cannot raise it"
+            task = await link.read()
+            if lack or clock.monotonic() - asked < FRESH_SECONDS:
+                self._conclude(lack)
+                return task
+            log.info("the guard was raised too long ago; asking again")
+
+    async def _ask(self, plan: RunPlan, link: TaskLink) -> None:
+        try:
+            exposure = exposure_seconds(await self._kube.list_pods_on_node(self._settings.node))
+        except NodeUpgradeError as error:
+            log.info("cannot tell how long pods will be unprobed", error=str(error))
+            exposure = 0
+        self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
+        await link.tell_for_sure(staged_status(self._settings.run_id, plan))
+
+    def _conclude(self, lack: str) -> None:
+        log.info("tried the readiness guard", lack=lack)
+        state = GuardState.NOT_IN_FORCE if lack else GuardState.IN_FORCE
+        self.report = replace(self.report, state=state, detail=lack)
+
+    async def _lack(self, plan: RunPlan) -> str:
+        """Try it until it is in force; otherwise say what is missing."""
+        clock = self._host.node(plan.runtime_endpoint).clock
+        end = clock.monotonic() + TRY_SECONDS
+        if plan.kubeconfig is None:
+            return "it cannot be tried, because the kubelet has no kubeconfig"
+        while True:
+            try:
+                pods = await self._kube.list_pods_on_node(self._settings.node)
+                lack = await asyncio.to_thread(self._try, PurePosixPath(plan.kubeconfig), pod_trials(pods))
+            except StepFailed as error:
+                return f"it cannot be tried as the kubelet: {error}"
+            except NodeUpgradeError as error:
+                lack = f"it cannot be tried: {error}"
+            if lack == IN_FORCE or clock.monotonic() >= end:
+                return lack
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _try(self, kubeconfig: PurePosixPath, pods: Sequence[Trial]) -> str:
+        """Try it once, for the Node and for one pod, if any pod can be guarded.
+
+        Raises:
+            StepFailed: there are no credentials to try it with.
+        """
+        kubelet = self._host.as_kubelet(kubeconfig)
+        return _any_denied(kubelet, [node_trial(self._settings.node)]) or _any_denied(kubelet, pods)
+
+
+def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> str:
+    """Nothing if the guard denies one of these, or there are none; otherwise what became of the first."""
+    lacks = []
+    for trial in trials:
+        try:
+            answer = kubelet.try_patch(trial.path, trial.patch)
+        except Transient as error:
+            return str(error)
+        if (lack := trial.lack(answer.status, answer.text)) == IN_FORCE:
+            return IN_FORCE
+        lacks.append(lack)
+    return lacks[0] if lacks else IN_FORCE

@@ -1,0 +1,99 @@
+"""Watches the readiness of the node's pods while its kubelet is exchanged. Nothing of the run depends on it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+
+import structlog
+
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.node.flaps import Flaps, PodState
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.engine.agent_pod import AGENT_LABELS
+from nodeupgrade.ports.kube import Change, ExpiredError, NodeSideKube, UnavailableError, WatchEvent
+
+LIST_SECONDS = 5.0
+PAUSE_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+class PodWatch:
+    """Follows the pods of one node, but for the agent's own.
+
+    Attributes:
+        flaps: what was seen so far.
+        trouble: why it cannot be said which pods were reported unready; empty when it can.
+    """
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._following: asyncio.Task[None] | None = None
+        self._since = ""
+        self.flaps = Flaps()
+        self.trouble = ""
+
+    def recall(self, flapped: Iterable[str]) -> None:
+        """Take over what an earlier agent has seen in this run."""
+        self.flaps = Flaps(flapped=frozenset(flapped))
+
+    async def begin(self) -> None:
+        """Watch from now on, if it is not done yet; when this returns, it is known how the pods are."""
+        if self._following is None:
+            await self.look()
+            self._following = asyncio.create_task(self._follow())
+
+    async def end(self) -> None:
+        """Watch no more."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    async def look(self) -> None:
+        """List the pods, if the API server answers soon: what the watch will tell is known now, and what it missed."""
+        try:
+            listed = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), LIST_SECONDS)
+        except (NodeUpgradeError, TimeoutError) as error:
+            self._complain(f"pods cannot be listed: {error}")
+            return
+        for uid in set(self.flaps.pods) - {pod["metadata"].get("uid") for pod in listed}:
+            self.flaps = self.flaps.without(uid)
+        for pod in listed:
+            self._take(pod)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                events = self._kube.watch_pods_on_node(self._settings.node, resource_version=self._since)
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        self._hear(event)
+            except ExpiredError:
+                self._since = ""
+            except UnavailableError as error:
+                log.info("cannot watch the pods just now", error=str(error))
+            except (NodeUpgradeError, LookupError, TypeError, ValueError, AttributeError) as error:
+                self._complain(f"pods cannot be watched: {error}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), PAUSE_SECONDS)
+
+    def _complain(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("it is not known which pods are reported unready", why=trouble)
+        self.trouble = trouble
+
+    def _hear(self, event: WatchEvent) -> None:
+        self.trouble = ""
+        metadata = event.body["metadata"]
+        self._since = str(max(int(self._since or 0), int(metadata["resourceVersion"])))
+        if event.change is Change.DELETED:
+            self.flaps = self.flaps.without(metadata["uid"])
+        elif event.change is not Change.BOOKMARK:
+            self._take(event.body)
+
+    def _take(self, pod: Json) -> None:
+        labels = pod["metadata"].get("labels") or {}
+        if not AGENT_LABELS.items() <= labels.items():
+            self.flaps = self.flaps.after(PodState.of(pod))

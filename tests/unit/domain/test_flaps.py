@@ -1,0 +1,77 @@
+"""Which pods count as reported unready for no reason, told by what was reported of them one after the other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from nodeupgrade.domain.node.flaps import Flaps, PodState
+from nodeupgrade.domain.wire import Json
+
+RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+ENDED: Json = {"terminated": {"exitCode": 1}}
+
+
+def pod(ready: str, web: str = "web-1", mesh: str = "mesh-1", state: Json = RUNS, **marks: str) -> Json:
+    return {
+        "metadata": {"namespace": "default", "name": "web", "uid": "1", **marks},
+        "spec": {"containers": [{"name": "web", "readinessProbe": {"exec": {}}}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": ready}],
+            "containerStatuses": [{"name": "web", "containerID": web, "state": state}],
+            "initContainerStatuses": [
+                {"name": "setup", "containerID": "setup-1", "state": ENDED},
+                {"name": "mesh", "containerID": mesh, "state": RUNS},
+            ],
+        },
+    }
+
+
+READY, UNREADY = pod("True"), pod("False")
+DELETED = pod("False", deletionTimestamp="2026-01-01T00:00:00Z")
+SERIES: dict[str, tuple[list[Json], bool]] = {
+    "always Ready": ([READY, READY], False),
+    "unready once": ([READY, UNREADY, READY], True),
+    "unknown, as the node controller reports": ([READY, pod("Unknown")], True),
+    "never Ready": ([UNREADY, UNREADY], False),
+    "becoming Ready": ([UNREADY, READY], False),
+    "deleted": ([READY, DELETED], False),
+    "its container ended": ([READY, pod("False", state=ENDED)], False),
+    "its container is another": ([READY, pod("False", web="web-2")], False),
+    "its sidecar is another": ([READY, pod("False", mesh="mesh-2")], False),
+    "nothing runs that is known": ([READY, {**UNREADY, "status": {}}], False),
+    "finished": ([READY, {**UNREADY, "status": {**UNREADY["status"], "phase": "Succeeded"}}], False),
+    "seen unready first, so nobody knows": ([UNREADY, READY, READY], False),
+}
+
+
+def seen(*series: Json) -> Flaps:
+    flaps = Flaps()
+    for state in series:
+        flaps = flaps.after(PodState.of(state))
+    return flaps
+
+
+@pytest.mark.parametrize(("series", "flaps"), SERIES.values(), ids=SERIES.keys())
+def test_what_counts(series: list[Json], flaps: bool) -> None:
+    assert seen(*series).flapped == (frozenset({"default/web"}) if flaps else frozenset())
+
+
+def test_who_is_unready_still() -> None:
+    assert seen(READY, UNREADY).unready == ("default/web",)
+    assert seen(READY, UNREADY, READY).unready == ()
+    assert seen(READY, UNREADY, DELETED).unready == ()
+    assert seen(READY, UNREADY).without("1").unready == ()
+    assert seen(READY, UNREADY).without("1").flapped == frozenset({"default/web"})
+
+
+def test_a_pod_of_the_same_name_is_another_pod() -> None:
+    assert seen(READY, pod("False", uid="2")).flapped == frozenset()
+
+
+def test_the_exposure_is_that_of_the_slowest_pod_that_is_here() -> None:
+    assert seen(READY).exposure == timedelta(seconds=26)
+    assert seen(READY).without("1").exposure == timedelta()
+    assert seen(DELETED).exposure == timedelta()
