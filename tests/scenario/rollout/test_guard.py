@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -97,6 +97,24 @@ async def test_a_narrowed_guard_is_not_written_again() -> None:
         scene.now += timedelta(milliseconds=400)
         await scene.operator.reconcile("to-1-33")
     assert (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"] == version
+
+
+async def test_the_guard_is_prolonged_while_no_kubelet_runs_but_not_for_ever() -> None:
+    scene = await stage(Scene(), verify={"settle": "10s", "kubeletDownBudget": "40s"})
+    await until(scene, "Running")
+    before = await parameters(scene)
+    end = datetime.fromisoformat(before["node_node-0"])
+    scene.now = runs_by = datetime.fromisoformat(before["node-0"])
+    await scene.operator.reconcile("to-1-33")
+    prolonged = runs_by + timedelta(seconds=40)
+    assert await parameters(scene) == before | {"node-0": timestamp(prolonged)}
+    assert (await task(scene)).spec.guard.kubelet_runs_by == prolonged
+    for _ in range(5):
+        scene.now += timedelta(seconds=40)
+        await scene.operator.reconcile("to-1-33")
+    last = await parameters(scene)
+    assert datetime.fromisoformat(last["node-0"]) < end + timedelta(seconds=40)
+    assert last["node_node-0"] == before["node_node-0"]
 
 
 async def test_nodes_that_ask_together_are_answered_together() -> None:

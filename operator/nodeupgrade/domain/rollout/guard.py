@@ -81,6 +81,11 @@ def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
     return tuple(key for key in (node, _NODE_KEY + node) if key in parameters.data)
 
 
+def own_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
+    """Say when the guard of the Node itself ends, or None if it has none."""
+    return _moment(parameters.data.get(_NODE_KEY + node, ""))
+
+
 def stale_keys(parameters: GuardParameters, flying: Iterable[NodeName], now: datetime) -> tuple[str, ...]:
     """Name what is long over, of nodes that are not in flight: somebody was interrupted and never came back."""
     used = {key for node in flying for key in keys_of(parameters, node)}
@@ -93,7 +98,14 @@ def whole_seconds(moment: datetime) -> datetime:
 
 
 def _is_over(value: str, now: datetime) -> bool:
+    moment = _moment(value)
+    return moment is None or now >= moment + SWEPT_AFTER
+
+
+def _moment(value: str) -> datetime | None:
+    """Read a moment; what is none, or lacks its time zone, guards nothing."""
     try:
-        return now >= datetime.fromisoformat(value) + SWEPT_AFTER
-    except (ValueError, TypeError):  # no moment, or one without its time zone: it guards nothing
-        return True
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment

@@ -46,10 +46,7 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     running = guard.whole_seconds(now)
     if _kubelet_runs(task.reported):
         return _narrowed(parameters, task, running) if running < runs_by else None
-    if task.reported.phase is TaskPhase.ROLLING_BACK and runs_by <= now:
-        because = f"node {task.name} goes back to its old kubelet, which has to run"
-        return _raised(parameters, task, running + _budget(task), because, _stale(fleet, parameters, now))
-    return None
+    return _prolonged(parameters, task, running + _budget(task), now) if runs_by <= now else None
 
 
 def lift(fleet: FleetSnapshot, task: Task) -> LiftGuard | None:
@@ -81,23 +78,41 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
         reason = Reason.READINESS_GUARD_UNAVAILABLE
         return DeclineGuard(node=task.name, task=task, grant=grant, reason=reason, message=message)
     runs_by = guard.whole_seconds(now) + guard.HANDOVER + _budget(task)
-    because = f"node {task.name} is ready to exchange its kubelet, and the new one has to run"
-    return _raised(fleet.guard, task, runs_by, because, _stale(fleet, fleet.guard, now))
+    stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=fleet.guard,
+        changes={**stale, **guard.entries(task.name, runs_by, task.spec.verify)},
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
+    )
 
 
-def _raised(
-    parameters: GuardParameters, task: Task, runs_by: datetime, because: str, stale: tuple[str, ...]
-) -> RaiseGuard:
-    changes = {**dict.fromkeys(stale), **guard.entries(task.name, runs_by, task.spec.verify)}
-    answers = task.reported.guard.ask or task.spec.guard.answers
+def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Guard the pods for another while, since no kubelet runs yet: at most for as long as the Node itself is guarded.
+
+    That guard is not prolonged, so a node side that fell silent does not keep anything guarded for ever.
+    """
+    match task.reported.phase:
+        case TaskPhase.RUNNING:
+            because = "still has no new kubelet"
+        case TaskPhase.ROLLING_BACK:
+            because = "goes back to its old kubelet"
+        case _:
+            return None
+    end = guard.own_end(parameters, task.name)
+    if end is None or end <= now:
+        return None
     return RaiseGuard(
         node=task.name,
         task=task,
         parameters=parameters,
-        changes=changes,
-        grant=GuardGrant(wanted=True, answers=answers, kubelet_runs_by=runs_by),
+        changes={task.name: timestamp(runs_by)},
+        grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
         reason=Reason.GUARDED,
-        message=f"{because} by {timestamp(runs_by)}; the node's pods stay Ready until it has probed them",
+        message=f"node {task.name} {because}; {_until(runs_by)}",
     )
 
 
@@ -117,6 +132,10 @@ def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> 
     """Name what somebody who was interrupted has left, while nodes of other rollouts may be in flight too."""
     flying = {*in_flight(fleet), *(name for name, task in fleet.tasks.items() if task.open)}
     return guard.stale_keys(parameters, flying, now)
+
+
+def _until(runs_by: datetime) -> str:
+    return f"its pods stay Ready until the kubelet has probed them, if it runs by {timestamp(runs_by)}"
 
 
 def _budget(task: Task) -> timedelta:
