@@ -1,0 +1,101 @@
+"""What probes and Services mean for an upgrade is foretold on a real node, by looking alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from e2e.cluster import Cluster, Object
+from e2e.lab import probed
+from e2e.lab.process import wait_until
+
+OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
+"""One of each kind."""
+PLAN_SECONDS = 300
+GUARD = ("configmap", "nodeupgrade-readiness-guard", "--namespace=nodeupgrade-system")
+ALONE, SERVICE = "http-1-1", "alone"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    """A node with pods behind a Service, one of which answers for another Service alone."""
+    made = make_cluster("e2e-traffic", OLD, pods=2, static=False)
+    probed.start(made.lab, PODS, made.node.name, slowest=10)
+    made.lab.kubectl("label", "pod", ALONE, "--namespace", probed.NAMESPACE, "alone=yes")
+    made.lab.apply({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": probed.NAMESPACE},
+        "spec": {"selector": {"alone": "yes"}, "ports": [{"port": 80, "targetPort": probed.PORT}]},
+    })  # fmt: skip
+    slices = ("get", "endpointslices", "-n", probed.NAMESPACE, "-l", f"kubernetes.io/service-name={SERVICE}")
+    wait_until(
+        "its endpoint", lambda: any(s.get("endpoints") for s in made.lab.kubectl_json(*slices)["items"]), timeout=120
+    )
+    return made
+
+
+def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
+    """Let the node be looked at only, and return what its task says."""
+    cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan", verify={"settle": "15s", **verify})
+
+    def status() -> Object | None:
+        return cluster.task().get("status") if cluster.get(name).get("status", {}).get("phase") == "Planned" else None
+
+    found: Object = wait_until(f"the plan of NodeUpgrade {name}", status, timeout=PLAN_SECONDS, interval=1)
+    cluster.delete(name)
+    return found
+
+
+def hazards(status: Object) -> dict[str, list[Any]]:
+    """Reason by reason: whether it is a warning only, and what it says."""
+    found: dict[str, list[Any]] = {}
+    for hazard in status.get("hazards", []):
+        found.setdefault(hazard["reason"], []).append((hazard["warning"], hazard["detail"]))
+    return found
+
+
+def test_where_pods_are_guarded_only_startup_probes_that_nothing_vouches_for_are_told(cluster: Cluster) -> None:
+    status = looked_at(cluster, "guarded")
+
+    assert status["phase"] == "Prechecked", status
+    told = hazards(status)
+    assert list(told) == ["StartupProbeRunsAgain"], told
+    [(warning, detail)] = told["StartupProbeRunsAgain"]
+    assert warning
+    assert detail.endswith(": probed/grpc-startup-11/answer, workload/sidecar-1/sidecar")
+
+
+def test_without_a_guard_services_lose_endpoints(cluster: Cluster) -> None:
+    before = cluster.lab.kubectl_json("get", *GUARD)
+    cluster.lab.kubectl("delete", *GUARD)
+    try:
+        status, unasked = looked_at(cluster, "unguarded"), looked_at(cluster, "off", readinessGuard="Off")
+    finally:
+        cluster.lab.apply({key: before[key] for key in ("apiVersion", "kind")} | {
+            "metadata": {key: before["metadata"][key] for key in ("name", "namespace")}, "data": {},
+        })  # fmt: skip
+
+    assert status["phase"] == "Prechecked", status
+    told = hazards(status)
+    assert set(told) == {"StartupProbeRunsAgain", "EndpointsWouldBeLost"}, told
+    [(_, deserted), (_, fewer)] = told["EndpointsWouldBeLost"]
+    assert deserted.startswith(f"Service probed/{SERVICE} has no other ready endpoint than probed/{ALONE}: ")
+    assert fewer.startswith("1 Service (probed/probed) would keep some endpoints and lose others")
+    assert set(hazards(unasked)) == {"StartupProbeRunsAgain"}
+
+
+def test_a_container_that_does_not_come_up_refuses_the_node(cluster: Cluster) -> None:
+    image = probed.workload(1, cluster.node.name, kubelet=OLD, slowest=10)[0]["spec"]["containers"][0]
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 1000}
+    container = {key: image[key] for key in ("name", "image", "imagePullPolicy", "command")} | {"startupProbe": probe}
+    cluster.lab.apply({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "slow", "namespace": probed.NAMESPACE},
+        "spec": {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 1, "containers": [container]},
+    })  # fmt: skip
+    pod = ("get", "pod", "slow", "--namespace", probed.NAMESPACE)
+    wait_until("the pod", lambda: cluster.lab.kubectl_json(*pod)["status"].get("phase") == "Running", timeout=120)
+    status = looked_at(cluster, "slow")
+
+    assert (status["phase"], status["reason"]) == ("Refused", "PodInTransition")
+    assert "probed/slow/answer: its startup probe has not succeeded yet" in status["message"]
+    assert hazards(status)["PodInTransition"][0][0] is False
