@@ -16,12 +16,12 @@ from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import stage, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.task_report import refusal_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
-from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.clock import Clock
@@ -52,10 +52,10 @@ class Conductor:
         """
         try:
             found = await self._prepare(task, attempt)
-            if isinstance(found, RunPlan):
-                await asyncio.to_thread(self._runs.write_plan, found)
-                return found
-            status = refusal_status(self._settings.run_id, found)
+            if found.plan is not None:
+                await asyncio.to_thread(self._runs.write_plan, found.plan)
+                return found.plan
+            status = refusal_status(self._settings.run_id, found.violations, cautions=found.cautions)
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.violation,))
         except Exception as error:
@@ -66,14 +66,13 @@ class Conductor:
         await self._tell(status)
         return None
 
-    async def _prepare(self, task: Task, attempt: RunId) -> RunPlan | tuple[Violation, ...]:
+    async def _prepare(self, task: Task, attempt: RunId) -> Examination:
         await asyncio.to_thread(self._clear_the_way, task)
         program = await asyncio.to_thread(self._looking.program, task)
         await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
         candidate = await asyncio.to_thread(self._stage, task, program)
         await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
-        found = await self._looking.settled(task, attempt, candidate)
-        return found.plan or found.violations
+        return await self._looking.settled(task, attempt, candidate)
 
     def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
         staged = stage(self._settings, self._host.files, task.spec.artifact, program)

@@ -10,6 +10,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.domain.task import GuardGrant, TaskAction
 from nodeupgrade.domain.task_status import Hazard, TaskPhase
+from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world, untouched
@@ -69,6 +70,16 @@ async def test_the_next_agent_warns_as_the_lost_one_did(world: World) -> None:
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
     assert told(world) == [(Reason.ENDPOINTS_WOULD_BE_LOST, True, DESERTED)]
+
+
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
+async def test_a_refused_node_is_warned_of_as_well(world: World, action: TaskAction) -> None:
+    (container,) = world.node.runtime.containers
+    world.node.runtime.serve(container, HashValue("bad"))
+    world.kube.wish(action=action)
+
+    assert (await world.serve()).phase is TaskPhase.REFUSED
+    assert [(reason, warning) for reason, warning, _ in told(world)][1:] == [(Reason.ENDPOINTS_WOULD_BE_LOST, True)]
 
 
 @pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
