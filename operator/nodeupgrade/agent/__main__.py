@@ -6,6 +6,7 @@ import sys
 
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.task_link import UnheardError
 from nodeupgrade.wiring.cluster import kube as connect
 from nodeupgrade.wiring.node import host_from_pod, log_to_stderr
 
@@ -20,5 +21,7 @@ if __name__ == "__main__":
     log_to_stderr()
     try:
         asyncio.run(_main())
+    except UnheardError as error:
+        sys.exit(f"error: {error}")
     except KeyError as error:
         sys.exit(f"error: environment variable {error} is not set; the agent is started by the operator, in a pod")

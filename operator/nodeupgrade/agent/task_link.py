@@ -9,17 +9,32 @@ import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.node.task_report import essential_status
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.ports.kube import NodeSideKube, NotFoundError
+from nodeupgrade.ports.kube import InvalidError, NodeSideKube, NotFoundError, RejectedError
 
 TELL_SECONDS = 2.0
+SELDOM_SECONDS = 60.0
+"""Longest pause before something is told again that was refused."""
+
+PATIENCE_SECONDS = 600.0
+"""How long the API server may refuse what has to be told, before this agent makes room for another."""
 
 log = structlog.get_logger()
 
 
 class Released(Exception):
     """The task is gone or asks for another run."""
+
+
+class UnheardError(Exception):
+    """The API server refuses whatever this agent has to say.
+
+    An agent that stayed would wait for ever. One that ends is replaced, with credentials of today and the image of
+    the operator that runs by then, and its successor finds plan and journal on the node. Nothing is begun before the
+    first status was accepted.
+    """
 
 
 class TaskLink:
@@ -75,7 +90,7 @@ class TaskLink:
         if status == self.told:
             return
         try:
-            await asyncio.wait_for(self._kube.patch_task_status(self._settings.task, status), TELL_SECONDS)
+            await asyncio.wait_for(self._write(status), TELL_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
             log.info("cannot tell the task yet", error=str(error))
             if status.phase.terminal:
@@ -84,19 +99,41 @@ class TaskLink:
         self.told = status
 
     async def tell_for_sure(self, status: TaskStatus) -> None:
-        """Write a status that must be known, however long the API server is away."""
+        """Write a status that must be known, however long the API server is away.
+
+        Raises:
+            UnheardError: it was there all the time and refused.
+        """
         status = self._completed(status)
+        refused, pause = 0.0, TELL_SECONDS
         while True:
             self.told = None
             try:
-                await self._kube.patch_task_status(self._settings.task, self._timed(status))
+                await self._write(self._timed(status))
             except NotFoundError:
                 return
+            except RejectedError as error:
+                if refused >= PATIENCE_SECONDS:
+                    raise UnheardError(
+                        f"the API server has refused every status for {refused:.0f} s: {error}"
+                    ) from error
+                log.warning("the API server refuses what has to be told", error=str(error), again_after=pause)
+                await asyncio.sleep(pause)
+                refused, pause = refused + pause, min(2 * pause, SELDOM_SECONDS)
             except NodeUpgradeError as error:
                 log.warning("cannot tell the task yet", error=str(error))
+                refused, pause = 0.0, TELL_SECONDS
                 await asyncio.sleep(TELL_SECONDS)
             else:
                 return
+
+    async def _write(self, status: TaskStatus) -> None:
+        """Write a status; what is told besides is left out where CRDs older than this agent refuse it."""
+        try:
+            await self._kube.patch_task_status(self._settings.task, status)
+        except InvalidError as error:
+            log.warning("the API server refuses the whole report; telling less", error=str(error))
+            await self._kube.patch_task_status(self._settings.task, essential_status(status, str(error)))
 
     def _timed(self, status: TaskStatus) -> TaskStatus:
         if status.phase.terminal and status.finished_at is None:

@@ -157,6 +157,23 @@ def _with_unready(message: str, unready: tuple[str, ...]) -> str:
     return f"{shorten(message, MESSAGE_LENGTH - len(suffix))}{suffix}"
 
 
+def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
+    """What the control plane decides by, and people need, of a status that the API server refuses as a whole."""
+    told = shorten(f"; the API server refuses the whole report, update the CRDs: {refusal}", MESSAGE_LENGTH // 2)
+    return TaskStatus(
+        run_id=status.run_id,
+        observed_generation=status.observed_generation,
+        phase=status.phase,
+        reason=status.reason,
+        message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}",
+        steps=tuple(replace(step, detail=None) for step in status.steps),
+        kubelet=status.kubelet,
+        containers=replace(status.containers, readiness_flaps=()),
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+    )
+
+
 def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:
     """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
     touched = journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
