@@ -7,6 +7,7 @@ run any. So a check forbids only what the pod itself proves, and otherwise says 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nodeupgrade.domain.exposure import keeps_probes
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.violations import Caution, Violation
@@ -14,9 +15,6 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 STARTUP_PROBES_MINOR = 18
 """The first kubelet that runs startup probes without being asked to by a feature gate."""
-
-RESULTS_KEPT_MINOR = 35
-"""The first kubelet that keeps what its predecessor's probes found (kubernetes #134746)."""
 
 EXEC_TIMED_MINOR = 20
 """The first kubelet for which an exec probe that takes longer than its timeout has failed (kubernetes #94115)."""
@@ -78,7 +76,7 @@ def cautions(pods: Sequence[NodePod], current: KubeletVersion | None, target: Ku
     running = [container for container in _running(pods) if container.label not in refused]
     failing = [c.label for c in running if "readinessProbe" in c.spec and _is_unready(c)]
     if failing:
-        moment = "" if target.minor >= RESULTS_KEPT_MINOR else (
+        moment = "" if keeps_probes(target) else (
             f"; kubelet {target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
         )  # fmt: skip
         detail = f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
@@ -123,7 +121,7 @@ def _is_unready(container: _Running) -> bool:
 
 
 def _runs_again(target: KubeletVersion) -> bool:
-    return STARTUP_PROBES_MINOR <= target.minor < RESULTS_KEPT_MINOR
+    return target.minor >= STARTUP_PROBES_MINOR and not keeps_probes(target)
 
 
 def _fails_now(container: _Running) -> bool:

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nodeupgrade.domain.exposure import exposure
+from nodeupgrade.domain.exposure import exposure, keeps_probes
 from nodeupgrade.domain.node import probing
 from nodeupgrade.domain.node.endpoints import Answering
 from nodeupgrade.domain.node.pods import NodePod, Role
-from nodeupgrade.domain.node.probing import RESULTS_KEPT_MINOR, named
+from nodeupgrade.domain.node.probing import named
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.violations import Caution, Violation
@@ -77,7 +77,7 @@ def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Ri
         policy: What was asked for.
         guarded: The control plane can guard the node's pods, and will.
     """
-    if guarded or policy is GuardPolicy.OFF or target.minor >= RESULTS_KEPT_MINOR:
+    if guarded or policy is GuardPolicy.OFF or keeps_probes(target):
         return Risk.NONE
     return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED
 
