@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nodeupgrade.cli.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, table
+from nodeupgrade.cli.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
 from nodeupgrade.domain.reasons import counted
 from nodeupgrade.domain.task import Task, TaskAction, Verdict
 from nodeupgrade.domain.task_status import KubeletBinary, StepResult, StepStatus, TaskStatus
@@ -133,10 +133,19 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     if report.runtime.name:
         yield "Runtime", f"{report.runtime.name} {report.runtime.version}".strip()
     yield from _containers(task)
+    yield from _readiness(report)
     if report.started_at:
         ended = f", ended {timestamp(report.finished_at)}" if report.finished_at else ""
         yield "Began", f"{timestamp(report.started_at)}{ended}"
     yield "Cordon", cordon(task)
+
+
+def _readiness(report: TaskStatus) -> Iterator[tuple[str, str | Text]]:
+    guard, flaps = report.guard, report.containers.readiness_flaps
+    if guard.state is not None:
+        yield "Readiness guard", spaced(guard.state.value) + (f": {guard.detail}" if guard.detail else "")
+    if flaps:
+        yield "Unready", Text(f"meanwhile, although their containers ran on: {', '.join(flaps)}", BUSY)
 
 
 def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
