@@ -33,7 +33,7 @@ def struck(name: Failpoint, action: str) -> Harm:
     """Let one failpoint strike; if it lies on the way back, let the run turn back at the last step."""
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
-        with _armed(ordeal, name, action):
+        with armed(ordeal, name, action):
             yield
             ordeal.wait_hit(name)
             yield
@@ -45,7 +45,7 @@ def power_cut_at(name: Failpoint) -> Harm:
     """Cut the node's power while the executor stands at a failpoint."""
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
-        with _armed(ordeal, name, "hang"):
+        with armed(ordeal, name, "hang"):
             yield
             ordeal.wait_hit(name)
             ordeal.cut_power_and_boot()
@@ -60,7 +60,7 @@ def bundle_lost_at(name: Failpoint) -> Harm:
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
         node = ordeal.cluster.node
-        with _armed(ordeal, name, "hang"):
+        with armed(ordeal, name, "hang"):
             yield
             ordeal.wait_hit(name)
             snapshot = wait_until("an answer of the runtime", lambda: _snapshot(ordeal), timeout=60, interval=0.2)
@@ -88,7 +88,7 @@ def runtime_killed_at(name: Failpoint) -> Harm:
     """Kill containerd while the executor stands at a failpoint; systemd starts it again."""
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
-        with _armed(ordeal, name, "hang"):
+        with armed(ordeal, name, "hang"):
             yield
             ordeal.wait_hit(name)
             count = ordeal.kill_unit("containerd.service", program="containerd")
@@ -102,7 +102,7 @@ def runtime_killed_at(name: Failpoint) -> Harm:
 def second_executor(ordeal: Ordeal) -> Iterator[None]:
     """Start another executor by hand while one is at work."""
     name, node = at(Step.READ_BACK, When.DONE), ordeal.cluster.node
-    with _armed(ordeal, name, "hang"):
+    with armed(ordeal, name, "hang"):
         yield
         ordeal.wait_hit(name)
         before = len(ordeal.journal().records)
@@ -134,7 +134,7 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
 
     def harm(ordeal: Ordeal) -> Iterator[None]:
         name = at(Step.READ_BACK, When.DONE)
-        with _armed(ordeal, name, "hang"):
+        with armed(ordeal, name, "hang"):
             yield
             ordeal.wait_hit(name)
             if not keeper:
@@ -165,7 +165,8 @@ def _watch_lease(ordeal: Ordeal, seconds: float) -> tuple[float, set[str]]:
 
 
 @contextmanager
-def _armed(ordeal: Ordeal, name: Failpoint, action: str) -> Iterator[None]:
+def armed(ordeal: Ordeal, name: Failpoint, action: str) -> Iterator[None]:
+    """Let a failpoint strike while the context lasts; if it lies on the way back, let the run turn back."""
     try:
         ordeal.arm(name, action)
         if _on_the_way_back(name):

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e import exact, meddling, mishaps, noise
+from e2e import exact, meddling, mishaps, noise, shims
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabError, LabSpec, deploy
 from e2e.lab.progress import Lines
@@ -23,7 +23,7 @@ from e2e.ordeal import Ordeal
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 PODS = 16
-FAULTS = (*exact.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
+FAULTS = (*exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ LEFT_OVER = (
     "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
     "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
-    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*",
+    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-containerd*",
+    "run/systemd/system/containerd.service.d/*nodeupgrade*",
 )  # fmt: skip
 
 
@@ -260,8 +261,11 @@ class Ordeal:
         files = [f"/{path.relative_to(root)}" for pattern in LEFT_OVER for path in root.glob(pattern)]
         asked = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade*")
         units = [line.split()[0] for line in self.cluster.node.exec(*asked).stdout.splitlines() if line.split()]
-        shown = self.cluster.node.exec("systemctl", "show", "kubelet", "--property=DropInPaths,LoadState").stdout
-        return [*files, *units, *(["a drop-in that systemd remembers"] if "nodeupgrade" in shown else [])]
+        properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
+        shown = self.cluster.node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
+        remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
+        unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
+        return [*files, *units, *remembered, *unread]
 
     def _manifests(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in (self.cluster.node.disk / MANIFESTS).glob("*")}

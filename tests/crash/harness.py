@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.report import RunReport
@@ -29,20 +29,29 @@ from nodeupgrade.simulation.node.calls import Interrupt, never
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
-from nodeupgrade.simulation.node.services import DROP_IN
+from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND, RUNTIME_UNIT
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
+SHIMS_DROP_IN = str(shim_limit.drop_in_path(RUNTIME_UNIT))
+MORE_TIME_FOR_SHIMS = "the runtime would be started with our configuration"
+
 HARMLESS_LEFTOVERS = {
-    "services.stop nodeupgrade-dead-man.timer": f"timers still run: {DEAD_MAN_TIMER}",
-    "services.stop nodeupgrade-rescue.timer": f"timers still run: {rescue.TIMER}",
-    "files.remove /run/nodeupgrade-rescue.sh": "/run/nodeupgrade-rescue.sh differs",
-    "files.remove /usr/bin/.kubelet.staged": "/usr/bin/.kubelet.staged differs",
+    "services.stop nodeupgrade-dead-man.timer": {f"timers still run: {DEAD_MAN_TIMER}"},
+    "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue.TIMER}"},
+    "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
+    "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
+    "services.reload": {f"{shim_limit.CONFIG} differs", MORE_TIME_FOR_SHIMS},
+    f"files.remove {SHIMS_DROP_IN}": {
+        *(f"{SHIMS_DROP_IN} differs", f"{shim_limit.CONFIG} differs", MORE_TIME_FOR_SHIMS)
+    },
+    f"files.remove {shim_limit.CONFIG}": {f"{shim_limit.CONFIG} differs"},
 }
-"""What the clean-up after the end leaves when it fails; the timer finds a finished run and cleans up again."""
+"""What the clean-up after the end leaves when it fails; the agent cleans up again."""
+LEFTOVERS = {wrong for found in HARMLESS_LEFTOVERS.values() for wrong in found}
 
 
 @dataclass
@@ -175,6 +184,10 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
         found.append(f"a human is needed: {report.message}")
     if timers := {DEAD_MAN_TIMER, rescue.TIMER} & node.services.active:
         found.append(f"timers still run: {', '.join(sorted(timers))}")
+    if node.services.runtime_command != RUNTIME_COMMAND:
+        found.append(MORE_TIME_FOR_SHIMS)
+    if (missing := node.services.missing_config) is not None:
+        found.append(f"the runtime cannot be started without {missing}")
     if not restarts_allowed:
         free = [c.id for c in plan.containers if c.may_complete]
         found += node.kubelet.replaced

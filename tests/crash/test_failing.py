@@ -8,6 +8,7 @@ from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.calls import Interrupt, never
 from tests.crash.harness import (
     HARMLESS_LEFTOVERS,
+    LEFTOVERS,
     WAYS,
     World,
     failing_from,
@@ -23,7 +24,7 @@ def test_one_failing_effect_ends_as_old_or_new_without_a_restart(make: Callable[
     for number, name in enumerate(make().run().effects):
         for moment in failing_moments(name):
             after = make().run(failing_once(number, moment))
-            found = [w for w in wrongs(after, restarts_allowed=False) if w != HARMLESS_LEFTOVERS.get(name)]
+            found = [w for w in wrongs(after, restarts_allowed=False) if w not in HARMLESS_LEFTOVERS.get(name, ())]
             if found:
                 wrong[f"{name} ({number}, {moment})"] = found
 
@@ -93,7 +94,7 @@ def _unsafe(after: World) -> list[str]:
     node = after.node
     found = [*node.kubelet.violations, *node.kubelet.replaced]
     if after.report is not None and after.report.outcome is not Outcome.DEGRADED:
-        found += [w for w in wrongs(after, restarts_allowed=False) if w not in HARMLESS_LEFTOVERS.values()]
+        found += [w for w in wrongs(after, restarts_allowed=False) if w not in LEFTOVERS]
     elif not node.services.unit.fenced:
         # Somebody may start the kubelet at any time; then it must find what it knows.
         node.services.start_kubelet()

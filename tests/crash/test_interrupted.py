@@ -5,16 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
-from tests.crash.harness import WAYS, Strike, World, crashing, single_strikes, world, wrongs
+from tests.crash.harness import SHIMS_DROP_IN, WAYS, Strike, World, crashing, single_strikes, world, wrongs
 
 PARTS = 4
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
 CLEAN_UP = {
     *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer", "services.reload"),
     *("files.remove /usr/bin/.kubelet.staged", f"files.remove {rescue.SCRIPT}", f"files.remove {rescue.LOOK}"),
+    *(f"files.remove {SHIMS_DROP_IN}", f"files.remove {shim_limit.CONFIG}"),
 }
 
 

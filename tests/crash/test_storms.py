@@ -14,7 +14,7 @@ from nodeupgrade.simulation.node import (
     pod_json,
 )
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27
-from tests.crash.harness import HARMLESS_LEFTOVERS, LIMITS, NEW, OLD, World, wrongs
+from tests.crash.harness import LEFTOVERS, LIMITS, NEW, OLD, World, wrongs
 
 GAP = st.integers(min_value=0, max_value=25)
 """Effects between two blows; a run has about fifty."""
@@ -70,4 +70,4 @@ def test_every_storm_ends_as_old_or_new(
     after = World(node, plan, disk).run(storm)
 
     found = wrongs(after, restarts_allowed=storm.rebooted)
-    assert [wrong for wrong in found if wrong not in HARMLESS_LEFTOVERS.values()] == []
+    assert [wrong for wrong in found if wrong not in LEFTOVERS] == []

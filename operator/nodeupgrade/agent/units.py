@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.agent import bundle
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine import gather
+from nodeupgrade.engine import gather, shim_limit
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.services import ServiceManager
@@ -155,7 +155,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
             services.stop(unit)
     for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue.SCRIPT, rescue.LOOK):
         files.remove(path)
-    services.reload()
+    shim_limit.take_back(files, services, gather.RUNTIME_UNIT)
 
 
 def _file(unit: str) -> PurePosixPath:

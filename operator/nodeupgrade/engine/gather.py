@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.traffic import Clients, Traffic
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
-from nodeupgrade.engine import readiness
+from nodeupgrade.engine import readiness, shim_limit
 from nodeupgrade.engine.node import NodeView
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import FilesView
@@ -151,6 +151,7 @@ def gather(
         runtime_unit=unit,
         inventory=inventory,
         stored=stored,
+        shims=shim_limit.find(node, unit),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,

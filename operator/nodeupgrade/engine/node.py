@@ -1,12 +1,14 @@
 """One node, seen through its ports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
@@ -37,6 +39,11 @@ def no_rescue() -> Rescue:
     return Rescue.NONE
 
 
+def nothing_recorded(_step: Step) -> Mapping[str, Json] | None:
+    """No step was announced."""
+    return None
+
+
 def inert(_name: Failpoint) -> None:
     """No test interrupts anything."""
 
@@ -51,6 +58,7 @@ class Node:
         rescue: how far the rescue script has come with the run.
         failpoint: called at every place where a test may interrupt the run.
         seconds: how long the step at hand may wait for something.
+        recorded: what the journal keeps of an earlier step.
     """
 
     runtime: ContainerRuntime
@@ -63,6 +71,7 @@ class Node:
     rescue: Callable[[], Rescue] = no_rescue
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
+    recorded: Callable[[Step], Mapping[str, Json] | None] = nothing_recorded
 
 
 class NodeView(Protocol):

@@ -19,6 +19,7 @@ from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, Wait,
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import shim_limit
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.report import report
 from nodeupgrade.engine.steps import STEPS
@@ -86,7 +87,7 @@ class NodeRun:
                 journal = self._record(journal, Mark.DOING, step, payload=payload)
             self.node.failpoint(at(step, When.ANNOUNCED))
             if not (interrupted and actions.is_done(self.node, self.plan, payload)):
-                actions.do(replace(self.node, seconds=seconds), self.plan, payload)
+                actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.DONE))
         except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
             return self._record(journal, Mark.FAILED, step, error=_sentence(error), reason=_reason(error))
@@ -135,8 +136,8 @@ class NodeRun:
         for timer in (DEAD_MAN_TIMER, rescue.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
-        with suppress(StepFailed, Transient):
-            self.node.services.reload()  # lets systemd forget the fence; too slow while the kubelet was down
+        with suppress(StepFailed, Transient):  # lets systemd forget the fence as well; too slow without a kubelet
+            shim_limit.take_back(self.node.files, self.node.services, self.plan.runtime_unit)
         for path in (PurePosixPath(self.plan.swap.staged), rescue.SCRIPT, rescue.LOOK):
             with suppress(StepFailed):
                 self.node.files.remove(path)

@@ -24,6 +24,13 @@ class FilesView(Protocol):
         """Bytes of the content; ``None`` when there is no such file."""
         ...
 
+    def stamp(self, path: PurePosixPath) -> str | None:
+        """What changes when the content does, by a replacement of the file or by writing into it.
+
+        Costs no reading. Other names for the same file change nothing. ``None`` when there is no such file.
+        """
+        ...
+
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Regular files in a directory, sorted; empty when there is no such directory."""
         ...

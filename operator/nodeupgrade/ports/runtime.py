@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue import Remedy
 from nodeupgrade.domain.values import ContainerId
 
-__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
+__all__ = ["BeforeImage", "Configuration", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
+
+Configuration: TypeAlias = Mapping[str, object]
+"""Everything that a runtime can be told, as it shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,13 @@ class RuntimeView(Protocol):
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
+        ...
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """What would hold for a runtime started by ``command``, with ``text`` on its standard input.
+
+        ``None`` where its program does not tell.
+        """
         ...
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.containerd import ContainerdRuntime, Program
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
@@ -29,12 +29,18 @@ class MountedHost:
     files: HostFiles
     services: SystemdManager
     kubelet: HostKubelet
+    prefix: tuple[str, ...]
 
     def node(self, endpoint: str) -> Node:
         """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
         socket = self.root / PurePosixPath(endpoint).relative_to("/")
         return Node(
-            runtime=ContainerdRuntime(socket, processes=self.processes, program_version=lambda: _runtime_on_disk(self)),
+            runtime=ContainerdRuntime(
+                socket,
+                processes=self.processes,
+                program_version=lambda: _runtime_on_disk(self),
+                program=Program(self.prefix),
+            ),
             services=self.services,
             files=self.files,
             kubelet=self.kubelet,
@@ -65,6 +71,7 @@ def host_from_pod(root: Path) -> MountedHost:
         files=HostFiles(root),
         services=SystemdManager(prefix=prefix, root=root),
         kubelet=HostKubelet(processes, prefix=prefix),
+        prefix=prefix,
     )
 
 

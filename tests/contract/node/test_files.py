@@ -45,6 +45,21 @@ def test_replacing_keeps_the_source_and_may_be_repeated(files_world: FilesWorld)
     assert files.read(new) == b"new", "writing one name never reaches through to the other"
 
 
+def test_a_stamp_tells_of_other_content_and_of_nothing_else(files_world: FilesWorld) -> None:
+    files, path, fresh = files_world.files, files_world.directory / "a", files_world.directory / "b"
+    assert files.stamp(path) is None
+    files.write(path, b"one")
+    before = files.stamp(path)
+    assert before is not None
+
+    files.replace(path, files_world.directory / "another-name")
+    assert files.stamp(path) == before
+
+    files.write(fresh, b"two")
+    files.replace(fresh, path)
+    assert files.stamp(path) != before
+
+
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "file"
     files.write(path, b"x")

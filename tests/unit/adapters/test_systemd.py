@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.adapters.systemd import SystemdManager, systemctl
 from nodeupgrade.adapters.systemd.fence import Fence
-from nodeupgrade.adapters.systemd.manager import LOG_LINES, program_of
+from nodeupgrade.adapters.systemd.manager import LOG_LINES, command_of, program_of
 from nodeupgrade.domain.errors import StepFailed
 
 
@@ -21,6 +21,23 @@ from nodeupgrade.domain.errors import StepFailed
 )
 def test_the_program_is_told_only_where_there_is_one(shown: str, program: str) -> None:
     assert program_of(shown) == program
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        ("/usr/bin/containerd", ("/usr/bin/containerd",)),
+        ("/usr/bin/containerd --config /etc/c.toml", ("/usr/bin/containerd", "--config", "/etc/c.toml")),
+        ("/usr/bin/containerd $OPTIONS", ()),
+        ('/usr/bin/containerd --root "/var/with space"', ()),
+        ("containerd --root /var/lib/c", ()),
+    ],
+)
+def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: tuple[str, ...]) -> None:
+    shown = f"{{ path=/usr/bin/containerd ; argv[]={argv} ; ignore_errors=no ; start_time=[n/a] ; pid=0 }}"
+    assert command_of(shown) == command
+    assert command_of(f"{shown}\n{shown}") == ()
+    assert command_of(shown.replace("ignore_errors=no", "ignore_errors=yes")) == ()
 
 
 def fake(tmp_path: Path, script: str) -> tuple[str, ...]:

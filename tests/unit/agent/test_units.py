@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.agent import bundle, units
-from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
@@ -110,7 +110,7 @@ def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode)
 
     assert node.disk == before
     assert node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER} == set()
-    assert node.calls.effects[-1] == "services.reload"
+    assert node.calls.effects[-2:] == ["services.reload", f"files.remove {shim_limit.CONFIG}"]
 
 
 def test_units_that_systemd_does_not_know_are_not_stopped(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:

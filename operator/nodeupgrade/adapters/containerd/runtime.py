@@ -10,6 +10,7 @@ from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
+from nodeupgrade.adapters.containerd.program import Program
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.proc import ProcessTable
@@ -17,7 +18,7 @@ from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId
-from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.runtime import BeforeImage, Configuration, RuntimeInfo
 
 SOCKET = Path("/run/containerd/containerd.sock")
 POLL_INTERVAL = 0.02
@@ -31,6 +32,7 @@ class ContainerdRuntime:
         socket: containerd's socket.
         processes: the node's processes.
         program_version: tells the version of the program on disk; ``None`` where it cannot be told.
+        program: runs it.
         timeout: seconds for one call.
         patience: seconds during which a read is repeated while containerd is not there.
     """
@@ -41,6 +43,7 @@ class ContainerdRuntime:
         *,
         processes: ProcessTable,
         program_version: Callable[[], str | None] = lambda: None,
+        program: Program | None = None,
         timeout: float = 10.0,
         patience: float = 2.0,
     ) -> None:
@@ -51,6 +54,7 @@ class ContainerdRuntime:
         self._store = HashStore(self._containerd)
         self._processes = processes
         self._program_version = program_version
+        self._program = program or Program()
 
     def info(self) -> RuntimeInfo:
         """Ask the running containerd who it is, and the program on disk who it would be."""
@@ -89,6 +93,10 @@ class ContainerdRuntime:
     def restore(self, image: BeforeImage) -> None:
         """Store the bytes of the image again. Served after containerd's next start."""
         self._store.restore(image)
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """What would hold for a containerd started so; ``None`` if the program does not tell."""
+        return self._program.configuration(command, text)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""

@@ -72,6 +72,14 @@ class HostFiles:
             found = self._existing(path)
             return None if found is None else self._disk.stat(found).st_size
 
+    def stamp(self, path: PurePosixPath) -> str | None:
+        """Device, number, size and time of the last writing; ``None`` when there is no such file."""
+        with _failing(f"cannot read {path}"):
+            if (found := self._existing(path)) is None:
+                return None
+            status = self._disk.stat(found)
+            return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file atomically; ``mode`` is for a file that is not there yet."""
         with _failing(f"cannot write {path}"):

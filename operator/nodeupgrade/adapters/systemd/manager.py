@@ -15,6 +15,7 @@ PROPERTIES = (
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
+EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_errors=no ; ", re.MULTILINE)
 LOG_LINES = 20_000
 DOWN = frozenset({"inactive", "failed"})
 
@@ -54,6 +55,7 @@ class SystemdManager:
             restarts=int(shown.get("NRestarts") or 0),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=program_of(shown.get("ExecStart", "")),
+            command=command_of(shown.get("ExecStart", "")),
             started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
             needs_reload=shown.get("NeedDaemonReload") == "yes",
         )
@@ -150,6 +152,18 @@ def program_of(exec_start: str) -> str:
     """
     programs = EXEC_PATH.findall(exec_start)
     return programs[0] if len(programs) == 1 else ""
+
+
+def command_of(exec_start: str) -> tuple[str, ...]:
+    """The words of what systemd shows as ExecStart, which marks no borders between them.
+
+    Empty where there is not exactly one command, where a border may be another one than a blank, where a word is
+    replaced at the start, or where the program is called by another name than its own.
+    """
+    if len(EXEC_PATH.findall(exec_start)) != 1 or (found := EXEC_WORDS.search(exec_start)) is None:
+        return ()
+    words = tuple(found[2].split(" "))
+    return words if words[0] == found[1] and all(words) else ()
 
 
 def _checked(unit: str) -> str:

@@ -117,12 +117,17 @@ def canonical(name: str) -> str:
 
 def drop_in(program: str, words: tuple[str, ...]) -> bytes:
     """A systemd drop-in that starts ``program`` with exactly these arguments."""
-    line = " ".join(_quote(word) for word in (program, *words))
+    line = command_line((program, *words))
     return (
         "# Written by nodeupgrade: the flags that this kubelet version no longer knows are left out.\n"
         "# Fold it into the unit's own configuration and remove it when convenient.\n"
         f"[Service]\nExecStart=\nExecStart={line}\n"
     ).encode(errors="surrogateescape")
+
+
+def command_line(words: tuple[str, ...]) -> str:
+    """Words as systemd reads them in a unit file."""
+    return " ".join(map(_quote, words))
 
 
 def _quote(word: str) -> str:

@@ -40,6 +40,7 @@ class UnitStatus:
         needs_reload: its files were changed after systemd read them.
         started: when its main process was started, seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
+        command: all words of ExecStart; empty where they cannot be told for sure.
     """
 
     name: str
@@ -54,6 +55,7 @@ class UnitStatus:
     restarts: int = 0
     fenced: bool = False
     program: str = ""
+    command: tuple[str, ...] = ()
     started: float | None = None
     needs_reload: bool = False
 

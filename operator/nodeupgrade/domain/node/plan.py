@@ -7,6 +7,7 @@ the agent pod is needed to carry it out or to undo it.
 from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
 from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, RunId
 from nodeupgrade.domain.violations import Caution
 
@@ -125,6 +126,7 @@ class RunPlan:
         kubeconfig: the kubelet's credentials, for renewing its Lease.
         boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
         cautions: what people should know of, for as long as anybody tells of the run.
+        shims: how long they get to answer the restarted runtime.
     """
 
     schema: int
@@ -146,6 +148,7 @@ class RunPlan:
     kubeconfig: str | None = None
     boot: BootIdentity | None = None
     cautions: tuple[Caution, ...] = ()
+    shims: ShimLimit = AS_CONFIGURED
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

@@ -178,6 +178,7 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
         cautions=found.cautions,
+        shims=facts.shims,
     )
 
 

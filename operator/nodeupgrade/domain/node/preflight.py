@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
 from nodeupgrade.domain.node.readiness import Readiness, unready
+from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
 from nodeupgrade.domain.node.traffic import Traffic, objections
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import ContainerId, Digest
@@ -67,6 +68,7 @@ class NodeFacts:
         readiness: what the start of the new kubelet and the restart of the runtime depend on.
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
         traffic: what clients of the pods depend on.
+        shims: how long they would get to answer the restarted runtime.
     """
 
     node: Json
@@ -82,6 +84,7 @@ class NodeFacts:
     state_free_bytes: int
     readiness: Readiness
     traffic: Traffic
+    shims: ShimLimit = AS_CONFIGURED
 
 
 Check: TypeAlias = Callable[[NodeFacts], Iterator[Violation]]

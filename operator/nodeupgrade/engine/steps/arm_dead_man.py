@@ -1,4 +1,7 @@
-"""Last preparations: what brings a lost executor, or the old kubelet, back; and the kubelet's fence lies ready."""
+"""Last preparations: what brings a lost executor, or the old kubelet, back; and what systemd has to read ahead of time.
+
+That is the kubelet's fence, and how the runtime is restarted: reading unit files takes too long without a kubelet.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,20 +10,22 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine import shim_limit
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER, Node
 from nodeupgrade.engine.rescue import lay_down
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
-    """Nothing has to be remembered."""
-    return {}
+def prepare(_node: Node, plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered; how long shims get to answer the restarted runtime is for people."""
+    return {"shims": plan.shims.why}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start the timers, and have systemd read the fence while that costs no kubelet time."""
+    """Start the timers, and have systemd read what it has to while that costs no kubelet time."""
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue.TIMER)
+    shim_limit.give(node, plan)
     node.services.prepare_mask(plan.swap.unit)
     if _keeps_lease(plan):
         with suppress(StepFailed):  # nothing depends on it
@@ -37,6 +42,8 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         with suppress(StepFailed):
             node.services.stop(LEASE_KEEPER)
     node.files.remove(rescue.SCRIPT)
+    if plan.shims.raised:
+        shim_limit.take_back(node.files, node.services, plan.runtime_unit)
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:

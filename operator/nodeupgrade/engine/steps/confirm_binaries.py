@@ -7,28 +7,25 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.contents import require_digest
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
-    """Nothing has to be remembered: the backup is only an additional name of the old program."""
-    return {}
+def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+    """Keep by what it shows, later and at no cost, that the programs are still those that were read."""
+    return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged)}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Check both digests and link the old program under its backup name."""
+    """Link the old program under its backup name, and check both digests.
+
+    It is the backup that is read: should another program take the old one's place at any time, the backup is not it.
+    """
     swap = plan.swap
-    for path, promised in ((swap.path, swap.before), (swap.staged, swap.after)):
-        found = node.files.digest(PurePosixPath(path))
-        if found != promised:
-            raise StepFailed(
-                f"{path} has SHA-256 {found}, planned {promised}: it was changed after planning",
-                reason=Reason.DIGEST_MISMATCH,
-            )
     node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
+    require_digest(node, swap.backup, {swap.before})
+    require_digest(node, swap.staged, {swap.after})
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:

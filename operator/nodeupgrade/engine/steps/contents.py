@@ -1,10 +1,13 @@
-"""Whole files as before-images in the journal."""
+"""Whole files: as before-images in the journal, and whether they are what was promised."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import Digest
 from nodeupgrade.engine.node import Node
 
 
@@ -28,3 +31,17 @@ def restore_contents(node: Node, contents: Mapping[str, Json]) -> None:
             node.files.remove(path)
         else:
             node.files.write(path, before)
+
+
+def require_digest(node: Node, path: str, promised: Collection[Digest]) -> None:
+    """Read a program.
+
+    Raises:
+        StepFailed: it is none of those that were planned for.
+    """
+    found = node.files.digest(PurePosixPath(path))
+    if found not in promised:
+        raise StepFailed(
+            f"{path} has SHA-256 {found}, planned {' or '.join(promised)}: it was changed after planning",
+            reason=Reason.DIGEST_MISMATCH,
+        )

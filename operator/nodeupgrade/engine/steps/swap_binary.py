@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.contents import require_digest
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
@@ -14,7 +16,19 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Put the staged program in place; the staged name stays, so that repeating it is harmless."""
+    """Put the staged program in place; the staged name stays, so that repeating it is harmless.
+
+    Neither program may be another one by now than was confirmed. Their digests cost too much time without a kubelet,
+    unless there is a doubt.
+    """
+    swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
+    new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
+    for path, known, promised in (
+        (swap.staged, new, {swap.after}),
+        (swap.path, either, {swap.before, swap.after}),  # the new one if this is a repetition
+    ):
+        if node.files.stamp(PurePosixPath(path)) not in known - {None}:
+            require_digest(node, path, promised)
     node.files.replace(PurePosixPath(plan.swap.staged), PurePosixPath(plan.swap.path))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import PurePosixPath
+from zlib import crc32
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.values import Digest
@@ -12,7 +13,7 @@ FREE_BYTES = 10 * 1024**3
 
 
 class SimulatedFiles:
-    """Implements ports.files.Files over a dictionary that survives every reboot."""
+    """Implements ports.files.Files over a dictionary that survives every reboot, but for ``/run``."""
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self._disk = disk
@@ -34,6 +35,12 @@ class SimulatedFiles:
         self._calls.read(f"files.size {path}")
         data = self._disk.get(str(path))
         return None if data is None else len(data)
+
+    def stamp(self, path: PurePosixPath) -> str | None:
+        """The content's checksum; ``None`` when there is no such file."""
+        self._calls.read(f"files.stamp {path}")
+        data = self._disk.get(str(path))
+        return None if data is None else str(crc32(data))
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:  # noqa: ARG002 - no modes here
         """Replace the file."""

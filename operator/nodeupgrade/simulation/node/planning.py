@@ -8,6 +8,7 @@ from nodeupgrade.domain.node.arguments import adapt, drop_in
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
 from nodeupgrade.domain.node.rewriting import plan_rewriting
 from nodeupgrade.domain.values import Digest, NodeName, RunId
+from nodeupgrade.engine import shim_limit
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of
 from nodeupgrade.simulation.node.pods import MANIFESTS
@@ -60,6 +61,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         pins=pins,
         state_files=(STATE,),
         limits=limits or Limits(),
+        shims=shim_limit.find(node.ports, node.services.status(RUNTIME_UNIT)),
     )
 
 

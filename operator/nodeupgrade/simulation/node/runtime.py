@@ -1,6 +1,7 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
 import json
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,13 +16,17 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.rescue import Call, Remedy
+from nodeupgrade.domain.node.shim_limit import SETTING, STANDARD_INPUT, USUAL
 from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.runtime import BeforeImage, Configuration
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.timeline import Timeline
 
 ENCODING = "simulation/metadata"
+SHIMS_GET_SECONDS, RAISED_SECONDS = 5.0, 20.0
+CONFIG = "version = 2\n"
+"""Of the node's own, in its usual place."""
 KILLED = 255
 TERMINATED = 143
 
@@ -50,12 +55,16 @@ class Troubles:
         answers_after: seconds that it needs to answer after a restart.
         silent: it logs nothing.
         overlooks: containers that it does not list for now.
+        slow_shims: seconds after which the shims of containers answer when it restarts.
+        mute: its program does not show its configuration.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
     answers_after: float = 0.2
     silent: bool = False
     overlooks: set[ContainerId] = field(default_factory=set)
+    slow_shims: dict[ContainerId, float] = field(default_factory=dict)
+    mute: bool = False
 
 
 class SimulatedRuntime:
@@ -104,6 +113,15 @@ class SimulatedRuntime:
             i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
             for i, stored in held.items()
         }
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """What would hold for a runtime started so; an import counts as its own configuration file."""
+        self._calls.read("runtime.configuration")
+        if self.troubles.mute:
+            return None
+        given = tomllib.loads(text.decode() if STANDARD_INPUT in command else CONFIG)
+        usual = {SETTING: USUAL, "other": "2s"}
+        return {"version": 2, "imports": [], **given, "timeouts": {**usual, **given.get("timeouts", {})}}
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
         """Change the hashes on disk, one container after the other."""
@@ -156,15 +174,18 @@ class SimulatedRuntime:
         """Whether the runtime serves requests now."""
         return self._timeline.monotonic >= self._answers_from
 
-    def restart(self) -> None:
-        """Read all metadata anew. Processes and their monitors live on."""
+    def restart(self, *, shims_get: float = SHIMS_GET_SECONDS) -> None:
+        """Read all metadata anew. Processes and their monitors live on; those whose shim answers too late end."""
+        slow = self.troubles.slow_shims
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
-            if container_id in self.troubles.loses and stored.instance.state is ContainerState.RUNNING:
+            lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > shims_get
+            if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
         self.asked.clear()
         self.started = self._timeline.monotonic
-        self._answers_from = self._timeline.monotonic + self.troubles.answers_after
+        waited = min(max(slow.values(), default=0.0), shims_get)
+        self._answers_from = self._timeline.monotonic + waited + self.troubles.answers_after
 
     def power_off(self) -> None:
         """Every process dies."""

@@ -5,18 +5,19 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.engine.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.runtime import RAISED_SECONDS, SHIMS_GET_SECONDS, SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
 RUNTIME_UNIT = "containerd.service"
 DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
+RUNTIME_COMMAND = ("/usr/bin/containerd",)
 IN_MEMORY = frozenset({rescue.TIMER, LEASE_KEEPER})
 
 
@@ -43,6 +44,7 @@ class SimulatedServices:
         arguments: the kubelet's arguments as its own unit file has them.
         active: names of other active units, such as timers.
         lost: units whose files lay in memory when the node rebooted.
+        runtime_command: how the runtime is started, as of the last time unit files were read.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class SimulatedServices:
         self.active: set[str] = set()
         self.lost: set[str] = set()
         self.unit = KubeletUnit(())
+        self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._disk = disk
         self._kubelet = kubelet
         self._runtime = runtime
@@ -79,6 +82,7 @@ class SimulatedServices:
             main_pid=1 if unit == RUNTIME_UNIT else 0,
             kill_mode="process",
             started=self._runtime.started if unit == RUNTIME_UNIT else None,
+            command=self.runtime_command if unit == RUNTIME_UNIT else (),
         )
 
     def log(self, unit: str) -> tuple[str, ...]:
@@ -116,7 +120,16 @@ class SimulatedServices:
         with self._calls.effect(f"services.restart {unit}"):
             if unit != RUNTIME_UNIT:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
-            self._runtime.restart()
+            if (missing := self.missing_config) is not None:
+                raise StepFailed(f"cannot restart {unit} because there is no {missing}")
+            raised = str(shim_limit.CONFIG) in self.runtime_command
+            self._runtime.restart(shims_get=RAISED_SECONDS if raised else SHIMS_GET_SECONDS)
+
+    @property
+    def missing_config(self) -> str | None:
+        """The configuration without which the runtime could not be started just now, if it is not there."""
+        named = self.runtime_command[2] if len(self.runtime_command) > 1 else None
+        return named if named is not None and named not in self._disk else None
 
     def prepare_mask(self, unit: str) -> None:
         """Nothing is slow here."""
@@ -139,10 +152,10 @@ class SimulatedServices:
             self.read_unit_files()
 
     def read_unit_files(self) -> None:
-        """Take arguments from the drop-in, if there is one, or from the unit."""
-        drop_in = self._disk.get(DROP_IN)
-        overridden = None if drop_in is None else _arguments(drop_in)
-        self.unit.arguments = self.arguments if overridden is None else overridden
+        """Take command lines from the drop-ins, if there are any, or from the units."""
+        overridden = self._command(DROP_IN)
+        self.unit.arguments = self.arguments if overridden is None else overridden[1:]
+        self.runtime_command = self._command(str(shim_limit.drop_in_path(RUNTIME_UNIT))) or RUNTIME_COMMAND
 
     def start_kubelet(self) -> None:
         """Run the kubelet as its unit says."""
@@ -155,6 +168,12 @@ class SimulatedServices:
         self.active.clear()
         self.unit = KubeletUnit(())
         self.read_unit_files()
+
+    def _command(self, path: str) -> tuple[str, ...] | None:
+        """The command line in a drop-in; ``None`` if there is no such file, or no command line in it."""
+        lines = self._disk.get(path, b"").decode().splitlines()
+        commands = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
+        return tuple(shlex.split(commands[-1])) if commands else None
 
     def _kubelet_status(self) -> UnitStatus:
         process = self._kubelet.process
@@ -186,9 +205,3 @@ class SimulatedServices:
                 self.start_kubelet()
 
         self._timeline.after(RESTART_SECONDS, restart)
-
-
-def _arguments(drop_in: bytes) -> tuple[str, ...] | None:
-    """The arguments in a drop-in; ``None`` if it has no command line."""
-    commands = [line for line in drop_in.decode().splitlines() if line.startswith("ExecStart=")]
-    return tuple(shlex.split(commands[-1].removeprefix("ExecStart="))[1:]) if commands else None

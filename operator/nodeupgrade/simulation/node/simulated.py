@@ -71,6 +71,8 @@ class SimulatedNode:
         self.kubelet.stop()
         self.runtime.power_off()
         self.timeline.reboot()
+        for path in [path for path in self.disk if path.startswith("/run/")]:
+            del self.disk[path]
 
     def power_on(self, before_kubelet: Callable[[], None] = lambda: None) -> None:
         """Boot: systemd, the runtime, then whatever is ordered before the kubelet, then the kubelet unless fenced."""

@@ -1,0 +1,41 @@
+"""Somebody exchanges a kubelet program while a run goes on: nothing that was not planned for is ever put in place."""
+
+import pytest
+
+from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.simulation.node import Moment
+from nodeupgrade.simulation.node.calls import Interrupt
+from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from nodeupgrade.simulation.node.planning import BACKUP, STAGED
+from tests.crash.harness import World, forward, wrongs
+
+STRANGER = program("v1.31.1")
+SWAP = f"files.replace {PROGRAM}"
+
+
+def tampered(after: World, path: str, number: int) -> World:
+    def interrupt(_name: str, at: int, moment: Moment) -> None:
+        if (at, moment) == (number, Moment.BEFORE):
+            after.node.disk[path] = STRANGER
+
+    strike: Interrupt = interrupt
+    return after.run(strike)
+
+
+@pytest.mark.parametrize("path", [STAGED, PROGRAM])
+def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
+    """The old one is put back as it was planned for, unless its place was taken before there was a backup of it."""
+    effects = forward().run().effects
+    wrong = {}
+    for number in range(effects.index(SWAP)):
+        after = tampered(forward(), path, number)
+        report = after.report
+        found = [] if report and report.reason is Reason.DIGEST_MISMATCH else [f"the report is {report}"]
+        found += [] if report and report.outcome is Outcome.ROLLED_BACK else ["it is not rolled back"]
+        theirs = path == PROGRAM and number <= effects.index(f"files.replace {BACKUP}")
+        found += [w for w in wrongs(after, restarts_allowed=False) if not (theirs and w == f"{PROGRAM} differs")]
+        if found:
+            wrong[f"{number} {effects[number]}"] = found
+
+    assert wrong == {}
