@@ -1,7 +1,8 @@
 """The agent pod's life: find out where this run stands, move it on, and tell the task until it is over."""
 
 import asyncio
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -123,8 +124,9 @@ class Agent:
             return None
         await self._conductor.clean_up(plan)
         self._runs.retire()
-        await self._linger(plan, journal)
-        return run_status(self._settings.run_id, plan, journal)
+        status = run_status(self._settings.run_id, plan, journal)
+        lingered_until = await self._linger(plan, journal)
+        return status if lingered_until is None else replace(status, finished_at=lingered_until)
 
     async def _begin(self, plan: RunPlan, journal: Journal) -> TaskStatus | None:
         """Start the executor, if the run is still wanted and the pods are guarded as they have to be.
@@ -217,11 +219,15 @@ class Agent:
         except NodeUpgradeError as error:
             log.warning("cannot start the executor; trying again", error=str(error))
 
-    async def _linger(self, plan: RunPlan, journal: Journal) -> None:
-        """Watch the pods until the kubelet that runs now has probed them all, unless somebody calls it off."""
+    async def _linger(self, plan: RunPlan, journal: Journal) -> datetime | None:
+        """Watch the pods until the kubelet that runs now has probed them all, unless somebody calls it off.
+
+        Returns:
+            When that was; ``None`` if there is nothing to wait for.
+        """
         started = probes_forgotten_at(plan, journal)
         if started is None:
-            return
+            return None
         await self._pods.begin()
         clock = self._conductor.clock(plan)
         exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
@@ -234,6 +240,7 @@ class Agent:
             if looks % LOOK_AT_TASK_EVERY == 0 and await self._called_off():
                 break
         await self._pods.look()
+        return clock.now()
 
     async def _called_off(self) -> bool:
         task = await self._link.glance()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.domain.exposure import exposure
+from nodeupgrade.domain.node.clearance import Trial, node_trial, pod_trials
 from nodeupgrade.domain.wire import Json, timestamp
 from tests.contract.kube.apiserver import ApiServer
 
@@ -267,9 +268,41 @@ def test_before_the_new_kubelet_runs_no_pod_counts_as_probed(server: ApiServer) 
     pod.guard(None)
 
 
+def test_what_the_agent_tries_tells_whether_the_guard_is_in_force(server: ApiServer) -> None:
+    """And it changes nothing, whatever comes of it."""
+    pod = Pod(server)
+    pod.create({"web": {"readinessProbe": HOURS}})
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": pod.node, "labels": {"pool": "web"}}}
+    assert server.kubectl_as("", "create", "-f", "-", stdin=json.dumps(node)) == ""
+    ready = ("patch", "node", pod.node, "--subresource=status", "--type=strategic", "-p")
+    assert server.kubectl_as("", *ready, json.dumps({"status": {"conditions": conditions("True")[:1]}})) == ""
+    (of_pod,), of_node = pod_trials([pod.served()]), node_trial(pod.node)
+
+    def lacks() -> tuple[str, str]:
+        before = pod.served()
+        found = tried(server, of_pod, "pod", pod.node), tried(server, of_node, "node", pod.node)
+        assert pod.served() == before
+        return found
+
+    assert all("may report" in lack for lack in lacks())
+    pod.guard(datetime.now(UTC) + timedelta(hours=1))
+    wait(lambda: lacks() == ("", f"the kubelet may report node {pod.node} unready"))
+    guard(server, f"node_{pod.node}", datetime.now(UTC) + timedelta(hours=1))
+    wait(lambda: lacks() == ("", ""))
+    pod.guard(None)
+    guard(server, f"node_{pod.node}", None)
+
+
 def test_a_guard_that_says_nonsense_guards_nothing(guarded: Pod) -> None:
     guarded.server.kubectl("patch", *GUARD, "--type=merge", "-p", json.dumps({"data": {guarded.node: "tomorrow"}}))
     guarded.wait_until_not_guarded()
+
+
+def tried(server: ApiServer, trial: Trial, kind: str, name: str) -> str:
+    """What is lacking, by a dry run of what the agent tries."""
+    words = ("patch", kind, name, "--subresource=status", "--type=strategic", "--dry-run=server")
+    denied = server.kubectl_as(f"system:node:{name}", *words, "-p", json.dumps(trial.patch))
+    return trial.lack(422 if denied else 200, denied)
 
 
 def guard(server: ApiServer, key: str, moment: datetime | None) -> None:

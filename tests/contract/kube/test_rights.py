@@ -1,4 +1,4 @@
-"""What the operator may do by its manifests: everything it does, and nothing else."""
+"""What operator and agent may do by their manifests: everything they do, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ async def test_the_operator_may_guard_nodes(api_server: ApiServer) -> None:
         version = found["metadata"]["resourceVersion"]
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": "now"}}, resource_version=version)
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": None}})
+
+
+async def test_the_agent_may_follow_the_pods_of_its_node(api_server: ApiServer) -> None:
+    async with KubeClient.open(api_server.kubeconfig("agent")) as agent:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                async with contextlib.aclosing(agent.watch_pods_on_node("rights")) as events:
+                    async for _ in events:
+                        return
 
 
 async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiServer) -> None:

@@ -44,7 +44,7 @@ async def test_pods_that_become_unready_for_no_reason_are_named(world: World, gu
     status = await world.serve()
 
     assert status.containers.readiness_flaps == ("default/web",)
-    assert "unready" not in status.message
+    assert status.message.endswith("; reported unready meanwhile: default/web")
     assert status.phase is TaskPhase.SUCCEEDED, "that fails no run"
 
 
@@ -119,6 +119,7 @@ async def test_the_end_is_told_once_every_pod_was_probed(world: World, behaviour
     (waiting,) = {told.phase for told in world.kube.statuses if told.message.startswith("nothing is left to do")}
     assert waiting is (TaskPhase.VERIFYING if ended is TaskPhase.SUCCEEDED else TaskPhase.ROLLING_BACK)
     assert all(told.finished_at is None for told in world.kube.statuses[:-1])
+    assert status.finished_at == world.node.timeline.wall
 
 
 async def test_nobody_is_kept_waiting_whose_time_is_up(world: World) -> None:

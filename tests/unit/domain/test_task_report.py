@@ -368,6 +368,15 @@ def test_what_is_unready_in_the_end_is_never_cut_off() -> None:
     assert with_readiness(told, flaps, GuardReport(), "").message == told.message, "it is said once"
 
 
+def test_after_a_success_it_is_said_who_was_unready_for_a_while() -> None:
+    status = run_status("run", PLAN, journal(*STARTED, report=ENDED))
+    was = Flaps(flapped=frozenset({"default/web"}))
+
+    told = with_readiness(status, was, GuardReport(), "")
+
+    assert told.message == f"{status.message}; reported unready meanwhile: default/web"
+
+
 def test_a_run_under_way_does_not_complain_of_what_may_pass() -> None:
     status = run_status("run", PLAN, journal(*STARTED))
     assert with_readiness(status, unready("default/web"), GuardReport(), "").message == status.message

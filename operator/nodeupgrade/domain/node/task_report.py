@@ -141,20 +141,25 @@ def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobser
     flapped = tuple(sorted(flaps.flapped))[:LISTED]
     return replace(
         status,
-        message=_with_unready(status.message, flaps.unready) if status.phase.terminal else status.message,
+        message=_ended_with(status, flaps) if status.phase.terminal else status.message,
         containers=replace(status.containers, readiness_flaps=flapped),
         guard=replace(guard, detail=shorten("; ".join(filter(None, told)), GUARD_DETAIL_LENGTH)),
     )
 
 
-def _with_unready(message: str, unready: tuple[str, ...]) -> str:
-    if not unready:
-        return message
-    more = f" and {len(unready) - TOLD} more" if len(unready) > TOLD else ""
-    suffix = f"; unready although their containers run on: {', '.join(unready[:TOLD])}{more}"
-    if message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH // 2:
-        return message
-    return f"{shorten(message, MESSAGE_LENGTH - len(suffix))}{suffix}"
+def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
+    """The message, and which pods were or are unready: of no more than a few, and never cut off."""
+    meanwhile = tuple(sorted(flaps.flapped)) if status.phase is TaskPhase.SUCCEEDED else ()
+    told = {"reported unready meanwhile": meanwhile, "unready although their containers run on": flaps.unready}
+    suffix = "".join(f"; {what}: {_some(names)}" for what, names in told.items() if names)
+    if status.message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH * 3 // 4:
+        return status.message
+    return f"{shorten(status.message, MESSAGE_LENGTH - len(suffix))}{suffix}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"{', '.join(names[:TOLD])}{more}"
 
 
 def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
@@ -233,10 +238,9 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
 def _unchanged(summary: RunReport) -> str:
     if not summary.ended:
         return f"all {summary.baseline} containers are the same instances"
-    more = f" and {len(summary.ended) - TOLD} more" if len(summary.ended) > TOLD else ""
     return (
         f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
-        f"ended by themselves or with their pod: {', '.join(summary.ended[:TOLD])}{more}"
+        f"ended by themselves or with their pod: {_some(summary.ended)}"
     )
 
 
@@ -245,8 +249,7 @@ def _restarts(summary: RunReport) -> str | None:
     if not summary.listed and not summary.restarted:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
-    more = f" and {len(summary.listed) - TOLD} more" if len(summary.listed) > TOLD else ""
-    return f"{count}, changed: {', '.join(summary.listed[:TOLD])}{more}"
+    return f"{count}, changed: {_some(summary.listed)}"
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:
