@@ -16,13 +16,13 @@ from rich.table import Table
 
 from e2e import exact, meddling, mishaps, noise, shims
 from e2e.cluster import Cluster
-from e2e.lab import Lab, LabError, LabSpec, deploy
+from e2e.lab import Lab, LabError, LabSpec, deploy, workload
 from e2e.lab.progress import Lines
 from e2e.mishaps import Fault
 from e2e.ordeal import Ordeal
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
-PODS = 16
+PODS = 20
 FAULTS = (*exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
 
 
@@ -45,17 +45,32 @@ class Row:
 @click.command()
 @click.option("--only", multiple=True, help="Beginning of the names of the faults that are meant; may be repeated.")
 @click.option("--name", default="faults", show_default=True, help="Lab to use; it is made if there is none.")
-@click.option("--pods", default=PODS, show_default=True, help="Pods on the node.")
+@click.option("--pods", default=PODS, show_default=True, help="Pods on each node.")
+@click.option("--nodes", default=1, show_default=True, help="Nodes of a lab that is made.")
+@click.option("--node", "on", help="Node to use, of a lab that stands; so several of this command may share a lab.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing.")
 @click.option("--list", "listing", is_flag=True, help="Only list the faults.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per run to this file.")
-def main(*, only: tuple[str, ...], name: str, pods: int, keep: bool, listing: bool, file: Path | None) -> None:
-    """Try to break an upgrade on one real node."""
+def main(
+    *,
+    only: tuple[str, ...],
+    name: str,
+    pods: int,
+    nodes: int,
+    on: str | None,
+    keep: bool,
+    listing: bool,
+    file: Path | None,
+) -> None:
+    """Try to break an upgrade on one real node.
+
+    Faults of the API server and of the operator (api/, operator/) concern every node: nobody else may use the lab then.
+    """
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
     if listing:
         click.echo("\n".join(fault.name for fault in chosen))
         return
-    cluster = _cluster(name, pods)
+    cluster = _cluster(name, pods, nodes) if on is None else _member(name, on)
     known: dict[tuple[str, str], str] = {}
     rows = []
     try:
@@ -66,7 +81,7 @@ def main(*, only: tuple[str, ...], name: str, pods: int, keep: bool, listing: bo
                 with file.open("a") as stream:
                     stream.write(json.dumps(vars(rows[-1])) + "\n")
     finally:
-        if not keep:
+        if not keep and on is None:
             cluster.lab.down()
         _print(rows)
     if any(row.complaints for row in rows):
@@ -114,14 +129,33 @@ def _name(fault: Fault) -> str:
     return f"{fault.name.replace('/', '-')}-{int(time.time()) % 100000}"
 
 
-def _cluster(name: str, pods: int) -> Cluster:
+def _member(lab: str, node: str) -> Cluster:
+    found = Lab.load(lab)
+    return Cluster(found, found.node(node))
+
+
+def _cluster(name: str, pods: int, nodes: int) -> Cluster:
+    """A lab with the operator, and the same workload on each node; the operator is on the first."""
     found = next((lab for lab in Lab.list() if lab.name == name), None)
     if found is not None:
         deploy.deploy_operator(found)
         return Cluster(found, next(iter(found.nodes.values())))
-    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+    lab = Lab.up(LabSpec(name=name, nodes=nodes, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+    _, *others = lab.nodes
     try:
-        return Cluster.with_operator(lab, pods=pods)
+        for other in others:
+            lab.kubectl("cordon", other)
+        cluster = Cluster.with_operator(lab, pods=pods)
+        for number, other in enumerate(others, 2):
+            namespace, settings, *bare = workload.mixed_workload(pods, other, kubelet=OLD)
+            for pod in bare:
+                pod["metadata"]["name"] += f"-{other}"
+            workload.start(lab, [namespace, settings, *bare])
+            lab.node(other).write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
+            workload.wait_running(lab, count=(pods + 1) * number, timeout=600)
+        for other in others:
+            lab.kubectl("uncordon", other)
+        return cluster
     except BaseException:
         lab.down()
         raise

@@ -136,7 +136,8 @@ def wait_workload(ordeal: Ordeal) -> None:
 def agent_deleted(ordeal: Ordeal) -> Iterator[None]:
     """Delete the agent pod without grace, twice: before the kubelet stops, and while it settles."""
     yield
-    delete = ("delete", "pod", "-n", NAMESPACE, "-l", AGENT, "--force", "--grace-period=0", "--wait=false")
+    here = f"--field-selector=spec.nodeName={ordeal.cluster.node.name}"
+    delete = ("delete", "pod", "-n", NAMESPACE, "-l", AGENT, here, "--force", "--grace-period=0", "--wait=false")
     wait_until("the agent pod", lambda: phase(ordeal) in {"Staging", "Prechecking", "Running"}, timeout=120)
     ordeal.cluster.lab.kubectl(*delete)
     ordeal.wait_record(Step.VERIFY, Mark.DOING)

@@ -1,6 +1,7 @@
 """One run under a fault: what the fault may see and do, and what must hold once the run is over."""
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -190,18 +191,19 @@ class Ordeal:
 
     def wait_end(self) -> str:
         """Wait until the run is over and everything is cleared away; return the task's phase."""
-        wait_until("the end of the run", self._over, timeout=END_SECONDS, interval=0.5)
+        wait_until("the end of the run", self._over, timeout=END_SECONDS, interval=1)
         phase = str(self.cluster.task()["status"]["phase"])
-        agents = ("get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=nodeupgrade-agent", "-o", "name")
+        here = f"--field-selector=spec.nodeName={self.cluster.node.name}"
+        agents = ("get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=nodeupgrade-agent", "-o", "name", here)
         wait_until("the end of the agent pod", lambda: not self.cluster.lab.kubectl(*agents).stdout.strip(), timeout=90)
         wait_until("a healthy kubelet", self.cluster.node.kubelet_healthy, timeout=60)
         return phase
 
     def _over(self) -> bool:
-        listed = self.cluster.lab.kubectl("get", "nodeupgrades", self.name, "--ignore-not-found", "-o", "name").stdout
+        listed = self.cluster.lab.kubectl("get", "nodeupgrades", self.name, "--ignore-not-found", "-o", "json").stdout
         if not listed.strip():
             return True
-        upgrade = self.cluster.get(self.name)
+        upgrade = json.loads(listed)
         states = conditions(upgrade)
         over = states.get("Succeeded", {}).get("status") in {"True", "False"}
         stuck = states.get("Stalled", {}).get("status") == "True"

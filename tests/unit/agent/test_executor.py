@@ -1,20 +1,25 @@
 """The executor's entry point: which run it takes up, what it tells systemd and when, and how it ends."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import executor, units
-from nodeupgrade.domain.node.journal import Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, Step, render
 from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import BootIdentity, RunId
 from nodeupgrade.engine.node import Node
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from nodeupgrade.simulation.node.planning import STAGED
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 RUN = RunId("run-1")
+BOOT = BootIdentity("another one")
 
 
 class Host:
@@ -126,3 +131,55 @@ def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     assert executor.main() == units.EXIT_NEEDS_A_HUMAN
     assert len(host.node.calls.effects) == known
     assert host.ready_after
+
+
+def test_a_journal_of_a_newer_version_is_left_as_it_is(host: Host) -> None:
+    host.runs.write_plan(host.plan)
+    record = Record(seq=1, mark=Mark.DOING, step=Step.CONFIRM_BINARIES, boot=BOOT, at="", monotonic=1.0, payload={})
+    written = render(replace(record, schema=JOURNAL_SCHEMA + 1))
+    (host.root / RUN / "journal").write_bytes(written)
+    known = len(host.node.calls.effects)
+
+    assert executor.main() == units.EXIT_NEEDS_A_HUMAN
+    assert (host.root / RUN / "journal").read_bytes() == written
+    assert len(host.node.calls.effects) == known
+
+
+def test_a_plan_for_another_boot_or_node_leaves_the_kubelet_alone(host: Host) -> None:
+    host.plan = replace(host.plan, boot=BOOT)
+    assert refused_for(host) is Reason.NODE_REBOOTED
+
+
+def test_a_program_changed_after_staging_leaves_the_kubelet_alone(host: Host) -> None:
+    host.node.disk[STAGED] = program("v1.33.12")
+    assert refused_for(host) is Reason.DIGEST_MISMATCH
+
+
+def test_a_program_that_became_a_link_leaves_the_kubelet_alone(host: Host, tmp_path: Path) -> None:
+    """On real files: a link to the very same program is not what was planned for either."""
+    root = tmp_path / "node"
+    for path, version in ((PROGRAM, OLD), (STAGED, NEW)):
+        file = root / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(program(version))
+    (root / PROGRAM[1:]).rename(root / "elsewhere")
+    (root / PROGRAM[1:]).symlink_to("/elsewhere")
+    host.node.ports = replace(host.node.ports, files=HostFiles(root))
+
+    assert refused_for(host) is Reason.STEP_FAILED
+    assert (root / "elsewhere").read_bytes() == program(OLD)
+
+
+def refused_for(host: Host) -> Reason:
+    """Carry the run out and say why it was turned back, with the kubelet that ran before still running."""
+    before = host.node.kubelet.process
+    known = len(host.node.calls.effects)
+    host.runs.write_plan(host.plan)
+
+    assert executor.main() == 0
+    assert host.outcome is Outcome.ROLLED_BACK
+    assert host.node.kubelet.process is before
+    assert "services.mask kubelet.service" not in host.node.calls.effects[known:]
+    finished = host.runs.read_journal(RUN).finished
+    assert finished is not None
+    return Reason(str(finished.reason))

@@ -21,8 +21,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Link the old program under its backup name, and check both digests.
 
     It is the backup that is read: should another program take the old one's place at any time, the backup is not it.
+    What cannot be exchanged, since it is a symbolic link by now, is refused here and not with the kubelet down.
     """
     swap = plan.swap
+    node.files.tidy(PurePosixPath(swap.path))
     node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
     require_digest(node, swap.backup, {swap.before})
     require_digest(node, swap.staged, {swap.after})
