@@ -4,6 +4,7 @@ import pytest
 
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine.steps import swap_binary
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.calls import Interrupt
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
@@ -39,3 +40,12 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
             wrong[f"{number} {effects[number]}"] = found
 
     assert wrong == {}
+
+
+def test_it_is_the_look_before_the_swap_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the stranger is put in place, and runs."""
+    monkeypatch.setattr(swap_binary, "require_digest", lambda *_: None)
+
+    after = tampered(forward(), STAGED, forward().run().effects.index(SWAP))
+
+    assert f"{PROGRAM} differs" in wrongs(after, restarts_allowed=False)
