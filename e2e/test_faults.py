@@ -20,6 +20,8 @@ CHOSEN = (
     "disk/full",
     "api/to-the-end",
     "kubelet/immutable",
+    "shim/late-control",
+    "shim/late",
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""
