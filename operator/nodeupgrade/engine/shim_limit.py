@@ -35,7 +35,8 @@ def find(node: NodeView, unit: UnitStatus) -> ShimLimit:
         return unchanged(f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})")
     try:
         own = node.files.read(PurePosixPath(start.config))
-        before = node.runtime.configuration(start.words(None))
+        # Where there is none, an empty one stands for it: the program fails to dump what it would do without.
+        before = node.runtime.configuration(start.words(None if own is not None or start.named else STANDARD_INPUT))
         if before is None:
             return unchanged(f"{start.program} does not show its configuration")
         if (now := limit_in(before)) != USUAL:
