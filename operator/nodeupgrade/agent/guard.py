@@ -23,7 +23,7 @@ from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import GuardReport, GuardState
 from nodeupgrade.engine.node import Host
-from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.kube import NodeSideKube, UnavailableError
 from nodeupgrade.ports.kubelet import AsKubelet
 
 LOOK_SECONDS = 1.0
@@ -70,15 +70,18 @@ class Guard:
         clock = self._host.node(plan.runtime_endpoint).clock
         while True:
             await self._ask(plan, link)
-            task, asked = await link.read(), clock.monotonic()
+            asked, task = clock.monotonic(), await link.read()
             while may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
                 await asyncio.sleep(LOOK_SECONDS)
                 asked, task = clock.monotonic(), await link.read()
             if not may_begin(task, TaskAction.UPGRADE):
                 return task
-            lack = await self._lack(plan) if task.spec.guard.kubelet_runs_by else "the control plane cannot raise it"
+            if task.spec.guard.kubelet_runs_by is None:
+                self._conclude("the control plane cannot raise it")
+                return task
+            lack = await self._lack(plan) if clock.monotonic() - asked < FRESH_SECONDS else None
             task = await link.read()
-            if lack or clock.monotonic() - asked < FRESH_SECONDS:
+            if lack or (lack == IN_FORCE and clock.monotonic() - asked < FRESH_SECONDS):
                 self._conclude(lack)
                 return task
             log.info("the guard was raised too long ago; asking again")
@@ -97,18 +100,22 @@ class Guard:
         state = GuardState.NOT_IN_FORCE if lack else GuardState.IN_FORCE
         self.report = replace(self.report, state=state, detail=lack)
 
-    async def _lack(self, plan: RunPlan) -> str:
-        """Try it until it is in force; otherwise say what is missing."""
+    async def _lack(self, plan: RunPlan) -> str | None:
+        """Try it until it is in force; otherwise say what is missing, or None if nobody answers who could tell."""
         clock = self._host.node(plan.runtime_endpoint).clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
             return "it cannot be tried, because the kubelet has no kubeconfig"
         while True:
+            lack: str | None
             try:
                 pods = await self._kube.list_pods_on_node(self._settings.node)
                 lack = await asyncio.to_thread(self._try, PurePosixPath(plan.kubeconfig), pod_trials(pods))
             except StepFailed as error:
                 return f"it cannot be tried as the kubelet: {error}"
+            except UnavailableError as error:
+                log.info("cannot try the readiness guard yet", error=str(error))
+                lack = None
             except NodeUpgradeError as error:
                 lack = f"it cannot be tried: {error}"
             if lack == IN_FORCE or clock.monotonic() >= end:

@@ -36,6 +36,7 @@ from nodeupgrade.domain.rollout.actions import (
     WaveNews,
     WriteStatus,
 )
+from nodeupgrade.domain.rollout.guarding import decline, is_asked_for
 from nodeupgrade.domain.rollout.verdict import MESSAGE_LIMIT
 from nodeupgrade.domain.task import BASELINE_ANNOTATION, UPGRADE_LABEL, Task, TaskAction, TaskSpec, Verdict
 from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
@@ -45,7 +46,17 @@ from nodeupgrade.domain.wire import Json, merge_patch, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod
 from nodeupgrade.engine.guard_parameters import GuardWriter
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ConflictError, Event, NotFoundError, Resource
+from nodeupgrade.ports.kube import (
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    Event,
+    NotFoundError,
+    RejectedError,
+    Resource,
+)
 
 
 class Actuator:
@@ -76,18 +87,33 @@ class Actuator:
         """
         complete = True
         for action in actions:
-            try:
-                await self._apply(action)
-            except (ConflictError, NotFoundError):
-                if isinstance(action, AddFinalizer | RemoveFinalizer | WriteStatus):
-                    raise
+            if (taken := await self._take(action)) is None:
                 complete = False
             else:
-                self.applied.append(action)
+                self.applied.append(taken)
         for action in self.applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
         return complete
+
+    async def _take(self, action: NodeAction) -> NodeAction | None:
+        """Apply one decision, and return what took in the end.
+
+        A guard that may not be written is declined if somebody waits for it. Otherwise it ends by itself, and nothing
+        else is to wait for that.
+        """
+        try:
+            await self._apply(action)
+        except (ConflictError, NotFoundError):
+            if isinstance(action, AddFinalizer | RemoveFinalizer | WriteStatus):
+                raise
+            return None
+        except RejectedError as error:
+            if not isinstance(action, RaiseGuard | NarrowGuard | LiftGuard):
+                raise
+            waits = isinstance(action, RaiseGuard) and is_asked_for(action.task)
+            return await self._take(decline(action.task, str(error))) if waits else None
+        return action
 
     async def _apply(self, action: NodeAction) -> None:
         match action:

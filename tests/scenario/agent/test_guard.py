@@ -147,6 +147,25 @@ async def test_without_an_api_server_the_agent_waits_on(world: World) -> None:
     assert upgraded(world)
 
 
+@pytest.mark.parametrize("moment", ["get_task", "list_pods_on_node"], ids=["before the answer", "while trying"])
+async def test_an_api_server_that_was_away_meanwhile_is_no_reason_to_go_without(world: World, moment: str) -> None:
+    """What it answered long ago is worth nothing by now, and that it cannot be asked says nothing about the guard."""
+    refused: list[str] = []
+
+    def away(passing: str) -> None:
+        if world.control_plane.asked and len(refused) < 40 and passing == moment:
+            refused.append(passing)
+            world.control_plane.in_force_after = 0 if len(refused) == 40 else 10_000
+            raise UnavailableError("the API server does not answer")
+
+    world.hook = away
+
+    assert (await world.serve()).guard.state is GuardState.IN_FORCE
+    assert len(refused) == 40
+    assert len(world.control_plane.asked) > 1
+    assert upgraded(world)
+
+
 async def test_a_replaced_agent_asks_again(world: World) -> None:
     world.control_plane.answers = None
     world.hook = at("sleep", kill)

@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.task import GuardGrant, Task
 from nodeupgrade.domain.wire import Json, timestamp
-from nodeupgrade.ports.kube import PODS, TASKS, UPGRADES, ForbiddenError, Resource
+from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Scene
@@ -25,6 +25,20 @@ class ClosedKube(InMemoryKube):
         if resource == GUARD:
             raise ForbiddenError(f"cannot get {name}")
         return await InMemoryKube.get(self, resource, name)
+
+
+def unwilling(scene: Scene, allowed: int) -> None:
+    """Let some admission webhook refuse changes of the guard's parameters, after so many of them."""
+    left = [None] * allowed
+
+    def deny(verb: str, name: str) -> None:
+        if (verb, name) != ("merge", GUARD_NAME):
+            return
+        if not left:
+            raise RejectedError("denied by policy of the house")
+        left.pop()
+
+    scene.kube.before_write = deny
 
 
 async def stage(scene: Scene, count: int = 1, *, guard: bool = True, **spec: Any) -> Scene:
@@ -161,6 +175,44 @@ async def test_a_retry_asks_anew() -> None:
     assert (await task(scene)).spec.guard.answers == ""
     await scene.finish(patience=3)
     assert await parameters(scene) == {}
+
+
+@pytest.mark.parametrize("policy", ["Auto", "Require"])
+async def test_a_guard_that_may_not_be_written_is_declined(policy: str) -> None:
+    scene = await stage(Scene(), verify={"readinessGuard": policy})
+    unwilling(scene, 0)
+    await scene.finish(patience=3)
+    declined = "node node-0 cannot be guarded: denied by policy of the house"
+    events = [(e["reason"], e["message"]) for e in await scene.kube.list(EVENTS.within("default"))]
+    assert ("ReadinessGuardUnavailable", declined) in events
+    assert "Guarded" not in dict(events)
+    verdict = (await task(scene)).spec.verdict
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == {
+        "Auto": ("Succeeded", "Succeeded"), "Require": ("Failed", "ReadinessGuardUnavailable"),
+    }[policy]  # fmt: skip
+
+
+async def test_a_guard_that_cannot_be_lifted_does_not_keep_the_node() -> None:
+    scene = await stage(Scene(), 2, strategy={"maxConcurrent": 2})
+    unwilling(scene, 1)
+    await scene.finish(patience=3)
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    assert await scene.in_flight() == ()
+    assert not any([(await scene.node(name))["spec"].get("unschedulable") for name in ("node-0", "node-1")])
+    left = await parameters(scene)
+    assert left
+    assert max(map(datetime.fromisoformat, left.values())) < scene.now + timedelta(minutes=5)
+
+
+async def test_a_retry_of_a_rollout_that_is_over_finds_the_guard_that_it_requires() -> None:
+    scene = await stage(Scene(parts={"node-0": Part.ROLL_BACK}), verify={"readinessGuard": "Require"})
+    await scene.finish(patience=3)
+    scene.parts.clear()
+    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {"nodeupgrade.dev/retry": "again"}}})
+    await scene.finish(patience=3)
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    assert not any(line.startswith("Refuse") for line in scene.story)
 
 
 KEPT = "pods of a node in flight stay Ready until its new kubelet has probed them"

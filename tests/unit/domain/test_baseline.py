@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -64,3 +66,12 @@ def test_full_node_fits_an_annotation() -> None:
         for n in range(500)
     ]
     assert len(baseline.render(baseline.capture(pods))) < 100_000
+
+
+def test_a_run_begun_by_an_earlier_version_is_still_compared() -> None:
+    text = base64.b64encode(zlib.compress(b'{"default/web-0/main":["u1","aaaaaaaaaaaa",0]}')).decode()
+    remembered = baseline.parse(text)
+    assert remembered is not None
+    again = view_pod(pod(containerID="containerd://bbbbbbbbbbbb", restartCount=1))
+    assert baseline.restarted(remembered, [again], STOPPED) == ("default/web-0/main",)
+    assert baseline.no_longer_ready(remembered, [again]) == ()

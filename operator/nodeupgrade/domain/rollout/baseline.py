@@ -82,12 +82,16 @@ def render(baseline: Baseline) -> str:
 
 
 def parse(text: str) -> Baseline | None:
-    """Read what render wrote, or return None if it is not that."""
+    """Read what render wrote, or return None if it is not that.
+
+    A run that an earlier version of this program has begun is judged by what that one wrote: containers alone.
+    """
     try:
         document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
-        containers = {label: (uid, start, count) for label, (uid, start, count) in document["containers"].items()}
-        return Baseline(containers, dict(document["ready"]))
-    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError, KeyError):
+        told = document if "containers" in document else {"containers": document}  # each label has a slash in it
+        containers = {label: (uid, start, count) for label, (uid, start, count) in told["containers"].items()}
+        return Baseline(containers, dict(told.get("ready") or {}))
+    except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
         return None
 
 

@@ -54,7 +54,7 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
     if task is None or (task.verdict is None and not task.open):
         return _begin(fleet, survey, node, now)
     if task.verdict is not None:
-        return _end(fleet, node, task)
+        return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
     action = attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
@@ -171,11 +171,11 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
 
 
-def _end(fleet: FleetSnapshot, node: NodeView, task: Task) -> NodeAction:
+def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
     """Put everything back as it was, then give the slot back."""
     name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
-    if (lifting := guarding.lift(fleet, task)) is not None:
+    if (lifting := guarding.lift(fleet, task, now)) is not None:
         return lifting
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
+from nodeupgrade.domain.rollout.claims import retry_asked
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.membership import in_flight
@@ -22,6 +23,9 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 STOP_KUBELET, START_KUBELET = "stop-kubelet", "start-kubelet"
 
+LIFTING = timedelta(minutes=2)
+"""How long after its verdict a node waits for its guard to be lifted, if the API server does not let it be."""
+
 
 def needs_parameters(fleet: FleetSnapshot) -> bool:
     """Whether the guard's parameters have to be read before the plan can be made."""
@@ -31,14 +35,14 @@ def needs_parameters(fleet: FleetSnapshot) -> bool:
     own = (fleet.own_task(name) for name in in_flight(fleet))
     if any(task is not None and task.spec.guard.wanted for task in own):
         return True
-    if (spec := upgrade.spec) is None or upgrade.finished:
+    if (spec := upgrade.spec) is None or (upgrade.finished and not retry_asked(upgrade)):
         return False
     return guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
 
 
 def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     """Return what the guard of a node in flight needs now, or None."""
-    if _is_asked_for(task):
+    if is_asked_for(task):
         return _answer(fleet, task, now)
     parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
     if parameters is None or runs_by is None:
@@ -49,9 +53,32 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     return _prolonged(parameters, task, running + _budget(task), now) if runs_by <= now else None
 
 
-def lift(fleet: FleetSnapshot, task: Task) -> LiftGuard | None:
-    """Return how the guard of a node whose run is over is lifted, or None if there is nothing to lift."""
+def is_asked_for(task: Task) -> bool:
+    """Whether the node side waits for an answer; a run that is called off waits for none."""
+    asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
+    return asks and task.spec.action is TaskAction.UPGRADE
+
+
+def decline(task: Task, problem: str) -> DeclineGuard:
+    """Return the answer for a node that cannot be guarded."""
+    return DeclineGuard(
+        node=task.name,
+        task=task,
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
+        reason=Reason.READINESS_GUARD_UNAVAILABLE,
+        message=f"node {task.name} cannot be guarded: {problem}",
+    )
+
+
+def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return how the guard of a node whose run is over is lifted, or None if there is nothing to lift.
+
+    A node whose guard cannot be lifted does not wait for ever: the guard ends by itself, and is swept away later.
+    """
     if fleet.guard is None or not (keys := guard.keys_of(fleet.guard, task.name)):
+        return None
+    decided = None if task.verdict is None else task.verdict.decided_at
+    if decided is None or now > decided + LIFTING:
         return None
     message = f"node {task.name} is not guarded any more"
     return LiftGuard(
@@ -64,19 +91,10 @@ def lift(fleet: FleetSnapshot, task: Task) -> LiftGuard | None:
     )
 
 
-def _is_asked_for(task: Task) -> bool:
-    """Whether the node side waits for an answer; a run that is called off waits for none."""
-    asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
-    return asks and task.spec.action is TaskAction.UPGRADE
-
-
 def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
     problem = guard.obstacle(fleet.server, fleet.guard)
     if problem is not None or fleet.guard is None:
-        grant = GuardGrant(wanted=True, answers=task.reported.guard.ask)
-        message = f"node {task.name} cannot be guarded: {problem}"
-        reason = Reason.READINESS_GUARD_UNAVAILABLE
-        return DeclineGuard(node=task.name, task=task, grant=grant, reason=reason, message=message)
+        return decline(task, str(problem))
     runs_by = guard.whole_seconds(now) + guard.HANDOVER + _budget(task)
     stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
     return RaiseGuard(
