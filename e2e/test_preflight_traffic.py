@@ -84,9 +84,9 @@ def test_without_a_guard_services_lose_endpoints(cluster: Cluster) -> None:
     assert set(hazards(unasked)) == {"StartupProbeRunsAgain"}
 
 
-def test_a_container_that_does_not_come_up_refuses_the_node(cluster: Cluster) -> None:
+def test_a_container_that_may_be_killed_while_it_is_watched_refuses_the_node(cluster: Cluster) -> None:
     image = probed.workload(1, cluster.node.name, kubelet=OLD, slowest=10)[0]["spec"]["containers"][0]
-    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 1000}
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 100}
     container = {key: image[key] for key in ("name", "image", "imagePullPolicy", "command")} | {"startupProbe": probe}
     cluster.lab.apply({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "slow", "namespace": probed.NAMESPACE},
@@ -94,8 +94,10 @@ def test_a_container_that_does_not_come_up_refuses_the_node(cluster: Cluster) ->
     })  # fmt: skip
     pod = ("get", "pod", "slow", "--namespace", probed.NAMESPACE)
     wait_until("the pod", lambda: cluster.lab.kubectl_json(*pod)["status"].get("phase") == "Running", timeout=120)
-    status = looked_at(cluster, "slow")
+    unwatched, status = looked_at(cluster, "slow"), looked_at(cluster, "slow-and-watched", settle="10m")
 
+    assert unwatched["phase"] == "Prechecked", unwatched
+    assert "probed/slow/answer" in hazards(unwatched)["StartupProbeRunsAgain"][0][1]
     assert (status["phase"], status["reason"]) == ("Refused", "PodInTransition")
     assert "probed/slow/answer: its startup probe has not succeeded yet" in status["message"]
     assert hazards(status)["PodInTransition"][0][0] is False

@@ -124,6 +124,7 @@ class Looking:
             candidate=candidate,
             remove_flags=spec.kubelet.remove_flags,
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
+            settle=float(spec.verify.settle_seconds),
         )
         node = self._host.node(layout.endpoint)
         facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)

@@ -58,6 +58,7 @@ class Wanted:
 
     Attributes:
         candidate: the new program, or why it cannot be had.
+        settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
     target: KubeletVersion
@@ -66,6 +67,7 @@ class Wanted:
     candidate: Candidate | Violation
     remove_flags: tuple[str, ...]
     strip_flags: bool
+    settle: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,9 @@ def gather(
             listing_seconds=listing_seconds,
             read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
-        traffic=Traffic(pods=views, current=kubelet.current, target=wanted.target, clients=clients),
+        traffic=Traffic(
+            pods=views, current=kubelet.current, target=wanted.target, settle=wanted.settle, clients=clients
+        ),
     )
 
 

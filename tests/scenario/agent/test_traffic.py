@@ -140,7 +140,7 @@ async def test_a_container_that_is_starting_is_waited_for(tmp_path: Path, monkey
         pod["status"] = {"containerStatuses": [{**state, "started": next(started)}]}
 
     world.kube.changed = show_container
-    world.kube.wish(action=TaskAction.PRECHECK)
+    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=60))
 
     status = await world.serve()
 

@@ -142,7 +142,7 @@ def facts(**fields: Any) -> NodeFacts:
 
 def traffic(pods: Iterable[dict[str, Any]] = (), **fields: Any) -> Traffic:
     """Pods, as the API serves them, and nobody who depends on them."""
-    known: dict[str, Any] = {"pods": tuple(map(view, pods)), "current": OLD, "target": NEW}
+    known: dict[str, Any] = {"pods": tuple(map(view, pods)), "current": OLD, "target": NEW, "settle": 60.0}
     return Traffic(**{**known, **fields})
 
 

@@ -51,8 +51,8 @@ def clients(risk: Risk, **services: tuple[str, ...]) -> Clients:
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "not started yet": (
-        Reason.POD_IN_TRANSITION, "within 35 s of the container's start",
-        {"pods": [pod(startupProbe={**TCP, "initialDelaySeconds": 5}, started=False, ready=False)]},
+        Reason.POD_IN_TRANSITION, "may kill it after 20 s of failures",
+        {"pods": [pod(startupProbe=TCP, started=False, ready=False)], "settle": 20.0},
     ),
     "not started yet, for a kubelet that keeps results": (
         Reason.POD_IN_TRANSITION, "has not succeeded yet",
@@ -94,6 +94,10 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "a startup probe that is quicker than what vouches for it": (
         Reason.STARTUP_PROBE_RUNS_AGAIN, "startup probes of 1 container again",
         {"pods": [pod(startupProbe=TCP, livenessProbe={**TCP, "timeoutSeconds": 5})]},
+    ),
+    "not started yet, and not to be killed for it while anybody looks": (
+        Reason.STARTUP_PROBE_RUNS_AGAIN, "the first after 30 s",
+        {"pods": [pod(startupProbe=TCP, started=False, ready=False)], "settle": 19.0},
     ),
     "exec probes get a timeout": (
         Reason.EXEC_PROBE_TIMED, "1 container with such probes: shop/web/app",

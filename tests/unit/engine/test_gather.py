@@ -46,6 +46,7 @@ def wanted(**fields: Any) -> Wanted:
         "candidate": Candidate(program=STAGED, digest=DIGEST),
         "remove_flags": (),
         "strip_flags": False,
+        "settle": 60.0,
     }
     return Wanted(**{**known, **fields})
 

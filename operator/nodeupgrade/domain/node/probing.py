@@ -44,18 +44,25 @@ def named(labels: Sequence[str]) -> str:
     return ", ".join(labels[:NAMED]) + more
 
 
-def objections(pods: Iterable[NodePod], target: KubeletVersion) -> Iterator[Violation]:
-    """Containers that the new kubelet would kill, or not look after."""
+def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -> Iterator[Violation]:
+    """Containers that the new kubelet would kill, or not look after.
+
+    One that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it. A kubelet
+    that starts counts failures from nothing, so this forbids the run only if it may happen before the run is over.
+
+    Args:
+        settle: seconds for which the run watches the containers once the new kubelet runs.
+    """
     for container in _running(pods):
         if (startup := container.spec.get("startupProbe")) is None:
             continue
         if container.status.get("started") is False:
-            detail = (
-                "its startup probe has not succeeded yet, and is to within "
-                f"{_delay(startup) + _tries(startup)} s of the container's start, else the container is killed: wait "
-                "until it has"
-            )
-            yield Violation(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
+            if (soonest := _tries(startup) - _period(startup)) <= settle:
+                detail = (
+                    f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
+                    "failures, while the run still watches it: wait until it has"
+                )
+                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
         elif _runs_again(target) and _fails_now(container):
             detail = (
                 f"kubelet {target} runs its startup probe again and kills it after {_tries(startup)} s of failures; "
@@ -70,9 +77,11 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion) -> Iterator[Viol
             yield Violation(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
-def cautions(pods: Sequence[NodePod], current: KubeletVersion | None, target: KubeletVersion) -> Iterator[Caution]:
+def cautions(
+    pods: Sequence[NodePod], current: KubeletVersion | None, target: KubeletVersion, settle: float
+) -> Iterator[Caution]:
     """What deserves attention about probes that nothing is refused for; one sentence for all that it holds for."""
-    refused = {objection.subject for objection in objections(pods, target)}
+    refused = {objection.subject for objection in objections(pods, target, settle)}
     running = [container for container in _running(pods) if container.label not in refused]
     failing = [c.label for c in running if "readinessProbe" in c.spec and _is_unready(c)]
     if failing:
@@ -149,13 +158,13 @@ def _timeout(probe: Json) -> int:
     return int(probe.get("timeoutSeconds") or 1)
 
 
-def _delay(probe: Json) -> int:
-    return int(probe.get("initialDelaySeconds") or 0)
+def _period(probe: Json) -> int:
+    return int(probe.get("periodSeconds") or 10)
 
 
 def _tries(probe: Json) -> int:
     """Seconds of failures after which a kubelet kills the container."""
-    return int(probe.get("failureThreshold") or 3) * int(probe.get("periodSeconds") or 10)
+    return int(probe.get("failureThreshold") or 3) * _period(probe)
 
 
 def _breaks_sidecars(target: KubeletVersion) -> bool:

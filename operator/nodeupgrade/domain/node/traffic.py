@@ -61,11 +61,13 @@ class Traffic:
     Attributes:
         pods: of the node, as the API server shows them; manifests know nothing of probes' results.
         current: version of the running kubelet; ``None`` if it does not say.
+        settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
     pods: tuple[NodePod, ...]
     current: KubeletVersion | None
     target: KubeletVersion
+    settle: float
     clients: Clients = Clients()
 
 
@@ -89,7 +91,7 @@ def namespaces(pods: Iterable[NodePod]) -> tuple[str, ...]:
 
 def objections(facts: Traffic) -> Iterator[Violation]:
     """What forbids the run."""
-    yield from probing.objections(facts.pods, facts.target)
+    yield from probing.objections(facts.pods, facts.target, facts.settle)
     if facts.clients.risk is Risk.REFUSED:
         yield from (
             Violation(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
@@ -100,7 +102,7 @@ def objections(facts: Traffic) -> Iterator[Violation]:
 
 def cautions(facts: Traffic) -> tuple[Caution, ...]:
     """What deserves attention and forbids nothing: few sentences, however many pods there are."""
-    return (*probing.cautions(facts.pods, facts.current, facts.target), *_about_clients(facts))
+    return (*probing.cautions(facts.pods, facts.current, facts.target, facts.settle), *_about_clients(facts))
 
 
 def _about_clients(facts: Traffic) -> Iterator[Caution]:
