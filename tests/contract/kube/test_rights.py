@@ -12,6 +12,7 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource
 from tests.contract.kube.apiserver import ApiServer
+from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
@@ -44,6 +45,16 @@ async def test_the_operator_may_guard_nodes(api_server: ApiServer) -> None:
         version = found["metadata"]["resourceVersion"]
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": "now"}}, resource_version=version)
         await operator.merge(CONFIG_MAPS, GUARD, {"data": {"rights": None}})
+
+
+@pytest.mark.parametrize("how", [(), ("--server-side", "--force-conflicts")], ids=["kubectl apply", "on the server"])
+async def test_installing_again_leaves_guarded_nodes_guarded(api_server: ApiServer, how: tuple[str, ...]) -> None:
+    """On the server, with force, is how Argo CD and Flux apply."""
+    async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
+        await operator.merge(CONFIG_MAPS, GUARD, {"data": {"again": "now"}})
+        api_server.kubectl("apply", *how, "-f", str(ROOT / "manifests/readiness-guard.yaml"))
+        assert (await operator.get(CONFIG_MAPS, GUARD))["data"] == {"again": "now"}
+        await operator.merge(CONFIG_MAPS, GUARD, {"data": {"again": None}})
 
 
 async def test_the_agent_may_follow_the_pods_of_its_node(api_server: ApiServer) -> None:
