@@ -16,6 +16,7 @@ from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object
 
 STOPPED = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SETTLED = STOPPED + timedelta(seconds=30.5)
 
 
 def pod(**changes: Any) -> Any:
@@ -35,6 +36,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
     "restarted after the kubelet was stopped": ({}, {"restartCount": 1, "ended": STOPPED + timedelta(seconds=1)}, True),
     "restarted in the second of the stop": ({}, {"restartCount": 1, "ended": STOPPED}, True),
     "crashed by itself before": ({}, {"restartCount": 1, "ended": STOPPED - timedelta(seconds=1)}, False),
+    "restarted in the second in which the kubelet had settled": (
+        {},
+        {"restartCount": 1, "ended": STOPPED + timedelta(seconds=30)},
+        True,
+    ),
+    "crashed when the kubelet had settled": ({}, {"restartCount": 1, "ended": STOPPED + timedelta(seconds=31)}, False),
+    "not for the first time": ({}, {"restartCount": 2, "ended": STOPPED + timedelta(seconds=31)}, True),
     "another pod of the same name": ({}, {"uid": "u2", "containerID": "containerd://bbbbbbbbbbbb"}, False),
     "static pod mirrored anew": ({"mirror": True}, {"mirror": True, "uid": "u2"}, False),
     "static pod restarted": (
@@ -51,7 +59,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 def test_restarted(before: dict[str, Any], after: dict[str, Any], changed: bool) -> None:
     remembered = baseline.parse(baseline.render(baseline.capture([view_pod(pod(**before))])))
     assert remembered is not None
-    found = baseline.restarted(remembered, [view_pod(pod(**after))], STOPPED)
+    found = baseline.restarted(remembered, [view_pod(pod(**after))], STOPPED, SETTLED)
     assert found == (("default/web-0/main",) if changed else ())
 
 

@@ -49,11 +49,18 @@ def capture(pods: Iterable[PodView]) -> Baseline:
     )
 
 
-def restarted(baseline: Baseline, pods: Iterable[PodView], since: datetime | None) -> tuple[str, ...]:
+def restarted(
+    baseline: Baseline, pods: Iterable[PodView], since: datetime | None, until: datetime | None = None
+) -> tuple[str, ...]:
     """List the containers that are not the instance they were.
 
     A pod that is gone was deleted by somebody and is no restart; neither is a pod of the same name with another UID.
-    An instance that ended before ``since`` (when the kubelet was stopped) crashed by itself.
+
+    Args:
+        baseline: What ran before.
+        pods: The node's pods as they are now.
+        since: When the kubelet was stopped; an instance that ended before crashed by itself.
+        until: When the new kubelet had settled; the one instance that ended after that does not count.
     """
     changed = []
     for pod in pods:
@@ -62,8 +69,10 @@ def restarted(baseline: Baseline, pods: Iterable[PodView], since: datetime | Non
             before = baseline.containers.get(label)
             if before is None or before[0] != _uid(pod) or not container.container_id or _same(before, container):
                 continue
-            ended = container.previous_finished_at
-            if since is None or ended is None or ended >= since.replace(microsecond=0):
+            ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
+            earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
+            later = until is not None and ended is not None and ended > until and once
+            if not earlier and not later:
                 changed.append(label)
     return tuple(sorted(changed))
 

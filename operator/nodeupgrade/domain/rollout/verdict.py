@@ -7,11 +7,14 @@ from datetime import datetime, timedelta
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.rollout import baseline
 from nodeupgrade.domain.task import RunVerdict, Task, Verdict
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
+from nodeupgrade.domain.task_status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.views import NodeView, PodView
 
 KUBELET_STOPS_IN = "stop-kubelet"
 """The step before which nothing that happens to a container is our doing."""
+
+SETTLED = "verify"
+"""The step after which the run watches no container any more."""
 
 MESSAGE_LIMIT = 512
 LIST_LIMIT = 20
@@ -79,13 +82,15 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
 
 
 def _readiness(task: Task, pods: tuple[PodView, ...]) -> str:
-    """Say what clients of the pods may have noticed. It fails no run: nothing restarted, and most of it has passed."""
+    """Say what clients of the pods may have noticed; it fails no run, which restarted nothing."""
     flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
     unready = () if before is None else baseline.no_longer_ready(before, pods)
+    later = _restarted_later(task, pods)
     least = "at least " if len(flaps) == LIST_LIMIT else ""
     told = (
         f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
         f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
+        f"{counted(len(later), 'container')} restarted after the kubelet had settled: {_named(later)}" if later else "",
     )
     return "; ".join(filter(None, told))
 
@@ -120,12 +125,28 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
 def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
     """Unite what the node side saw with what the API shows; either alone could miss something.
 
-    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell.
+    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell. What
+    ended once the kubelet had settled, while its probes were waited for, is not the run's doing.
     """
-    before = baseline.parse(task.baseline)
-    seen = () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported))
     counts = task.reported.containers
+    seen = _seen_restarted(task, pods, _settled_at(task.reported))
     return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
+
+
+def _restarted_later(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+    """Name what restarted when the run was decided already."""
+    all_seen = _seen_restarted(task, pods, None)
+    return tuple(sorted({*all_seen} - {*_restarted(task, pods), *task.reported.containers.ended_list}))
+
+
+def _seen_restarted(task: Task, pods: tuple[PodView, ...], until: datetime | None) -> tuple[str, ...]:
+    before = baseline.parse(task.baseline)
+    return () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported), until)
+
+
+def _settled_at(status: TaskStatus) -> datetime | None:
+    settled = (step.finished_at for step in status.steps if step.name == SETTLED and step.result is StepResult.DONE)
+    return next(settled, None)
 
 
 def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
