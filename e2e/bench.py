@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -18,15 +19,19 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e.cluster import Cluster, conditions
-from e2e.lab import Lab, LabSpec, hostcheck
+from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
+from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from nodeupgrade.agent import bundle
+from nodeupgrade.domain.exposure import exposure
 from nodeupgrade.domain.node.journal import Journal, Mark, Step, parse
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 SIZES = (20, 60, 110)
 TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
+REQUESTS = 0.5
+"""A second and pod; few, since who asks runs on the machine that is measured."""
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 
 # Runs inside the node, on the bundle that the first upgrade left there, and with the executor's priority.
@@ -63,6 +68,8 @@ class Swap:
         ours: without a healthy kubelet.
         steps: what each step took of that.
         load: of the machine, averaged over the last minute.
+        seen: what the clients of the pods behind a Service noticed.
+        bare: what they noticed of the two restarts.
     """
 
     ours: float
@@ -71,6 +78,8 @@ class Swap:
     steps: dict[Step, float]
     containers: int
     load: float
+    seen: traffic.TrafficReport
+    bare: traffic.TrafficReport
 
     @property
     def ratio(self) -> float:
@@ -95,6 +104,7 @@ def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
     for size, swaps in found.items():
         console.print(_table(size, swaps))
     console.print(_steps(found))
+    console.print(_noticed(found))
     for verdict in _verdicts(found):
         console.print(verdict)
 
@@ -105,12 +115,14 @@ def _measure(pods: int, rounds: int, name: str) -> list[Swap]:
     with contextlib.ExitStack() as stack:
         stack.callback(lab.down)
         cluster = Cluster.with_operator(lab, pods=pods)
+        lab.apply(workload.service())
         for number in range(1, rounds + 1):
             for version, down in ((NEW, False), (OLD, True)):
                 swap = _swap(cluster, f"round-{number}-to-{version.replace('.', '-')}", version, down=down)
                 swaps.append(swap)
                 click.echo(
                     f"{pods} pods, to {version}: {swap.ours:.2f} s, floor {swap.kubelet + swap.runtime:.2f} s, "
+                    f"{len(swap.seen.endpoints_lost)} endpoints lost, floor {len(swap.bare.endpoints_lost)}, "
                     f"load {swap.load:.1f}"
                 )
     return swaps
@@ -118,8 +130,9 @@ def _measure(pods: int, rounds: int, name: str) -> list[Swap]:
 
 def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
     containers = len(cluster.wait_settled().running())
-    cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=down)
-    upgrade = cluster.wait_for_end(name)
+    with traffic.watching(cluster.lab, rate=REQUESTS) as watch:
+        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=down)
+        upgrade = cluster.wait_for_end(name)
     if conditions(upgrade)["Succeeded"].get("reason") != "AllNodesUpgraded":
         raise click.ClickException(f"{name} did not upgrade the node: {json.dumps(upgrade['status'])}")
     ours = float(cluster.task()["status"]["kubelet"]["downSeconds"])
@@ -128,8 +141,19 @@ def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
     cluster.wait_settled()
     root = BUNDLES / cluster.node.exec("ls", str(BUNDLES)).stdout.split()[0]
     python = bundle.command(root, "this")[:-2]
-    floor: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
-    return Swap(ours=ours, steps=steps, containers=containers, load=load, **floor)
+    with traffic.watching(cluster.lab, rate=REQUESTS) as bare:
+        floor: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
+        _wait_ready(cluster)
+    return Swap(ours=ours, steps=steps, containers=containers, load=load, seen=watch.result, bare=bare.result, **floor)
+
+
+def _wait_ready(cluster: Cluster) -> None:
+    """Wait until a kubelet that was started just now has asked every probe, and found every pod ready."""
+    pods = cluster.lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
+    longest = max(map(exposure, pods)).total_seconds()
+    asked = time.monotonic() + longest
+    wait_until("every probe to be asked", lambda: time.monotonic() > asked, timeout=longest + 60)
+    workload.wait_running(cluster.lab, count=len(pods))
 
 
 def _time_of_steps(cluster: Cluster) -> dict[Step, float]:
@@ -173,6 +197,21 @@ def _steps(found: dict[int, list[Swap]]) -> Table:
     for step in next(iter(found.values()))[0].steps:
         medians = (statistics.median(swap.steps[step] for swap in swaps) for swaps in found.values())
         table.add_row(step, *(f"{1000 * median:.0f}" for median in medians))
+    return table
+
+
+def _noticed(found: dict[int, list[Swap]]) -> Table:
+    """What clients noticed of all swaps together, and of the bare restarts."""
+    table = _headed("noticed by clients: of ours / of the bare restarts", *(f"{pods} pods" for pods in found))
+    rows: tuple[tuple[str, Callable[[Sequence[traffic.TrafficReport]], str]], ...] = (
+        ("endpoints lost", lambda all_: f"{sum(len(s.endpoints_lost) for s in all_)}"),
+        ("endpoint-seconds lost", lambda all_: f"{sum(s.endpoint_seconds_lost for s in all_):.1f}"),
+        ("requests failed", lambda all_: f"{sum(s.failed for s in all_)} of {sum(s.requests for s in all_)}"),
+        ("slowest answer, s", lambda all_: f"{max(s.slowest for s in all_):.2f}"),
+        ("node not Ready, s", lambda all_: f"{sum(s.nodes_not_ready for s in all_):.1f}"),
+    )
+    for name, told in rows:
+        table.add_row(name, *(f"{told([s.seen for s in of])} / {told([s.bare for s in of])}" for of in found.values()))
     return table
 
 
