@@ -9,13 +9,16 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import click
 
 from e2e.cluster import Cluster, Object
-from e2e.lab import Lab, LabSpec, deploy, probed, traffic
+from e2e.lab import Lab, LabSpec, deploy, nodefiles, probed, traffic
+from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.versions import Version
+from nodeupgrade.domain.exposure import exposure
 
 CONTROL_PLANE = "1.33.13"
 HEADINGS = (
@@ -30,6 +33,7 @@ class Swap:
 
     Attributes:
         status: of the node's task.
+        verdict: the control plane's, in that task.
     """
 
     pair: str
@@ -37,6 +41,7 @@ class Swap:
     seen: traffic.TrafficReport
     upgrade: Object
     status: Object
+    verdict: Object
 
     def row(self) -> Sequence[str]:
         """As a row of the table."""
@@ -52,13 +57,27 @@ class Swap:
 def with_clients(lab: Lab, pods: int, *, slowest: int = 30) -> Cluster:
     """Deploy the operator and pods with probes of every kind, and wait until all are Ready."""
     node = next(iter(lab.nodes.values()))
+    # So that its log tells when it notices that a container has ended.
+    node.exec("sed", "-i", 's/"$/ --v=2"/', nodefiles.KUBELET_FLAGS)
+    node.exec("systemctl", "restart", "kubelet")
     deploy.deploy_operator(lab)
     probed.start(lab, pods, node.name, slowest=slowest, progress=Lines())
     return Cluster(lab, node)
 
 
-def swap(cluster: Cluster, version: str, guard: str, *, pods: int, **spec: object) -> Swap:
-    """Upgrade, and watch the traffic until the run is over and all pods are Ready."""
+def swap(
+    cluster: Cluster, version: str, guard: str, *, pods: int, artifact: Object | None = None, **spec: object
+) -> Swap:
+    """Upgrade, and watch the traffic until the run is over and all pods are Ready.
+
+    Args:
+        cluster: Made by ``with_clients``.
+        version: Wanted.
+        guard: ``spec.verify.readinessGuard``.
+        pods: How many there are.
+        artifact: What to install as that version; the version itself if not given.
+        spec: More of the NodeUpgrade.
+    """
     old = cluster.kubelet_version()
     cluster.wait_settled()
     name = f"{guard}-to-{version}".lower().replace(".", "-")
@@ -66,12 +85,27 @@ def swap(cluster: Cluster, version: str, guard: str, *, pods: int, **spec: objec
     verify = {"settle": "4s", "readinessGuard": guard}
     with traffic.watching(cluster.lab, port=probed.PORT) as watch:
         wanted: dict[str, object] = {"allowDowngrade": down, "verify": verify, **spec}
-        cluster.apply(name, version, cluster.pre_staged(version), **wanted)
+        cluster.apply(name, version, artifact or cluster.pre_staged(version), **wanted)
         upgrade = cluster.wait_for_end(name)
+        task = cluster.task()
+        status = task["status"]
+        wait_until("the end of the slowest probes", lambda: _has_probed_all(cluster, status), timeout=300, interval=1)
         probed.wait_ready(cluster.lab, pods)
-    status = cluster.task()["status"]
     cluster.delete(name)
-    return Swap(f"{old} → {version}", guard, watch.result, upgrade, status)
+    return Swap(f"{old} → {version}", guard, watch.result, upgrade, status, task["spec"]["verdict"])
+
+
+def _has_probed_all(cluster: Cluster, status: Object) -> bool:
+    """Whether the kubelet that a run has started, if it has, has run for as long as any pod's probes may need."""
+    started = [s["finishedAt"] for s in status.get("steps", ()) if s["name"] == "start-kubelet" and "finishedAt" in s]
+    pods = cluster.lab.kubectl_json("get", "pods", "-n", probed.NAMESPACE)["items"]
+    needed = max(map(exposure, pods))
+    return all(datetime.fromisoformat(moment) + needed < datetime.now(UTC) for moment in started)
+
+
+def served(pods: Sequence[str]) -> list[str]:
+    """Those of some pods that have clients; the agent's own pod ends, and then is not Ready."""
+    return [pod for pod in pods if pod.startswith(f"{probed.NAMESPACE}/")]
 
 
 @click.command()

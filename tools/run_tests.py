@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
-REAL = ("-v", "--durations=15", "-m", "real or e2e", "tests", "e2e")
+REAL = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests", "e2e")
 
 
 def what_the_lab_lacks() -> str:

@@ -50,7 +50,7 @@ def wait_ready(lab: Lab, pods: int, *, timeout: float = 600) -> None:
     slices = ("get", "endpointslices", "-n", NAMESPACE, "-l", f"kubernetes.io/service-name={APP}")
 
     def ready() -> bool:
-        found = lab.kubectl_json("get", "pods", "-n", NAMESPACE)["items"]
+        found = lab.kubectl_json("get", "pods", "-n", NAMESPACE, "-l", f"app={APP}")["items"]
         endpoints = [e for s in lab.kubectl_json(*slices)["items"] for e in s.get("endpoints") or ()]
         return pods == sum(map(is_ready, found)) == sum(bool(e["conditions"].get("ready")) for e in endpoints)
 
@@ -90,7 +90,7 @@ def _kinds(release: tuple[int, int], slowest: int) -> Iterator[tuple[str, Object
 
 
 def _probe(kind: Object, period: int, **more: int) -> Object:
-    return {**kind, "periodSeconds": period, "timeoutSeconds": 5, **more}
+    return {**kind, "periodSeconds": period, "timeoutSeconds": 3, **more}
 
 
 def _only(**probes: Object) -> Object:
