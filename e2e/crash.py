@@ -18,7 +18,7 @@ POD = f"{probed.NAMESPACE}/{NAME}"
 _RUN = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
 _READY = '{.status.conditions[?(@.type=="Ready")].status}{"\\n"}'
 # A kubelet that has just started knows nothing of this pod for at least that many seconds.
-_PROBE = {"exec": {"command": ["sleep", "12"]}, "periodSeconds": 5, "timeoutSeconds": 20}
+_PROBE = {"exec": {"command": ["sleep", "18"]}, "periodSeconds": 5, "timeoutSeconds": 25}
 
 
 class Crash:
