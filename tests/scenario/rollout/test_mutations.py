@@ -75,7 +75,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
     "a guard narrowed": (with_function(guarding, "_kubelet_runs", lambda _status: False), "guarded_run"),
     "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods: ""), "guard_not_installed"),
-    "a guard lifted": (with_function(guarding, "lift", lambda _fleet, _task: None), "guarded_run"),
+    "a guard lifted": (with_function(guarding, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
         with_function(guarding, "_kubelet_runs", lambda _status: True),
         "guard_is_raised_again_for_the_way_back",
