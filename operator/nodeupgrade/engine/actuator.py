@@ -84,24 +84,31 @@ class Actuator:
 
         Raises:
             ConflictError: The NodeUpgrade itself has changed.
+            RejectedError: The API server refuses a write; everything else was done if that only concerns a guard, which
+                ends by itself.
         """
-        complete = True
+        complete, refused = True, None
         for action in actions:
-            if (taken := await self._take(action)) is None:
+            try:
+                taken = await self._take(action)
+            except RejectedError as error:
+                if not isinstance(action, RaiseGuard | NarrowGuard | LiftGuard):
+                    raise
+                refused = error
+                continue
+            if taken is None:
                 complete = False
             else:
                 self.applied.append(taken)
         for action in self.applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
+        if refused is not None:
+            raise refused
         return complete
 
     async def _take(self, action: NodeAction) -> NodeAction | None:
-        """Apply one decision, and return what took in the end.
-
-        A guard that may not be written is declined if somebody waits for it. Otherwise it ends by itself, and nothing
-        else is to wait for that.
-        """
+        """Apply one decision, and return what took in the end: a guard that may not be written is declined."""
         try:
             await self._apply(action)
         except (ConflictError, NotFoundError):
@@ -109,10 +116,9 @@ class Actuator:
                 raise
             return None
         except RejectedError as error:
-            if not isinstance(action, RaiseGuard | NarrowGuard | LiftGuard):
+            if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
                 raise
-            waits = isinstance(action, RaiseGuard) and is_asked_for(action.task)
-            return await self._take(decline(action.task, str(error))) if waits else None
+            return await self._take(decline(action.task, str(error)))
         return action
 
     async def _apply(self, action: NodeAction) -> None:
