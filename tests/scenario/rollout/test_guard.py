@@ -102,6 +102,19 @@ async def test_what_guards_a_node_from_the_request_to_the_end() -> None:
     assert await parameters(scene) == {}
 
 
+async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_clock_is_slow() -> None:
+    scene = await stage(Scene())
+    await until(scene, "Verifying")
+    started = timestamp(scene.now + timedelta(seconds=9))
+    body = await scene.kube.get(TASKS, "node-0")
+    body["status"]["steps"][1]["finishedAt"] = started
+    await scene.kube.replace_status(TASKS, "node-0", body["status"])
+    for _ in range(3):
+        scene.now += timedelta(milliseconds=400)
+        await scene.operator.reconcile("to-1-33")
+        assert (await parameters(scene))["node-0"] == started
+
+
 async def test_a_narrowed_guard_is_not_written_again() -> None:
     scene = await stage(Scene())
     await until(scene, "Verifying")

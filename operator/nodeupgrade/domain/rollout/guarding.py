@@ -47,10 +47,10 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
     if parameters is None or runs_by is None:
         return None
-    running = guard.whole_seconds(now)
     if _kubelet_runs(task.reported):
+        running = guard.whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
         return _narrowed(parameters, task, running) if running < runs_by else None
-    return _prolonged(parameters, task, running + _budget(task), now) if runs_by <= now else None
+    return _prolonged(parameters, task, guard.whole_seconds(now) + _budget(task), now) if runs_by <= now else None
 
 
 def is_asked_for(task: Task) -> bool:
@@ -166,3 +166,9 @@ def _kubelet_runs(status: TaskStatus) -> bool:
     if status.phase is TaskPhase.ROLLING_BACK:
         return results.get(STOP_KUBELET) is StepResult.UNDONE
     return results.get(START_KUBELET) is StepResult.DONE
+
+
+def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
+    """When the kubelet that runs now did so: ours may be the clock that is slow, and a guard is not to end too soon."""
+    ends = [step.finished_at for step in status.steps if step.name in {STOP_KUBELET, START_KUBELET}]
+    return max(filter(None, ends), default=None)
