@@ -63,6 +63,7 @@ def test_who_is_unready_still() -> None:
     assert seen(READY, UNREADY).unready == ("default/web",)
     assert seen(READY, UNREADY, READY).unready == ()
     assert seen(READY, UNREADY, DELETED).unready == ()
+    assert seen(READY, UNREADY, pod("False", state=ENDED)).unready == ()
     assert seen(READY, UNREADY).without("1").unready == ()
     assert seen(READY, UNREADY).without("1").flapped == frozenset({"default/web"})
 

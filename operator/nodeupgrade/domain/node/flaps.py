@@ -74,9 +74,9 @@ class Flaps:
 
     @property
     def unready(self) -> tuple[str, ...]:
-        """Those of them that are unready still, by name."""
+        """Those of them that are unready still although they run, by name."""
         pods = (pod for pod in self.pods.values() if pod.name in self.flapped)
-        return tuple(sorted(pod.name for pod in pods if not pod.ready and not pod.deleting))
+        return tuple(sorted(pod.name for pod in pods if pod.whole and not pod.ready and not pod.deleting))
 
     @property
     def exposure(self) -> timedelta:
