@@ -80,6 +80,7 @@ class ContainerView:
     restart_count: int
     running: bool
     previous_finished_at: datetime | None = None
+    startup_probed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +164,8 @@ def view_pod(body: Json) -> PodView:
     """Read a Pod."""
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    declared = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return PodView(
         namespace=metadata["namespace"],
@@ -175,7 +178,7 @@ def view_pod(body: Json) -> PodView:
         node_selector=spec.get("nodeSelector") or {},
         affinity=None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())),
         tolerations=tuple(map(_toleration, spec.get("tolerations") or ())),
-        containers=tuple(map(_container, _container_statuses(status))),
+        containers=tuple(_container(body, startup_probed) for body in _container_statuses(status)),
     )
 
 
@@ -216,7 +219,7 @@ def _container_statuses(status: Json) -> list[Json]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _container(body: Json) -> ContainerView:
+def _container(body: Json, startup_probed: frozenset[str]) -> ContainerView:
     finished = ((body.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
     if (ended := (body.get("state") or {}).get("terminated")) is not None:
         finished = ended.get("finishedAt") or finished
@@ -226,6 +229,7 @@ def _container(body: Json) -> ContainerView:
         restart_count=body.get("restartCount", 0),
         running="running" in (body.get("state") or {}),
         previous_finished_at=datetime.fromisoformat(finished) if finished else None,
+        startup_probed=body["name"] in startup_probed,
     )
 
 

@@ -25,6 +25,8 @@ def pod(**changes: Any) -> Any:
         body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     if ended := changes.pop("ended", None):
         body["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"finishedAt": timestamp(ended)}}
+    if changes.pop("startup_probe", False):
+        body["spec"]["containers"][0]["startupProbe"] = {"tcpSocket": {"port": 80}}
     body["status"]["containerStatuses"][0] |= changes
     return body
 
@@ -42,6 +44,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
         True,
     ),
     "crashed when the kubelet had settled": ({}, {"restartCount": 1, "ended": STOPPED + timedelta(seconds=31)}, False),
+    "killed by a startup probe that is asked again": (
+        {"startup_probe": True},
+        {"startup_probe": True, "restartCount": 1, "ended": STOPPED + timedelta(seconds=31)},
+        True,
+    ),
     "not for the first time": ({}, {"restartCount": 2, "ended": STOPPED + timedelta(seconds=31)}, True),
     "another pod of the same name": ({}, {"uid": "u2", "containerID": "containerd://bbbbbbbbbbbb"}, False),
     "static pod mirrored anew": ({"mirror": True}, {"mirror": True, "uid": "u2"}, False),

@@ -60,7 +60,8 @@ def restarted(
         baseline: What ran before.
         pods: The node's pods as they are now.
         since: When the kubelet was stopped; an instance that ended before crashed by itself.
-        until: When the new kubelet had settled; the one instance that ended after that does not count.
+        until: When the new kubelet had settled; the one instance that ended after that does not count. With a startup
+            probe it does: a kubelet that forgot its result asks that again, and kills what does not answer as it did.
     """
     changed = []
     for pod in pods:
@@ -72,6 +73,7 @@ def restarted(
             ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
             earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
             later = until is not None and ended is not None and ended > until and once
+            later = later and not container.startup_probed
             if not earlier and not later:
                 changed.append(label)
     return tuple(sorted(changed))
