@@ -115,6 +115,24 @@ async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_cloc
         assert (await parameters(scene))["node-0"] == started
 
 
+@pytest.mark.parametrize("phase", ["Running", "Verifying"])
+async def test_a_guard_that_somebody_took_away_is_raised_again_as_it_was(phase: str) -> None:
+    scene = await stage(Scene())
+    await until(scene, phase)
+    await scene.operator.reconcile("to-1-33")
+    guarded = await parameters(scene)
+    assert set(guarded) == {"node-0", "node_node-0"}
+    await scene.kube.delete(GUARD, GUARD_NAME)
+    await scene.operator.reconcile("to-1-33")
+    await scene.install_guard()
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == guarded
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": dict.fromkeys(guarded)})
+    scene.now = datetime.fromisoformat(guarded["node_node-0"])
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == {}
+
+
 async def test_a_narrowed_guard_is_not_written_again() -> None:
     scene = await stage(Scene())
     await until(scene, "Verifying")

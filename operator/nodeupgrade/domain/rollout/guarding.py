@@ -47,6 +47,8 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
     if parameters is None or runs_by is None:
         return None
+    if (lost := _restored(parameters, task, runs_by, now)) is not None:
+        return lost
     if _kubelet_runs(task.reported):
         running = guard.whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
         return _narrowed(parameters, task, running) if running < runs_by else None
@@ -105,6 +107,22 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
         reason=Reason.GUARDED,
         message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
+    )
+
+
+def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Write again what somebody has removed or replaced, unless it is over."""
+    written = guard.entries(task.name, runs_by, task.spec.verify)
+    if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
+        return None
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=written,
+        grant=task.spec.guard,
+        reason=Reason.GUARDED,
+        message=f"node {task.name} was guarded no more, by somebody's doing, and is again",
     )
 
 
