@@ -13,6 +13,7 @@ import structlog
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import backup_path, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
+from nodeupgrade.domain.node.clearance import exposure_seconds
 from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
@@ -124,7 +125,7 @@ class Looking:
             candidate=candidate,
             remove_flags=spec.kubelet.remove_flags,
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
-            settle=float(spec.verify.settle_seconds),
+            settle=float(max(spec.verify.settle_seconds, exposure_seconds(map(dict, shown.pods)))),
         )
         node = self._host.node(layout.endpoint)
         facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)

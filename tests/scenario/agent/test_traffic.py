@@ -130,7 +130,10 @@ async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: Wo
     assert world.restarted == []
 
 
-async def test_a_container_that_is_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settle", [60, 2], ids=["settling", "until pods can have been probed"])
+async def test_a_container_that_is_starting_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: int
+) -> None:
     world = make_world(tmp_path, monkeypatch, pods=(probed("startupProbe"),), manifests={})
     (nginx,) = world.before.containers
     started = iter([False, False, True])
@@ -140,7 +143,7 @@ async def test_a_container_that_is_starting_is_waited_for(tmp_path: Path, monkey
         pod["status"] = {"containerStatuses": [{**state, "started": next(started)}]}
 
     world.kube.changed = show_container
-    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=60))
+    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=settle))
 
     status = await world.serve()
 
