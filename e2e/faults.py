@@ -23,6 +23,8 @@ from e2e.ordeal import Ordeal
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 PODS = 20
+NOT_YET = "nodeupgrade.test/not-yet"
+"""Keeps the operator, which tolerates a cordon, away from a node."""
 FAULTS = (*exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
 
 
@@ -144,7 +146,7 @@ def _cluster(name: str, pods: int, nodes: int) -> Cluster:
     _, *others = lab.nodes
     try:
         for other in others:
-            lab.kubectl("cordon", other)
+            lab.kubectl("taint", "nodes", other, f"{NOT_YET}=:NoSchedule")
         cluster = Cluster.with_operator(lab, pods=pods)
         for number, other in enumerate(others, 2):
             namespace, settings, *bare = workload.mixed_workload(pods, other, kubelet=OLD)
@@ -154,7 +156,7 @@ def _cluster(name: str, pods: int, nodes: int) -> Cluster:
             lab.node(other).write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
             workload.wait_running(lab, count=(pods + 1) * number, timeout=600)
         for other in others:
-            lab.kubectl("uncordon", other)
+            lab.kubectl("taint", "nodes", other, f"{NOT_YET}-")
         return cluster
     except BaseException:
         lab.down()

@@ -174,6 +174,8 @@ def operator_killed(ordeal: Ordeal) -> Iterator[None]:
     yield
     node = ordeal.cluster.node
     victims = [c for c in node.snapshot().running() if c.pod.startswith(f"{NAMESPACE}/{DEPLOYMENT}")]
+    if not victims:
+        raise LabError(f"the operator does not run on {node.name}: this proves nothing")
     ordeal.wait_record(Step.VERIFY, Mark.DONE)
     for container in victims:
         node.exec("kill", "-9", str(container.pid))
