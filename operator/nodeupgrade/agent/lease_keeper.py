@@ -69,10 +69,16 @@ def renewed(lease: Lease, now: datetime) -> Lease | None:
     return lease | {"spec": spec | {"renewTime": moment}}
 
 
-def keep(api: LeaseApi, seconds: float, *, sleep: Callable[[float], None] = time.sleep) -> int:
+def keep(
+    api: LeaseApi,
+    seconds: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> int:
     """Renew the Lease whenever nobody did for a while, for so many seconds; return how often that was."""
-    end, count = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    end, count = monotonic() + seconds, 0
+    while monotonic() < end:
         try:
             lease = renewed(api.read(), datetime.now(UTC))
             if lease is not None:
