@@ -81,16 +81,21 @@ class Conductor:
     def _clear_the_way(self, task: Task) -> None:
         """See to it that no executor ever takes up an earlier run of this node, whose plan is out of date.
 
+        Nor may one that is through with an earlier attempt still be tidying up: it would take away what is staged now.
+
         Raises:
-            Refused: an earlier run has begun and is not over.
+            Refused: an earlier run has begun and is not over; it keeps its executor.
         """
         try:
             while (earlier := self._runs.unfinished()) is not None:
-                units.remove(self._host.files, self._host.services, task.spec.kubelet.unit)
+                if not self._runs.read_journal(earlier).records:
+                    units.remove(self._host.files, self._host.services, task.spec.kubelet.unit)
                 self._runs.discard(earlier)
                 log.info("forgot a plan that nobody began", run=earlier)
         except Inconsistent as error:
             raise not_over(error) from error
+        if units.remain(self._host.files):
+            units.remove(self._host.files, self._host.services, task.spec.kubelet.unit)
 
     async def bring_bundle(self) -> None:
         """Bring what the executor runs from onto the node, which may take a while; nothing there is started.

@@ -12,7 +12,7 @@ from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine import gather, shim_limit
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
-from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.services import ServiceManager
 
 EXECUTOR = "nodeupgrade-executor.service"
@@ -141,6 +141,11 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
     files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
     services.reload()
     services.start(EXECUTOR, wait=False)
+
+
+def remain(files: FilesView) -> bool:
+    """Whether an executor was installed and not taken away again."""
+    return files.read(_file(EXECUTOR)) is not None
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:

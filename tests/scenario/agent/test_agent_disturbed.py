@@ -9,7 +9,6 @@ import pytest
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
-from nodeupgrade.agent.settings import STATE
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
@@ -17,7 +16,6 @@ from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
-from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError, UnavailableError
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import OLD, RUN, Killed, World, make_world, untouched, upgraded
@@ -237,90 +235,6 @@ async def test_an_api_server_that_says_no_ends_the_run(world: World) -> None:
     assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
     assert "pods is forbidden" in status.message
     assert untouched(world)
-
-
-async def test_containers_that_came_meanwhile_get_a_second_plan(world: World) -> None:
-    """A pod that starts between planning and stopping the kubelet turns the first attempt back."""
-    sandbox = next(iter(world.node.runtime.sandboxes.values()))
-    gone: list[object] = []
-
-    def comes() -> None:
-        made = world.node.runtime.create_container(sandbox, "debug", HashValue("1"))
-        world.node.timeline.after(1.0, lambda: gone.append(world.node.runtime.containers.pop(made.id)))
-
-    world.node.calls.before("services.stop kubelet.service", comes)
-
-    status = await world.serve()
-
-    assert status.phase is TaskPhase.SUCCEEDED
-    assert world.stops == 2
-    assert upgraded(world)
-    first = world.runs.read_journal(FIRST).finished
-    assert first is not None
-    assert first.reason == Reason.INVENTORY_CHANGED
-
-
-async def test_a_container_that_ended_meanwhile_gets_a_second_plan(world: World) -> None:
-    """It ended before anything was touched, so that it is nothing to go back for."""
-    victim = next(world.node.inventory().running())
-    crashes = [victim.id]
-
-    def crash() -> None:
-        if crashes:
-            world.node.runtime.end(crashes.pop(), exit_code=1)
-
-    world.node.calls.before("services.stop kubelet.service", crash)
-
-    status = await world.serve()
-
-    assert status.phase is TaskPhase.SUCCEEDED
-    assert world.stops == 2
-    first = world.runs.read_journal(FIRST).finished
-    assert first is not None
-    assert first.reason == Reason.INVENTORY_CHANGED
-
-
-async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> None:
-    """An executor that is started later for any reason must not find it."""
-    world.settings = replace(world.settings, run_id=RunId("0123abcd-0"))
-    world.kube.wish(run_id=world.settings.run_id)
-
-    def killed(moment: str) -> None:
-        if moment == "write_plan done":
-            raise Killed
-
-    world.hook = killed
-    with pytest.raises(Killed):
-        await world.serve()
-    assert world.runs.unfinished() == "0123abcd-0.1"
-    world.hook = lambda _moment: None
-    world.settings = replace(world.settings, run_id=RUN)
-    world.kube.wish(run_id=RUN)
-
-    status = await world.serve()
-
-    assert status.phase is TaskPhase.SUCCEEDED
-    assert world.runs.unfinished() is None
-    assert world.stops == 1
-
-
-async def test_an_earlier_run_that_is_not_over_forbids_another(world: World) -> None:
-    def stranded(moment: str) -> None:
-        if world.stops:
-            raise Killed
-
-    world.hook = stranded
-    with pytest.raises(Killed):
-        await world.serve()
-    world.hook = lambda _moment: None
-    world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
-    world.kube.wish(run_id=world.settings.run_id)
-
-    status = await world.serve()
-
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
-    assert f"run {FIRST}" in status.message
-    assert str(STATE / "runs") in status.message
 
 
 async def test_killed_at_any_moment_the_next_agent_finishes_the_one_run(
