@@ -7,7 +7,9 @@ the container, hence are long over. The readiness guard's policy (``manifests/re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.kubelethash import KubeletVersion
@@ -44,5 +46,14 @@ def _until_probed(container: Json) -> timedelta:
 
 def _longest(probe: Json) -> timedelta:
     """A period until the first attempt, one for each success that is asked for, and the last attempt's time."""
-    period, timeout = probe.get("periodSeconds") or 10, probe.get("timeoutSeconds") or 1
-    return timedelta(seconds=(1 + (probe.get("successThreshold") or 1)) * period + timeout)
+    return timedelta(seconds=(1 + (probe.get("successThreshold") or 1)) * period(probe) + timeout(probe))
+
+
+def period(probe: Mapping[str, Any]) -> int:
+    """Seconds between two attempts, the API's default where a manifest leaves it out."""
+    return int(probe.get("periodSeconds") or 10)
+
+
+def timeout(probe: Mapping[str, Any]) -> int:
+    """Seconds for one attempt, likewise."""
+    return int(probe.get("timeoutSeconds") or 1)

@@ -47,6 +47,10 @@ _TERMINAL = frozenset(
 )
 
 
+STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
+"""Names of the steps, among those of ``domain.node.journal.Step``, from which the control plane concludes something."""
+
+
 class StepResult(StrEnum):
     """What the journal truthfully knows of a step."""
 

@@ -174,7 +174,7 @@ def view_pod(body: Json) -> PodView:
         phase=status.get("phase", ""),
         mirror=MIRROR_ANNOTATION in (metadata.get("annotations") or {}),
         deleting="deletionTimestamp" in metadata,
-        ready=_is_ready(status),
+        ready=is_ready(body),
         node_selector=spec.get("nodeSelector") or {},
         affinity=None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ())),
         tolerations=tuple(map(_toleration, spec.get("tolerations") or ())),
@@ -206,8 +206,10 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
     )
 
 
-def _is_ready(status: Json) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+def is_ready(pod: Json) -> bool:
+    """Whether a Pod's condition Ready is True."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 def _is_blocking(reason: str) -> bool:

@@ -15,6 +15,8 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.task import Task, TaskAction, parse_task
 from nodeupgrade.domain.task_status import (
+    START_KUBELET,
+    STOP_KUBELET,
     GuardReport,
     GuardState,
     Preview,
@@ -183,7 +185,7 @@ class FleetSimulator:
             TaskPhase.ROLLBACK_FAILED,
         }
         counts = replace(before.containers, readiness_flaps=flaps or before.containers.readiness_flaps)
-        step = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=before.started_at)
+        step = StepStatus(name=STOP_KUBELET, result=StepResult.DONE, started_at=before.started_at)
         status: TaskStatus = replace(
             before,
             observed_generation=task.generation,
@@ -260,11 +262,11 @@ def pod_object(name: str, node: str) -> Json:
 
 def _further(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
     """Go on slowly where the kubelet's start matters: the new one runs, or the old one has to run again."""
-    stopped = StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=reported.started_at)
+    stopped = StepStatus(name=STOP_KUBELET, result=StepResult.DONE, started_at=reported.started_at)
     if reported.phase is TaskPhase.RUNNING:
-        return TaskPhase.VERIFYING, (stopped, StepStatus(name="start-kubelet", result=StepResult.DONE))
+        return TaskPhase.VERIFYING, (stopped, StepStatus(name=START_KUBELET, result=StepResult.DONE))
     if reported.phase is TaskPhase.VERIFYING and part in {Part.ROLL_BACK, Part.HANG}:
-        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name="start-kubelet", result=StepResult.UNDOING))
+        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name=START_KUBELET, result=StepResult.UNDOING))
     return None
 
 

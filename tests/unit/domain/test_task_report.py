@@ -21,6 +21,9 @@ from nodeupgrade.domain.node.task_report import (
 )
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
 from nodeupgrade.domain.task_status import (
+    START_KUBELET,
+    STOP_KUBELET,
+    VERIFY,
     ContainerCounts,
     GuardReport,
     KubeletBinary,
@@ -73,6 +76,10 @@ ENDED = RunReport(
 )
 CAUSE = "the kubelet exited with status 1"
 Line = tuple[Step, Mark] | tuple[Step, Mark, str, Reason]
+
+
+def test_the_steps_that_the_control_plane_looks_for_are_steps_of_a_run() -> None:
+    assert (STOP_KUBELET, START_KUBELET, VERIFY) == (Step.STOP_KUBELET, Step.START_KUBELET, Step.VERIFY)
 
 
 def at(seconds: int) -> datetime:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from math import ceil
 from urllib.parse import quote
 
-from nodeupgrade.domain.exposure import MARGIN, exposure
-from nodeupgrade.domain.node.flaps import PodState
+from nodeupgrade.domain.exposure import MARGIN
+from nodeupgrade.domain.node.flaps import PodState, longest_exposure
 from nodeupgrade.domain.wire import Json
 
 POD_POLICY = "readiness-guard.nodeupgrade.dev"
@@ -66,8 +65,7 @@ def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
 
 def exposure_seconds(pods: Iterable[Json]) -> int:
     """How long after its start a fresh kubelet may need to have probed every pod."""
-    longest: timedelta = max((exposure(pod) for pod in pods if not PodState.of(pod).deleting), default=timedelta())
-    return ceil(longest.total_seconds())
+    return ceil(longest_exposure(map(PodState.of, pods)).total_seconds())
 
 
 def _said(text: str) -> str:

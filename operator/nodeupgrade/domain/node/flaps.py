@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from nodeupgrade.domain.exposure import exposure
+from nodeupgrade.domain.views import is_ready
 from nodeupgrade.domain.wire import Json
 
 
@@ -81,13 +82,12 @@ class Flaps:
     @property
     def exposure(self) -> timedelta:
         """How long a fresh kubelet may need to have probed every pod that is here now."""
-        return max((pod.exposure for pod in self.pods.values() if not pod.deleting), default=timedelta())
+        return longest_exposure(self.pods.values())
 
 
-def is_ready(pod: Json) -> bool:
-    """Whether a pod's condition Ready is True."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+def longest_exposure(pods: Iterable[PodState]) -> timedelta:
+    """How long a fresh kubelet may need to have probed all of them that stay."""
+    return max((pod.exposure for pod in pods if not pod.deleting), default=timedelta())
 
 
 def _for_no_reason(before: PodState, now: PodState) -> bool:

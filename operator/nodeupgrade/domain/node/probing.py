@@ -7,7 +7,7 @@ run any. So a check forbids only what the pod itself proves, and otherwise says 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodeupgrade.domain.exposure import keeps_probes
+from nodeupgrade.domain.exposure import keeps_probes, period, timeout
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.violations import Caution, Violation
@@ -57,7 +57,7 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
         if (startup := container.spec.get("startupProbe")) is None:
             continue
         if container.status.get("started") is False:
-            if (soonest := _tries(startup) - _period(startup)) <= settle:
+            if (soonest := _tries(startup) - period(startup)) <= settle:
                 detail = (
                     f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
                     "failures, while the run still watches it: wait until it has"
@@ -136,7 +136,7 @@ def _runs_again(target: KubeletVersion) -> bool:
 def _fails_now(container: _Running) -> bool:
     """Whether the readiness probe, given at least as much time, asks the same and is told no."""
     startup, readiness = container.spec["startupProbe"], container.spec.get("readinessProbe") or {}
-    return _is_unready(container) and _same(startup, readiness) and _timeout(startup) <= _timeout(readiness)
+    return _is_unready(container) and _same(startup, readiness) and timeout(startup) <= timeout(readiness)
 
 
 def _succeeds_now(container: _Running) -> bool:
@@ -144,7 +144,7 @@ def _succeeds_now(container: _Running) -> bool:
     startup = container.spec["startupProbe"]
     kinds = ("livenessProbe", "readinessProbe") if container.status.get("ready") is True else ("livenessProbe",)
     others = (container.spec.get(kind) or {} for kind in kinds)
-    return any(_same(startup, other) and _timeout(startup) >= _timeout(other) for other in others)
+    return any(_same(startup, other) and timeout(startup) >= timeout(other) for other in others)
 
 
 def _same(startup: Json, other: Json) -> bool:
@@ -154,17 +154,9 @@ def _same(startup: Json, other: Json) -> bool:
     )
 
 
-def _timeout(probe: Json) -> int:
-    return int(probe.get("timeoutSeconds") or 1)
-
-
-def _period(probe: Json) -> int:
-    return int(probe.get("periodSeconds") or 10)
-
-
 def _tries(probe: Json) -> int:
     """Seconds of failures after which a kubelet kills the container."""
-    return int(probe.get("failureThreshold") or 3) * _period(probe)
+    return int(probe.get("failureThreshold") or 3) * period(probe)
 
 
 def _breaks_sidecars(target: KubeletVersion) -> bool:

@@ -21,6 +21,7 @@ from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.node.probing import named
 from nodeupgrade.domain.reasons import Reason, counted
 from nodeupgrade.domain.run_settings import GuardPolicy
+from nodeupgrade.domain.views import is_ready
 from nodeupgrade.domain.violations import Caution, Violation
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -164,9 +165,7 @@ def _seconds(facts: Traffic, names: Collection[str]) -> int:
 
 def _becomes_unready(pod: NodePod) -> bool:
     """Whether it is Ready, and a kubelet that forgot its probes reports it unready."""
-    conditions = (pod.raw.get("status") or {}).get("conditions") or ()
-    ready = any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
-    return ready and not pod.finished and not pod.terminating and _is_probed(pod)
+    return is_ready(dict(pod.raw)) and not pod.finished and not pod.terminating and _is_probed(pod)
 
 
 def _is_probed(pod: NodePod) -> bool:

@@ -17,11 +17,9 @@ from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.membership import in_flight
 from nodeupgrade.domain.task import GuardGrant, Task, TaskAction
-from nodeupgrade.domain.task_status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_status import START_KUBELET, STOP_KUBELET, StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.wire import timestamp
 from nodeupgrade.kubelethash import KubeletVersion
-
-STOP_KUBELET, START_KUBELET = "stop-kubelet", "start-kubelet"
 
 LIFTING = timedelta(minutes=2)
 """How long after its verdict a node waits for its guard to be lifted, if the API server does not let it be."""

@@ -7,14 +7,8 @@ from datetime import datetime, timedelta
 from nodeupgrade.domain.reasons import Reason, counted, sentence
 from nodeupgrade.domain.rollout import baseline
 from nodeupgrade.domain.task import RunVerdict, Task, Verdict
-from nodeupgrade.domain.task_status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.task_status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.views import NodeView, PodView
-
-KUBELET_STOPS_IN = "stop-kubelet"
-"""The step before which nothing that happens to a container is our doing."""
-
-SETTLED = "verify"
-"""The step after which the run watches no container any more."""
 
 MESSAGE_LIMIT = 512
 LIST_LIMIT = 20
@@ -62,7 +56,7 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
 
 def was_touched(status: TaskStatus) -> bool:
     """Whether a run that is over may have changed anything."""
-    return any(step.name == KUBELET_STOPS_IN for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+    return any(step.name == STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
 
 
 def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
@@ -145,10 +139,12 @@ def _seen_restarted(task: Task, pods: tuple[PodView, ...], until: datetime | Non
 
 
 def _settled_at(status: TaskStatus) -> datetime | None:
-    settled = (step.finished_at for step in status.steps if step.name == SETTLED and step.result is StepResult.DONE)
+    """When the run ceased to watch containers."""
+    settled = (step.finished_at for step in status.steps if step.name == VERIFY and step.result is StepResult.DONE)
     return next(settled, None)
 
 
 def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
-    stopped = (step.started_at for step in status.steps if step.name == KUBELET_STOPS_IN)
+    """Nothing that happens to a container before is our doing."""
+    stopped = (step.started_at for step in status.steps if step.name == STOP_KUBELET)
     return next(stopped, status.started_at)
