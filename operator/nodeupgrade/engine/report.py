@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import Node
-from nodeupgrade.engine.steps.watch import look
+from nodeupgrade.engine.steps.watch import last_look
 
 ROLLBACK_SETTLE_SECONDS = 15.0
 LISTED = 20
@@ -39,7 +39,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Departures:
     if outcome is Outcome.ROLLED_BACK:
         node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
-    return look(node, plan, thorough=True, new_kubelet=outcome is Outcome.UPGRADED)[0]
+    return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
 
 
 def _down_seconds(journal: Journal) -> float | None:

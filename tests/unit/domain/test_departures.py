@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node.departures import Evidence, divide, may_be_a_deletion, was_deleted
+from nodeupgrade.domain.node.departures import Evidence, divide, may_be_harmless, was_deleted
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.pods import Json
@@ -90,9 +90,9 @@ def test_everything_of_a_deleted_pod_is_excused_and_nothing_of_another() -> None
     assert damage(Inventory(), deleted) == ["default/db/postgres gone", "default/db (sandbox) gone"]
 
 
-def test_only_one_pod_that_just_ends_is_waited_for() -> None:
+def test_what_may_turn_out_to_be_harmless_is_waited_for() -> None:
     def waits(now: Inventory) -> bool:
-        return may_be_a_deletion(PLAN, now, unplanned(PLAN, now))
+        return may_be_harmless(PLAN, now, unplanned(PLAN, now))
 
     postgres = next(c for c in PLAN.baseline.containers if c.name == "postgres")
     assert waits(node_with(ended(143)))
@@ -100,6 +100,10 @@ def test_only_one_pod_that_just_ends_is_waited_for() -> None:
     assert not waits(node_with(ended(143), SUCCESSOR)), "it was replaced"
     assert not waits(node_with(ended(143), replace(SUCCESSOR, name="another"))), "the pod gets something new"
     assert not waits(node_with(ended(143), ended(143, postgres))), "two pods"
+    going, other_going = replace(NGINX, process=None), replace(postgres, process=None)
+    assert waits(node_with(going, other_going)), "the runtime has yet to say how they ended"
+    assert waits(node_with(going, ended(143, postgres))), "one more was perhaps deleted"
+    assert not waits(node_with(other_going, ended(143), SUCCESSOR)), "one more was replaced"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_the_same_instances_are_no_difference() -> None:
             replace(MAIN, process=Process(pid=11, started=500)),
             "ns/web/main changed: process was Process(pid=11, started=101), is Process(pid=11, started=500)",
         ),
-        (replace(MAIN, process=None), "ns/web/main changed: process Process(pid=11, started=101) is gone"),
+        (replace(MAIN, process=None), "ns/web/main ending: process Process(pid=11, started=101) is gone"),
     ],
 )
 def test_a_container_that_is_not_the_same(after: ContainerInstance | None, story: str) -> None:
@@ -106,7 +106,7 @@ def test_a_container_that_is_not_the_same(after: ContainerInstance | None, story
         (None, "ns/web (sandbox) gone: sandbox is gone"),
         (replace(SANDBOX, ready=False), "ns/web (sandbox) stopped: sandbox is not ready"),
         (replace(SANDBOX, ip="10.0.0.2"), "ns/web (sandbox) changed: address was 10.0.0.1, is 10.0.0.2"),
-        (replace(SANDBOX, process=None), "ns/web (sandbox) changed: process Process(pid=10, started=100) is gone"),
+        (replace(SANDBOX, process=None), "ns/web (sandbox) ending: process Process(pid=10, started=100) is gone"),
         (
             replace(SANDBOX, monitor=None),
             "ns/web (sandbox) monitor lost: Process(pid=9, started=99) became None",

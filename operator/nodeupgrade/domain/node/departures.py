@@ -64,14 +64,16 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
     return Departures(damage=tuple(damage), ended=tuple(ended))
 
 
-def may_be_a_deletion(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
-    """Whether all of it may yet turn out to be one pod that somebody deleted, and nothing else.
+def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
+    """Whether somebody has yet to speak, and all of it may then turn out to be harmless.
 
-    A kubelet that does not recognise a container makes another at once, and one that rejects pods rejects several;
-    it is not waited for word from the API server in either case.
+    The runtime has to say how an instance ended whose process is gone, and the API server whether the pod was deleted
+    of which something ended. A kubelet that does not recognise a container makes another at once, and one that rejects
+    pods rejects several; it is not waited for word from the API server in either case.
     """
-    pods = {difference.pod.uid for difference in damage}
-    if len(pods) != 1 or any(difference.kind is Kind.RESTARTED for difference in damage):
+    told = [difference for difference in damage if difference.kind is not Kind.ENDING]
+    pods = {difference.pod.uid for difference in told}
+    if len(pods) > 1 or any(difference.kind is Kind.RESTARTED for difference in told):
         return False
     known = {container.id for container in plan.baseline.containers}
     return not any(c.pod.uid in pods and c.id not in known for c in now.containers)

@@ -16,11 +16,15 @@ SANDBOX = " (sandbox)"
 
 
 class Kind(StrEnum):
-    """What happened to an instance."""
+    """What happened to an instance.
+
+    ENDING is one whose process is gone and of which the runtime has yet to say how it ended: for a moment, usually.
+    """
 
     RESTARTED = "restarted"
     GONE = "gone"
     STOPPED = "stopped"
+    ENDING = "ending"
     CHANGED = "changed"
     MONITOR_LOST = "monitor lost"
     APPEARED = "appeared"
@@ -170,6 +174,8 @@ def _container(
             "" if after.exit_code is None else f", exit code {after.exit_code}"
         )
         yield different(Kind.STOPPED, detail)
+    elif before.process is not None and after.process is None:
+        yield different(Kind.ENDING, f"process {before.process} is gone")
     else:
         yield from (different(Kind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after)))
 
@@ -210,6 +216,8 @@ def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator
         return
     if before.monitor is not None and before.monitor != after.monitor:
         yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+    if before.process is not None and after.process is None:
+        yield different(Kind.ENDING, f"process {before.process} is gone")
     changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
     yield from (different(Kind.CHANGED, detail) for detail in changes)
 
@@ -229,5 +237,3 @@ def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[st
         other = after[name]
         if value is not None and other is not None and value != other:
             yield f"{name} was {value}, is {other}"
-    if before["process"] is not None and after["process"] is None:
-        yield f"process {before['process']} is gone"

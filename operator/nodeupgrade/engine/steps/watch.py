@@ -7,7 +7,7 @@ since 1.7 only, and an event would save a quarter of a second at most.
 from dataclasses import dataclass, field
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.departures import Departures, Evidence, divide, may_be_a_deletion
+from nodeupgrade.domain.node.departures import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import Difference, consistent, unplanned
@@ -18,8 +18,8 @@ LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
 """So long it looks often: a kubelet judges every pod in its first seconds, and a look asks every shim."""
 LATER_LOOK_SECONDS = 1.0
-WORD_OF_DELETION_SECONDS = 3.0
-"""How long the agent, if there is one, may take to answer whether a pod was deleted."""
+WORD_SECONDS = 3.0
+"""How long the runtime may take to say how something ended, or the agent that its pod was deleted."""
 LISTED = 20
 QUOTED = 320
 NOTHING = Departures(damage=())
@@ -64,10 +64,21 @@ class Watch:
             self._waiting_since = None
             return True
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
-        patience = now - self._waiting_since < WORD_OF_DELETION_SECONDS
-        if not (patience and may_be_a_deletion(self.plan, inventory, seen.damage)):
+        patience = now - self._waiting_since < WORD_SECONDS
+        if not (patience and may_be_harmless(self.plan, inventory, seen.damage)):
             raise StepFailed(_story(self.node, self.plan, seen.damage), reason=Reason.CONTAINER_RESTARTED)
         return False
+
+
+def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Departures:
+    """Look thoroughly, and wait for what somebody has yet to say; what it comes to is told and not acted upon."""
+    end = node.clock.monotonic() + WORD_SECONDS
+    while True:
+        seen, inventory = look(node, plan, thorough=True, new_kubelet=new_kubelet)
+        settled = not (seen.damage and may_be_harmless(plan, inventory, seen.damage))
+        if settled or node.clock.monotonic() >= end:
+            return seen
+        node.clock.sleep(LOOK_SECONDS)
 
 
 def look(

@@ -57,6 +57,7 @@ class Troubles:
         overlooks: containers that it does not list for now.
         slow_shims: seconds after which the shims of containers answer when it restarts.
         mute: its program does not show its configuration.
+        hears_late: seconds after which it knows that a process has ended.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -65,6 +66,7 @@ class Troubles:
     overlooks: set[ContainerId] = field(default_factory=set)
     slow_shims: dict[ContainerId, float] = field(default_factory=dict)
     mute: bool = False
+    hears_late: float = 0.0
 
 
 class SimulatedRuntime:
@@ -245,8 +247,17 @@ class SimulatedRuntime:
     def end(self, container_id: ContainerId, exit_code: int) -> None:
         """End a container's process, if it runs."""
         stored = self.containers[container_id]
-        if stored.instance.state is ContainerState.RUNNING:
-            stored.instance = replace(stored.instance, state=ContainerState.EXITED, process=None, exit_code=exit_code)
+        if stored.instance.state is not ContainerState.RUNNING:
+            return
+        stored.instance = replace(stored.instance, process=None)
+
+        def hear() -> None:
+            stored.instance = replace(stored.instance, state=ContainerState.EXITED, exit_code=exit_code)
+
+        if self.troubles.hears_late:
+            self._timeline.after(self.troubles.hears_late, hear)
+        else:
+            hear()
 
     def stop_container(self, container_id: ContainerId) -> None:
         """Stop a container because somebody asked for it."""
