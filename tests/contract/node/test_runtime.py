@@ -48,6 +48,18 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
 
 
+def test_what_started_or_ended_since_the_last_look_is_seen(runtime_world: RuntimeWorld) -> None:
+    first = runtime_world.start_container(OLD)
+    before = seen(runtime_world, first)
+
+    second = runtime_world.start_container(OLD)
+
+    assert None not in {before.process, seen(runtime_world, second).process}
+    assert before.process != seen(runtime_world, second).process
+    runtime_world.remove_container(first)
+    assert runtime_world.runtime.inventory(full=False).container(first) is None
+
+
 def test_a_rewritten_hash_is_served_after_a_restart_and_nothing_else_changed(runtime_world: RuntimeWorld) -> None:
     container_id = runtime_world.start_container(OLD)
     before = runtime_world.runtime.inventory(full=True)

@@ -223,9 +223,20 @@ def test_a_container_that_dies_before_the_stop_turns_the_run_back() -> None:
     assert report.listed == ("default/web/nginx",)
 
 
-def test_a_container_that_may_complete_may_do_so_at_any_time() -> None:
+def test_a_container_that_died_since_planning_is_found_before_the_kubelet_stops() -> None:
     it = story()
-    it.node.calls.before("services.restart containerd.service", lambda: it.node.runtime.end(it.container("work"), 0))
+    it.node.runtime.end(it.container("nginx"), 137)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+@pytest.mark.parametrize("effect", ["services.stop kubelet.service", "services.restart containerd.service"])
+def test_a_container_that_may_complete_may_do_so_at_any_time(effect: str) -> None:
+    it = story()
+    it.node.calls.before(effect, lambda: it.node.runtime.end(it.container("work"), 0))
 
     report = it.tell()
 

@@ -42,8 +42,10 @@ class ContainerdClient:
         answers = self._connection.ask_all(GET, (pb.GetContainerRequest(id=i) for i in ids))
         return [answer.container for answer in answers if answer is not None]
 
-    def update_extensions(self, key: str, values: Iterable[tuple[str, Any]]) -> None:
+    def update_extensions(self, key: str, values: Iterable[tuple[str, Any]]) -> list[pb.Container]:
         """Replace one extension of several records and nothing else. Committed to disk when this returns.
+
+        containerd answers each with the whole record as it has written it; one that is gone is left out.
 
         Sent all at once: containerd takes them one after the other, and nobody waits for the way there and back.
 
@@ -53,9 +55,10 @@ class ContainerdClient:
 
         Args:
             key: the extension.
-            values: container id and new value of the extension. A record that is gone is no error here.
+            values: container id and new value of the extension.
         """
-        self._connection.call_all(UPDATE, [update_extension(key, *value) for value in values])
+        answers = self._connection.call_all(UPDATE, [update_extension(key, *value) for value in values])
+        return [answer.container for answer in answers if answer is not None]
 
 
 def update_extension(key: str, container_id: str, value: Any) -> pb.UpdateContainerRequest:

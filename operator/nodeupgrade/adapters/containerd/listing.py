@@ -1,6 +1,6 @@
 """From what the CRI, containerd and ``/proc`` say to one Inventory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
@@ -32,10 +32,10 @@ STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The answers to three listings made at one moment.
+    """The answers to two listings made at one moment.
 
     Attributes:
-        pids: of each task's init process, by container or sandbox id.
+        pids: of the first process of each, by container or sandbox id; maybe also of such as are gone.
     """
 
     containers: tuple[cri.Container, ...]
@@ -49,6 +49,14 @@ class Statuses:
 
     containers: Mapping[str, cri.ContainerStatusResponse] = field(default_factory=dict)
     sandboxes: Mapping[str, cri.PodSandboxStatusResponse] = field(default_factory=dict)
+
+
+def running(containers: Iterable[cri.Container], sandboxes: Iterable[cri.PodSandbox]) -> set[str]:
+    """Ids of all that has a process, as the CRI sees it."""
+    return {
+        *(container.id for container in containers if container.state == cri.CONTAINER_RUNNING),
+        *(sandbox.id for sandbox in sandboxes if sandbox.state == cri.SANDBOX_READY),
+    }
 
 
 def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) -> Inventory:

@@ -8,7 +8,7 @@ from google.protobuf.any_pb2 import Any
 
 from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
-from nodeupgrade.adapters.containerd.listing import Listing, Statuses, to_inventory
+from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import Program
 from nodeupgrade.adapters.containerd.store import HashStore
@@ -55,6 +55,7 @@ class ContainerdRuntime:
         self._processes = processes
         self._program_version = program_version
         self._program = program or Program()
+        self._pids: Mapping[str, int] = {}
 
     def info(self) -> RuntimeInfo:
         """Ask the running containerd who it is, and the program on disk who it would be."""
@@ -67,11 +68,14 @@ class ContainerdRuntime:
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
-        """List every container and sandbox of Kubernetes: three calls at once, and a few reads in ``/proc``.
+        """List every container and sandbox of Kubernetes: up to three calls, and a few reads in ``/proc``.
 
         Unless sandboxes are asked one by one, ``host_network`` is told from their processes, and False for ended ones.
+
+        Which process is whose is remembered: the CRI starts each of them once. containerd would ask every shim, a
+        third of a millisecond each. That it is the same process still, its start time in ``/proc`` tells every time.
         """
-        listing = self._connection.patiently(self._list)
+        listing = self._connection.patiently(lambda: self._list(anew=full))
         statuses = Statuses(
             containers=self._cri.container_statuses(c.id for c in listing.containers) if full else {},
             sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},
@@ -135,12 +139,10 @@ class ContainerdRuntime:
         """Close the connection; the next call opens it again."""
         self._connection.close()
 
-    def _list(self) -> Listing:
-        containers = self._cri.start_containers()
-        sandboxes = self._cri.start_sandboxes()
-        tasks = self._containerd.start_tasks()
-        return Listing(
-            containers=tuple(containers().containers),
-            sandboxes=tuple(sandboxes().items),
-            pids={task.id or task.container_id: task.pid for task in tasks().tasks},
-        )
+    def _list(self, *, anew: bool) -> Listing:
+        containers_of, sandboxes_of = self._cri.start_containers(), self._cri.start_sandboxes()
+        containers, sandboxes = tuple(containers_of().containers), tuple(sandboxes_of().items)
+        if anew or not running(containers, sandboxes) <= self._pids.keys():
+            tasks = self._containerd.start_tasks()().tasks
+            self._pids = {task.id or task.container_id: task.pid for task in tasks}
+        return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)

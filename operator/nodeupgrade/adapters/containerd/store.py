@@ -1,4 +1,4 @@
-"""Reads and rewrites the hashes containerd has stored: compare, set, read back.
+"""Reads and rewrites the hashes containerd has stored: compare, set, and compare what containerd says it wrote.
 
 containerd has no compare-and-set, so this is only safe while nobody else writes the same record. Nobody does
 while no kubelet runs: the one other writer is the CRI's UpdateContainerResources.
@@ -81,17 +81,18 @@ class HashStore:
         return records
 
     def _put(self, before: Mapping[ContainerId, pb.Container], writes: Mapping[ContainerId, Any]) -> None:
-        self._client.update_extensions(metadata.EXTENSION, writes.items())
-        after = self._records(writes.keys())
+        after = {record.id: record for record in self._client.update_extensions(metadata.EXTENSION, writes.items())}
         for container_id, value in writes.items():
+            if container_id not in after:
+                raise _gone(container_id)
             expected = pb.Container()
             expected.CopyFrom(before[container_id])
             expected.extensions[metadata.EXTENSION].CopyFrom(value)
             expected.updated_at.CopyFrom(after[container_id].updated_at)
             if after[container_id] != expected:
                 raise StepFailed(
-                    f"cannot trust the update of container {container_id} because its record reads back differently; "
-                    "the bytes to put back are in the journal"
+                    f"cannot trust the update of container {container_id} because containerd wrote something else "
+                    "than it was asked to; the bytes to put back are in the journal"
                 )
 
 

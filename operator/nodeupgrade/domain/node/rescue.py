@@ -5,7 +5,6 @@ down before the kubelet stops and made exact before the first hash is written. S
 """
 
 import base64
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +27,7 @@ LOOK_SECONDS = 3
 ABSENT_SECONDS = 20
 """An executor that is killed holds its journal again within 10 s, on a busy machine and through its timer too."""
 SYSTEMCTL_SECONDS = 120
+LINE = 120
 
 
 class Rescue(StrEnum):
@@ -130,7 +130,8 @@ def _function(name: str, commands: Iterator[str] | list[str]) -> Iterator[str]:
 
 def _piped(command: str, data: bytes) -> str:
     """A command that reads ``data`` as base64; the function ends when it fails."""
-    text = "\n".join(textwrap.wrap(base64.b64encode(data).decode("ascii"), 120))
+    whole = base64.b64encode(data).decode("ascii")
+    text = "\n".join(whole[i : i + LINE] for i in range(0, len(whole), LINE))
     return f"    {command} <<'.' || return 1\n{text}\n."
 
 

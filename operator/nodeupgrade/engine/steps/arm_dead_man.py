@@ -13,6 +13,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine import shim_limit
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER, Node
 from nodeupgrade.engine.rescue import lay_down
+from nodeupgrade.engine.steps.instances import require_planned
 
 
 def prepare(_node: Node, plan: RunPlan) -> dict[str, Json]:
@@ -21,7 +22,11 @@ def prepare(_node: Node, plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start the timers, and have systemd read what it has to while that costs no kubelet time."""
+    """Start the timers, and have systemd read what it has to while that costs no kubelet time.
+
+    What is not as planned any more is found before the kubelet stops; and the look at it then knows every process.
+    """
+    require_planned(node, plan)
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue.TIMER)

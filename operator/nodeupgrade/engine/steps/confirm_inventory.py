@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.verification import appeared, unplanned
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.instances import require_planned
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
@@ -17,15 +15,7 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Compare the runtime's inventory with the plan."""
-    now = node.runtime.inventory(full=False)
-    found = [
-        *unplanned(plan, now),
-        *appeared(plan.baseline, now, planned=plan.containers),
-    ]
-    if found:
-        raise StepFailed(
-            f"{len(found)} containers changed since planning, first: {found[0]}", reason=Reason.INVENTORY_CHANGED
-        )
+    require_planned(node, plan)
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:

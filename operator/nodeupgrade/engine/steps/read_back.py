@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.verification import hash_differences, unplanned
+from nodeupgrade.domain.node.verification import hash_differences
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps.instances import compare
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
@@ -16,15 +17,9 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Every container is the same instance and serves its new hash; every sandbox is ready with its address.
-
-    No kubelet runs, so time counts: what a process and its start time prove is not asked for container by container,
-    unless something differs (a container that completed meanwhile is told by its exit code).
-    """
-    now = node.runtime.inventory(full=False, addresses=True)
-    if unplanned(plan, now):
-        now = node.runtime.inventory(full=True)
-    if found := [*unplanned(plan, now), *hash_differences(plan.containers, now)]:
+    """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
+    now, lost = compare(node, plan, addresses=True)
+    if found := (*lost, *hash_differences(plan.containers, now)):
         raise StepFailed(
             f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
             reason=Reason.VERIFICATION_FAILED,
