@@ -21,7 +21,7 @@ from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.runtime import BeforeImage, Configuration, RuntimeInfo
 
 SOCKET = Path("/run/containerd/containerd.sock")
-POLL_INTERVAL = 0.02
+POLL_INTERVAL = 0.005
 POLL_DEADLINE = 1.0
 
 
@@ -72,8 +72,8 @@ class ContainerdRuntime:
 
         Unless sandboxes are asked one by one, ``host_network`` is told from their processes, and False for ended ones.
 
-        Which process is whose is remembered: the CRI starts each of them once. containerd would ask every shim, a
-        third of a millisecond each. That it is the same process still, its start time in ``/proc`` tells every time.
+        Which process is whose is remembered, unless ``full``: the CRI starts each of them once, and containerd asks
+        every shim, a third of a millisecond each. Whether it still is that process, its start time in ``/proc`` tells.
         """
         listing = self._connection.patiently(lambda: self._list(anew=full))
         statuses = Statuses(

@@ -7,7 +7,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
 
 OLD_KUBELET_START_SECONDS = 120.0
-POLL_SECONDS = 0.01
+POLL_SECONDS = 0.005
 LOOK_AT_UNIT_SECONDS = 1.0
 DEATHS_TOLERATED = 1
 
