@@ -53,10 +53,11 @@ def timed(unit, ready):
 def healthy():
     while not kubelet.healthy():
         time.sleep(0.005)
-print(json.dumps({
-    "kubelet": timed("kubelet", healthy),
-    "runtime": timed("containerd", lambda: runtime.wait_until_answering(60)),
-}))
+# The runtime first, and then a pause: a kubelet that has just started keeps it busy for seconds.
+floor = {"runtime": timed("containerd", lambda: runtime.wait_until_answering(60))}
+time.sleep(10)
+floor["kubelet"] = timed("kubelet", healthy)
+print(json.dumps(floor))
 """
 
 

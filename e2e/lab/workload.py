@@ -19,6 +19,8 @@ Object = dict[str, Any]
 _SERVE = "trap 'exit 0' TERM; until httpd -p 8080 -h /www; do sleep 1; done; while :; do sleep 3600 & wait $!; done"
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _HTTP = {"httpGet": {"path": "/", "port": 8080}}
+PROBED_EVERY = 3
+"""Seconds. A run is not over before the new kubelet can have probed every pod; usual periods would have tests wait."""
 
 
 def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.14") -> list[Object]:
@@ -51,7 +53,8 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
 def static_pod(name: str = "static-web") -> str:
     """Return the manifest of a static pod on the host's network, to be put into ``/etc/kubernetes/manifests``."""
     serve = _SERVE.replace("8080", "8099")
-    container = {**_container("web", serve), "readinessProbe": {"httpGet": {"path": "/", "port": 8099}}}
+    probe = {"httpGet": {"path": "/", "port": 8099}, "periodSeconds": PROBED_EVERY}
+    container = {**_container("web", serve), "readinessProbe": probe}
     pod = {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name}},
@@ -113,7 +116,7 @@ def _container(name: str, script: str, **more: object) -> Object:
 
 def _probes(version: Version) -> Object:
     probes: Object = {
-        "readinessProbe": {**_HTTP, "periodSeconds": 5},
+        "readinessProbe": {**_HTTP, "periodSeconds": PROBED_EVERY},
         "livenessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 10, "timeoutSeconds": 5},
     }
     if version.release >= (1, 18):
@@ -142,7 +145,7 @@ def _with_sidecar(version: Version) -> Object:
             "exec": {"command": ["true"]},
             "periodSeconds": 1,
             "failureThreshold": 60,
-            "timeoutSeconds": 10,
+            "timeoutSeconds": 5,
         }
     }
     return {
