@@ -152,10 +152,11 @@ def churn(ordeal: Ordeal) -> Iterator[None]:
 def rollout(ordeal: Ordeal) -> Iterator[None]:
     """Roll a Deployment over and over while the node is being cordoned and upgraded."""
     ordeal.free.add(f"{NAMESPACE}/rolling")
-    lab = ordeal.cluster.lab
+    lab, here = ordeal.cluster.lab, {"kubernetes.io/hostname": ordeal.cluster.node.name}
+    containers = [_container("main", STAY)]
     template = {
         "metadata": {"labels": {"app": "rolling"}},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [_container("main", STAY)]},
+        "spec": {"terminationGracePeriodSeconds": 1, "nodeSelector": here, "containers": containers},
     }
     lab.apply({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "rolling", "namespace": NAMESPACE},
