@@ -27,7 +27,7 @@ LOOK_SECONDS = 3
 ABSENT_SECONDS = 20
 """An executor that is killed holds its journal again within 10 s, on a busy machine and through its timer too."""
 SYSTEMCTL_SECONDS = 120
-LINE = 120
+LINE_LENGTH = 120
 
 
 class Rescue(StrEnum):
@@ -131,7 +131,7 @@ def _function(name: str, commands: Iterator[str] | list[str]) -> Iterator[str]:
 def _piped(command: str, data: bytes) -> str:
     """A command that reads ``data`` as base64; the function ends when it fails."""
     whole = base64.b64encode(data).decode("ascii")
-    text = "\n".join(whole[i : i + LINE] for i in range(0, len(whole), LINE))
+    text = "\n".join(whole[i : i + LINE_LENGTH] for i in range(0, len(whole), LINE_LENGTH))
     return f"    {command} <<'.' || return 1\n{text}\n."
 
 
