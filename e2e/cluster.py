@@ -126,7 +126,7 @@ class Cluster:
 
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""
-        return self.node.settled(quiet=8)
+        return self.node.settled(quiet=5)
 
 
 def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:
