@@ -13,7 +13,6 @@ from e2e.faults import FAULTS, OLD, PODS, suffer
 
 CHOSEN = (
     "at/rewrite-hashes.after-first/kill",
-    "at/rewrite-hashes.done/kill",
     "at/rewrite-hashes.after-first-back/kill",
     "rescue/read-back.done",
     "runtime/killed-rewritten",
