@@ -74,17 +74,11 @@ class HashStore:
         self._put(records, {image.container_id: Any(type_url=image.encoding, value=image.data)})
 
     def _records(self, ids: Collection[ContainerId]) -> dict[ContainerId, pb.Container]:
-        records = {ContainerId(record.id): record for record in self._client.get_all(ids)}
-        for container_id in ids:
-            if container_id not in records:
-                raise _gone(container_id)
-        return records
+        return _all_of(ids, self._client.get_all(ids))
 
     def _put(self, before: Mapping[ContainerId, pb.Container], writes: Mapping[ContainerId, Any]) -> None:
-        after = {record.id: record for record in self._client.update_extensions(metadata.EXTENSION, writes.items())}
+        after = _all_of(writes, self._client.update_extensions(metadata.EXTENSION, writes.items()))
         for container_id, value in writes.items():
-            if container_id not in after:
-                raise _gone(container_id)
             expected = pb.Container()
             expected.CopyFrom(before[container_id])
             expected.extensions[metadata.EXTENSION].CopyFrom(value)
@@ -94,6 +88,14 @@ class HashStore:
                     f"cannot trust the update of container {container_id} because containerd wrote something else "
                     "than it was asked to; the bytes to put back are in the journal"
                 )
+
+
+def _all_of(ids: Collection[ContainerId], records: Iterable[pb.Container]) -> dict[ContainerId, pb.Container]:
+    found = {ContainerId(record.id): record for record in records}
+    for container_id in ids:
+        if container_id not in found:
+            raise _gone(container_id)
+    return found
 
 
 def _image(record: pb.Container) -> BeforeImage:

@@ -62,14 +62,13 @@ class ProcessTable:
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
-        self._path = str(root)
 
     def stat(self, pid: int) -> Stat | None:
         """Status of a process; ``None`` when there is none with this PID."""
         if pid <= 0:
             return None
         try:
-            text = self._read(f"{self._path}/{pid}/stat")
+            text = self._read(f"{self._root}/{pid}/stat")
         except (FileNotFoundError, ProcessLookupError):
             return None
         return parse_stat(text.decode(errors="replace"))
