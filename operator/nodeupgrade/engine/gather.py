@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.node.arguments import Arguments, adapt, rejected_flag
+from nodeupgrade.domain.node.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.kubelet_layout import (
@@ -17,7 +18,6 @@ from nodeupgrade.domain.node.kubelet_layout import (
     read_layout,
 )
 from nodeupgrade.domain.node.pods import Json, view
-from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.readiness import Readiness
 from nodeupgrade.domain.node.traffic import Clients, Traffic
 from nodeupgrade.domain.reasons import Reason

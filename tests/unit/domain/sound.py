@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nodeupgrade.domain.node.arguments import Arguments
+from nodeupgrade.domain.node.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
@@ -15,7 +16,6 @@ from nodeupgrade.domain.node.inventory import (
 )
 from nodeupgrade.domain.node.kubelet_layout import read_layout
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.preflight import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.readiness import Readiness
 from nodeupgrade.domain.node.traffic import Traffic
 from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId

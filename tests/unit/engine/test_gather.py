@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
+from nodeupgrade.domain.node.facts import NodeFacts
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.preflight import NodeFacts
 from nodeupgrade.domain.node.traffic import Clients
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest

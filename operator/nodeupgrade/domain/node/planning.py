@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nodeupgrade.domain.node.arguments import drop_in
+from nodeupgrade.domain.node.facts import NodeFacts
 from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
@@ -15,7 +16,7 @@ from nodeupgrade.domain.node.plan import (
     StaticPodPin,
 )
 from nodeupgrade.domain.node.pods import NodePod
-from nodeupgrade.domain.node.preflight import NodeFacts, preflight
+from nodeupgrade.domain.node.preflight import preflight
 from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.static_pods import StaticPods, manifest_views, match, plan_pins
 from nodeupgrade.domain.node.traffic import cautions

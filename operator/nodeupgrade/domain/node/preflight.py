@@ -3,89 +3,27 @@
 Each check yields what speaks against it. Nothing is changed before all of them are silent.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from nodeupgrade.domain.node.arguments import Arguments, complaint
-from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.pods import Json, NodePod
-from nodeupgrade.domain.node.readiness import Readiness, unready
-from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
-from nodeupgrade.domain.node.traffic import Traffic, objections
+from nodeupgrade.domain.node.arguments import complaint
+from nodeupgrade.domain.node.facts import NodeFacts
+from nodeupgrade.domain.node.readiness import unready
+from nodeupgrade.domain.node.survival import (
+    nothing_is_resized,
+    pods_keep_their_cgroup,
+    runtime_holds_the_pods,
+    sandboxes_are_sound,
+    stored_is_served,
+)
+from nodeupgrade.domain.node.traffic import objections
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
-from nodeupgrade.kubelethash import KubeletVersion, UnreadablePod, UnsupportedKubelet, era_of, qos_class
+from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
 SUPPORTED_RUNTIME = "containerd"
 CRI_V1_ONLY_FROM_MINOR = 26
-RESIZE_FROM_MINOR = 33
 FREE_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletFacts:
-    """The kubelet that runs now, and the program that shall replace it.
-
-    Attributes:
-        program: real path of the running program; ``None`` if its file was deleted or replaced since.
-        words: its arguments, without the program.
-        current: version of the running program.
-        before: digest of the program on disk.
-        arguments: the command line for the new program.
-        missing: why the new program cannot be had; nothing else is known of it then.
-        staged_version: what the new program says it is; empty if it could not be run.
-        staged_output: what it printed.
-        after: digest of the new program.
-        arguments_status: exit status of the new program when it parsed them.
-        arguments_output: what it printed then.
-        free_bytes: free space on the filesystem of the program with the new one beside it.
-    """
-
-    unit: UnitStatus
-    program: str | None
-    words: tuple[str, ...]
-    current: KubeletVersion | None
-    before: Digest | None
-    arguments: Arguments
-    free_bytes: int
-    missing: Violation | None = None
-    staged_version: str = ""
-    staged_output: str = ""
-    after: Digest | None = None
-    arguments_status: int = 0
-    arguments_output: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFacts:
-    """Everything the checks look at, gathered in one go.
-
-    Attributes:
-        promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
-        readiness: what the start of the new kubelet and the restart of the runtime depend on.
-        stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
-        traffic: what clients of the pods depend on.
-        shims: how long they would get to answer the restarted runtime.
-    """
-
-    node: Json
-    pods: tuple[NodePod, ...]
-    target: KubeletVersion
-    allow_downgrade: bool
-    promised: Digest | None
-    kubelet: KubeletFacts
-    runtime: RuntimeInfo
-    runtime_unit: UnitStatus
-    inventory: Inventory
-    stored: Mapping[ContainerId, StoredHashes]
-    state_free_bytes: int
-    readiness: Readiness
-    traffic: Traffic
-    shims: ShimLimit = AS_CONFIGURED
-
 
 Check: TypeAlias = Callable[[NodeFacts], Iterator[Violation]]
 
@@ -200,112 +138,6 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Violation]:
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
-    """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
-    for container in facts.inventory.running():
-        stored = facts.stored.get(container.id)
-        if stored != container.hashes:
-            found = "nothing" if stored is None else stored.container or "no hash"
-            detail = (
-                f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
-                "the next restart of the runtime would bring it to light; delete the pod first"
-            )
-            yield Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
-
-
-def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
-    """Every pod with a running container has one ready sandbox with an address.
-
-    Otherwise any kubelet start replaces the sandbox and all its containers (kubernetes ``PodSandboxChanged``).
-    """
-    alive = {container.sandbox_id for container in facts.inventory.running()}
-    ready: dict[str, int] = {}
-    newest: dict[str, int] = {}
-    for sandbox in facts.inventory.sandboxes:
-        newest[sandbox.pod.uid] = max(newest.get(sandbox.pod.uid, 0), sandbox.created_at)
-        if sandbox.ready:
-            ready[sandbox.pod.uid] = ready.get(sandbox.pod.uid, 0) + 1
-    for sandbox in facts.inventory.sandboxes:
-        if sandbox.id not in alive:
-            continue
-        if not sandbox.ready:
-            problem = "its sandbox is not ready although containers run in it"
-        elif ready[sandbox.pod.uid] > 1:
-            problem = f"it has {ready[sandbox.pod.uid]} ready sandboxes"
-        elif sandbox.created_at < newest[sandbox.pod.uid]:
-            problem = "it has a newer sandbox, which is not ready"
-        elif sandbox.ip == "" and not sandbox.host_network:
-            problem = "its sandbox has no address"
-        else:
-            continue
-        yield Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
-
-
-def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Violation]:
-    """Every container that the API server shows running is one the runtime holds.
-
-    Otherwise the kubelet uses another runtime than the one looked at, and what was proven says nothing about it.
-    """
-    held = {container.id for container in facts.inventory.containers}
-    for pod in facts.pods:
-        for name, container_id in () if pod.finished else pod.running:
-            if container_id not in held:
-                detail = (
-                    f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
-                    "hold: it was just replaced, or the kubelet uses another runtime"
-                )
-                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
-
-
-def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
-    """The new kubelet looks for each pod where the old one put it.
-
-    A kubelet kills a pod whose cgroup it does not find. From 1.16 init containers count for the QoS class
-    (kubernetes #75223), which is part of the cgroup's path.
-    """
-    current = facts.kubelet.current
-    if current is None:
-        return
-    for pod in _running_pods(facts):
-        try:
-            before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
-        except UnsupportedKubelet:  # versions_are_known has named it
-            return
-        except UnreadablePod as error:
-            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
-            continue
-        if before != after:
-            detail = (
-                f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
-                "so the new kubelet would not find its cgroup and kill it; delete the pod first"
-            )
-            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
-
-
-def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
-    """No container has a restarting resize policy on the first step to a kubelet that acts on it.
-
-    Kubelets from 1.33 (gate InPlacePodVerticalScaling on) compare resources with a record that older ones did
-    not keep, and act by restarting where the policy says RestartContainer.
-    """
-    current = facts.kubelet.current
-    if current is None or not current.minor < RESIZE_FROM_MINOR <= facts.target.minor:
-        return
-    for pod in _running_pods(facts):
-        for container in pod.containers:
-            policies = container.spec.get("resizePolicy") or ()
-            resources = container.spec.get("resources") or {}
-            restarting = any(policy.get("restartPolicy") == "RestartContainer" for policy in policies)
-            if restarting and (resources.get("limits") or resources.get("requests")):
-                detail = (
-                    f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
-                    "delete the pod first, or change the policy in its template"
-                )
-                yield Violation(
-                    reason=Reason.RESIZE_POLICY_RESTART, subject=f"{pod.ref}/{container.name}", detail=detail
-                )
-
-
 def there_is_space(facts: NodeFacts) -> Iterator[Violation]:
     """With the new program staged there is still room for the journal and for what the kubelet itself writes."""
     for what, free in (
@@ -315,11 +147,6 @@ def there_is_space(facts: NodeFacts) -> Iterator[Violation]:
         if free < FREE_BYTES:
             detail = f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"
             yield Violation(reason=Reason.INSUFFICIENT_SPACE, detail=detail)
-
-
-def _running_pods(facts: NodeFacts) -> Iterator[NodePod]:
-    running = {container.pod.uid for container in facts.inventory.running()}
-    return (pod for pod in facts.pods if pod.ref.uid in running)
 
 
 def node_is_ready(facts: NodeFacts) -> Iterator[Violation]:
