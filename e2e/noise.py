@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from e2e.lab.process import wait_until
 from e2e.mishaps import EITHER, UP, Fault, Harm
 from e2e.ordeal import Ordeal
 
@@ -76,20 +77,27 @@ def terminating(ordeal: Ordeal) -> Iterator[None]:
     _delete(ordeal, "slow-end")
 
 
-def terminating_for_ever(ordeal: Ordeal) -> Iterator[None]:
-    """Have a pod that is being deleted, whose container takes ten minutes to end."""
-    slow = _container("slow", STAY, lifecycle={"preStop": {"exec": {"command": ["sleep", "600"]}}})
-    ordeal.free.add(f"{NAMESPACE}/no-end")
-    ordeal.cluster.lab.apply(_pod(ordeal, "no-end", slow, terminationGracePeriodSeconds=600))
-    _wait_ready(ordeal, "no-end")
-    ordeal.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "no-end", "--wait=false")
+def terminating_long(ordeal: Ordeal) -> Iterator[None]:
+    """Have a pod that is being deleted, whose container takes longer to end than an agent waits for it.
+
+    The node is refused, and looked at again two minutes later.
+    """
+    slow = _container("slow", STAY, lifecycle={"preStop": {"exec": {"command": ["sleep", "140"]}}})
+    ordeal.free.add(f"{NAMESPACE}/long-end")
+    ordeal.cluster.lab.apply(_pod(ordeal, "long-end", slow, terminationGracePeriodSeconds=150))
+    _wait_ready(ordeal, "long-end")
+    ordeal.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "long-end", "--wait=false")
     yield
+    seen: set[str] = set()
+
+    def refused_and_again() -> bool:
+        seen.add(str(ordeal.status().get("reason", "")))
+        return ordeal.status().get("phase") not in {"Refused", None} and "PodInTransition" in seen
+
+    wait_until("the second look", refused_and_again, timeout=300, interval=1)
+    ordeal.notes.append("refused once, and looked at again")
     yield
-    _delete(ordeal, "no-end")
-    node = ordeal.cluster.node
-    for container in node.snapshot().running():  # which takes its ten minutes even if the pod is deleted by force
-        if container.pod == f"{NAMESPACE}/no-end":
-            node.exec("kill", "-9", str(container.pid))
+    _delete(ordeal, "long-end")
 
 
 def finalizer(ordeal: Ordeal) -> Iterator[None]:
@@ -198,7 +206,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("noise/completed", noisy("done", _container("main", "exit 0"), spec=_NEVER), UP),
     Fault("noise/failed", noisy("failed", _container("main", "exit 1"), spec=_NEVER), UP),
     Fault("noise/terminating", terminating, ANY),
-    Fault("noise/terminating-for-ever", terminating_for_ever, ANY),
+    Fault("noise/terminating-long", terminating_long, UP),
     Fault("noise/finalizer", finalizer, ANY),
     Fault("noise/image-pull", noisy("pull", _PULL), UP),
     Fault("noise/container-creating", noisy("mount", _container("main", STAY, **_MOUNTS), spec=_MOUNT), UP),

@@ -114,7 +114,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "keep the node's cgroup settings as they are",
     ),
     Reason.POD_IN_TRANSITION: Explanation(
-        "a pod is starting or terminating", "wait; the node is tried again when its pods are settled"
+        "a pod is starting or terminating", "wait; the node is looked at again three times, later on a retry is needed"
     ),
     Reason.UNSUPPORTED_SERVICE_MANAGER: Explanation(
         "the kubelet is not a systemd unit on this node", "exclude the node, or correct spec.kubelet.unit"
@@ -253,7 +253,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.COMPLETED_WITH_SKIPS: Explanation("every selected node is upgraded or skipped", "see status.skips"),
     Reason.NODES_REFUSED: Explanation(
         "at least one node was refused and left untouched",
-        "remove the cause; refused nodes are checked again",
+        "remove the cause, and retry if a node's agent refused it (step preflight); others are checked again by themselves",
     ),
     Reason.NODES_FAILED: Explanation("at least one node failed", "see status.failures"),
     Reason.FAILED: Explanation("the rollout ended without success", "see status.failures"),

@@ -38,6 +38,8 @@ class Part(StrEnum):
 
     SUCCEED = "succeed"
     REFUSE = "refuse"
+    REFUSE_FOR_NOW = "refuse-for-now"
+    """For a reason that usually passes."""
     ROLL_BACK = "roll-back"
     FAIL_TO_ROLL_BACK = "fail-to-roll-back"
     LIE = "lie"
@@ -114,6 +116,9 @@ class FleetSimulator:
         elif part is Part.REFUSE:
             message = "container web of pod default/web-0 carries a hash that cannot be recomputed"
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.STORED_HASH_NOT_REPRODUCED, message=message)
+        elif part is Part.REFUSE_FOR_NOW:
+            message = "pod default/web-0: its sandbox is not ready although containers run in it"
+            await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.POD_IN_TRANSITION, message=message)
         elif task.only_looked:
             await self._finish_look(task)
         elif reported.phase in {TaskPhase.STAGING, TaskPhase.STAGED}:

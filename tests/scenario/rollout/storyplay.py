@@ -31,6 +31,8 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.admission import PATIENCE
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
+from nodeupgrade.domain.rollout.second_look import next_look
+from nodeupgrade.domain.task import parse_task
 from nodeupgrade.domain.views import view_node
 from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
@@ -49,6 +51,7 @@ ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release,
 PARTS = {
     "succeeds": Part.SUCCEED,
     "flaps": Part.FLAP,
+    "refuses for now": Part.REFUSE_FOR_NOW,
     "refuses": Part.REFUSE,
     "rolls back": Part.ROLL_BACK,
     "cannot roll back": Part.FAIL_TO_ROLL_BACK,
@@ -148,6 +151,8 @@ class Player:
                 moments.append(status.current_wave.soak_until)
         nodes = map(view_node, await self.scene.kube.list(NODES))
         moments += [node.ready_changed_at + PATIENCE for node in nodes if node.ready_changed_at and not node.ready]
+        tasks = map(parse_task, await self.scene.kube.list(TASKS))
+        moments += [again for task in tasks if (again := next_look(task)) is not None]
         later = [moment - self.scene.now for moment in moments if moment > self.scene.now]
         return min([*later, IDLE]) if self.busy or not later else min(later)
 

@@ -53,7 +53,9 @@ HAPPENINGS = ("cordon", "uncordon", "sick", "well", "pause", "go on", "drop task
 CASES = st.builds(
     Case,
     parts=st.lists(
-        st.sampled_from([Part.SUCCEED, Part.SUCCEED, Part.ROLL_BACK, Part.REFUSE, Part.HANG, Part.LIE]),
+        st.sampled_from(
+            [Part.SUCCEED, Part.SUCCEED, Part.ROLL_BACK, Part.REFUSE, Part.REFUSE_FOR_NOW, Part.HANG, Part.LIE]
+        ),
         min_size=1,
         max_size=5,
     ),

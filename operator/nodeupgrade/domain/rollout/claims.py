@@ -120,7 +120,7 @@ def _claimed(survey: Survey, now: datetime) -> Iterable[NodeAction]:
 
 
 def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
-    """Reopen what only had a look, once the rollout is to run, and what a retry asks for."""
+    """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
     wanted = survey.upgrade.retry if retry_asked(survey.upgrade) else None
     for standing in survey.standings.values():
         task = standing.task
@@ -130,6 +130,8 @@ def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
             yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
+        elif standing.again is not None and standing.again <= now and may_claim(survey):
+            yield _reopen(survey, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
 
 
 def _reopen(survey: Survey, task: Task, retry: str, because: str, now: datetime) -> Reopen:

@@ -46,7 +46,8 @@ def _refusals(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> It
     known = {(failure.node, failure.reason) for failure in before.failures}
     listed = {(failure.node, failure.reason) for failure in after.failures} - known
     for standing in survey.standings.values():
-        if standing.place is Place.REFUSED and (standing.node, standing.reason.value) in listed:
+        seen_here = standing.place is Place.REFUSED and standing.again is None
+        if seen_here and (standing.node, standing.reason.value) in listed:
             yield Refuse(node=standing.node, reason=standing.reason, message=standing.message)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -10,13 +10,15 @@ from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.rollout.admission import Candidate, judge
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.membership import claim_of
+from nodeupgrade.domain.rollout.second_look import next_look
 from nodeupgrade.domain.task import Task, Verdict
 from nodeupgrade.domain.upgrade_terms import REMAINDER, RolloutAction, UpgradeSpec
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
+from nodeupgrade.domain.wire import timestamp
 
-WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.POD_IN_TRANSITION})
-"""Refusals that usually pass by themselves: the rollout goes on waiting instead of calling a human."""
+WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT})
+"""What usually passes by itself and is seen from here: the rollout goes on waiting instead of calling a human."""
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
 """Verdicts that count against the failure threshold; a refused node was left untouched and does not."""
@@ -48,6 +50,7 @@ class Standing:
         reason: with message, why it is SKIPPED or REFUSED, or how it FINISHED.
         task: the claim; None for a node that is not claimed.
         view: the Node; None if it does not exist.
+        again: when a node that its agent REFUSED is looked at again by itself.
     """
 
     node: NodeName
@@ -57,6 +60,7 @@ class Standing:
     message: str = ""
     task: Task | None = None
     view: NodeView | None = None
+    again: datetime | None = None
 
     @property
     def outcome(self) -> Verdict | None:
@@ -80,7 +84,7 @@ class Standing:
     @property
     def blocks(self) -> bool:
         """Whether its wave is not over before this node has moved on."""
-        waits = self.place is Place.REFUSED and self.reason in WAITED_FOR
+        waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
         return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
 
 
@@ -112,6 +116,9 @@ def stand(
     if flying:
         return standing(Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
+        if spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and (again := next_look(task)) is not None:
+            message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
+            return replace(standing(Place.REFUSED, verdict.reason, message), again=again)
         planning = spec.action is RolloutAction.PLAN
         if not task.only_looked or (planning and verdict.outcome is not Verdict.PRECHECKED):
             return standing(Place.FINISHED, verdict.reason, verdict.message)

@@ -30,6 +30,9 @@ FAILURE_MESSAGE_LIMIT = 256
 ADMISSION = "admission"
 """The step in which a node is refused that nothing was begun on."""
 
+PREFLIGHT = "preflight"
+"""The step in which its agent refuses it."""
+
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
@@ -160,7 +163,9 @@ def _wave(survey: Survey, roster: WaveRoster, state: WaveState, before: WaveStat
 def _step(standing: Standing) -> str:
     """Name the step that failed, as far as the node side has said."""
     task: Task | None = standing.task
+    if standing.again is not None:
+        return PREFLIGHT
     if task is None or standing.place is Place.REFUSED:
         return ADMISSION
     found = (step.name for step in task.reported.steps if step.result == "Failed")
-    return next(found, "preflight" if standing.outcome is Verdict.REFUSED else "run")
+    return next(found, PREFLIGHT if standing.outcome is Verdict.REFUSED else "run")

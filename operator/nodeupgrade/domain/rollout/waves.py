@@ -73,7 +73,8 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(standing.place in {Place.IN_FLIGHT, Place.FINISHED} for standing in self.standings)
+        begun = {Place.IN_FLIGHT, Place.FINISHED}
+        return any(standing.place in begun or standing.again is not None for standing in self.standings)
 
 
 def rosters(waves: Sequence[Wave], standings: Mapping[NodeName, Standing]) -> tuple[WaveRoster, ...]:
