@@ -15,7 +15,7 @@ from e2e.lab.node import Node
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import Difference, NodeSnapshot, compare
 
-SETTLE = "15s"
+SETTLE = "10s"
 TERMINAL_SECONDS = 420.0
 HTTP_PORT = 8000
 Object = dict[str, Any]

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 _SERVE = "trap 'exit 0' TERM; until httpd -p 8080 -h /www; do sleep 1; done; while :; do sleep 3600 & wait $!; done"
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _HTTP = {"httpGet": {"path": "/", "port": 8080}}
-PROBED_EVERY = 3
+PROBED_EVERY = 2
 """Seconds. A run is not over before the new kubelet can have probed every pod; usual periods would have tests wait."""
 
 
