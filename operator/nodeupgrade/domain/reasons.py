@@ -253,7 +253,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.COMPLETED_WITH_SKIPS: Explanation("every selected node is upgraded or skipped", "see status.skips"),
     Reason.NODES_REFUSED: Explanation(
         "at least one node was refused and left untouched",
-        "remove the cause, and retry if a node's agent refused it (step preflight); others are checked again by themselves",
+        "remove the cause, and retry for nodes refused in the step preflight; others are checked again by themselves",
     ),
     Reason.NODES_FAILED: Explanation("at least one node failed", "see status.failures"),
     Reason.FAILED: Explanation("the rollout ended without success", "see status.failures"),
