@@ -29,11 +29,17 @@ RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
 """Verdicts that a retry clears; a node that could not be rolled back needs a human."""
 
 
-def prepare(survey: Survey, now: datetime) -> tuple[NodeAction, ...]:
-    """Return the writes that have to be made before any node is started; none when everything is prepared."""
+def prepare(survey: Survey, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
+    """Return the writes that have to be made before any node is started; none when everything is prepared.
+
+    Args:
+        survey: The rollout.
+        now: Wall-clock time, UTC.
+        stalled: Whether a human is needed before anything goes on; nothing is tried again by itself then.
+    """
     if survey.upgrade.deleting or survey.spec.action is RolloutAction.ABORT:
         return ()
-    due: list[NodeAction] = [*_reopened(survey, now)]
+    due: list[NodeAction] = [*_reopened(survey, now, by_itself=may_claim(survey) and not stalled)]
     if survey.upgrade.status.accepted_spec_digest and may_claim(survey) and not survey.upgrade.finished:
         due += _claimed(survey, now)
     return tuple(due[:WRITES_AT_ONCE])
@@ -119,7 +125,7 @@ def _claimed(survey: Survey, now: datetime) -> Iterable[NodeAction]:
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
-def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
+def _reopened(survey: Survey, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
     """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
     wanted = survey.upgrade.retry if retry_asked(survey.upgrade) else None
     for standing in survey.standings.values():
@@ -130,7 +136,7 @@ def _reopened(survey: Survey, now: datetime) -> Iterable[Reopen]:
             yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
-        elif standing.again is not None and standing.again <= now and may_claim(survey):
+        elif by_itself and standing.again is not None and standing.again <= now:
             yield _reopen(survey, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
 
 

@@ -114,16 +114,17 @@ def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
 
 def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State:
     ends = survey.spec.strategy.on_threshold is ThresholdPolicy.ABORT
-    if counts.pending and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
+    left = counts.pending + sum(standing.again is not None for standing in survey.standings.values())
+    if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
         failed = counted(tally.failed(counts), "node")
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return ended("Aborted", Reason.ABORTED, message)
-    if counts.pending and choice.reason is Reason.PAUSED:
+    if left and choice.reason is Reason.PAUSED:
         message = (
             sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"
         )
         return State(phase="Paused", reason=Reason.PAUSED, message=message)
-    if counts.pending:
+    if counts.pending or (left and choice.reason in _STALLING):
         message = choice.message or f"{done}, {counts.pending} to go"
         return held_back(Choice(reason=choice.reason, message=message))
     if blocking := [s for s in survey.standings.values() if s.place is Place.REFUSED]:
