@@ -21,9 +21,18 @@ from e2e.lab.versions import Version
 
 CONTROL_PLANE = "1.33.13"
 WALKS = (
-    "1.15.0-1.17.17", "1.17.17-1.20.15", "1.15.0-1.33.13", "1.17.17-1.30.14", "1.20.15-1.30.14",
-    "1.30.14-1.33.13-1.30.14", "1.33.13-1.20.15",
+    "1.15.0-1.16.15-1.17.17", "1.15.0-1.17.17", "1.17.17-1.20.15", "1.15.0-1.33.13", "1.17.17-1.30.14",
+    "1.20.15-1.30.14", "1.30.14-1.31.14-1.32.13-1.33.13", "1.30.14-1.33.13-1.30.14", "1.33.13-1.20.15",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What labs are made: how they are called, and what is in them."""
+
+    name: str
+    pods: int
+    control_plane: str
 
 
 @dataclass(frozen=True)
@@ -49,13 +58,15 @@ class Row:
 @click.option("--name", default="pairs", show_default=True, help="Name of the labs that are made for it, one by one.")
 @click.option("--pods", default=10, show_default=True, help="Pods on the node.")
 @click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively, on a fresh node.")
+@click.option("--control-plane", default=CONTROL_PLANE, show_default=True, help="Version of the API server.")
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
-def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, skew: str) -> None:
+def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, control_plane: str, skew: str) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
     rows: list[Row] = []
     try:
         for walk in walks or WALKS:
-            for row in _walk(walk.split("-"), name, pods, control=control, skew=skew):
+            made = Kind(name=name, pods=pods, control_plane=control_plane)
+            for row in _walk(walk.split("-"), made, control=control, skew=skew):
                 rows.append(row)
                 click.echo(row)
     finally:
@@ -64,10 +75,10 @@ def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, skew: s
         raise click.ClickException("an upgrade disturbed what ran")
 
 
-def _walk(versions: Sequence[str], name: str, pods: int, *, control: bool, skew: str) -> Iterator[Row]:
-    naive = [_naively(old, new, name, pods) if control else "" for old, new in _pairs(versions)]
-    with _lab(name, versions[0]) as lab:
-        cluster = Cluster.with_operator(lab, pods=pods)
+def _walk(versions: Sequence[str], kind: Kind, *, control: bool, skew: str) -> Iterator[Row]:
+    naive = [_naively(old, new, kind) if control else "" for old, new in _pairs(versions)]
+    with _lab(kind, kind.name, versions[0]) as lab:
+        cluster = Cluster.with_operator(lab, pods=kind.pods)
         for (old, new), restarted in zip(_pairs(versions), naive, strict=True):
             yield _upgrade(cluster, old, new, restarted, skew)
 
@@ -104,11 +115,11 @@ def _upgrade(cluster: Cluster, old: str, new: str, naive: str, skew: str) -> Row
     )
 
 
-def _naively(old: str, new: str, name: str, pods: int) -> str:
-    with _lab(f"{name}-control", old) as lab:
+def _naively(old: str, new: str, kind: Kind) -> str:
+    with _lab(kind, f"{kind.name}-control", old) as lab:
         node = next(iter(lab.nodes.values()))
-        workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=old))
-        workload.wait_running(lab, count=pods, timeout=600)
+        workload.start(lab, workload.mixed_workload(kind.pods, node.name, kubelet=old))
+        workload.wait_running(lab, count=kind.pods, timeout=600)
         before = node.settled(quiet=5)
         try:
             node.swap_naively(new)
@@ -122,8 +133,8 @@ def _naively(old: str, new: str, name: str, pods: int) -> str:
 
 
 @contextmanager
-def _lab(name: str, kubelet: str) -> Iterator[Lab]:
-    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+def _lab(kind: Kind, name: str, kubelet: str) -> Iterator[Lab]:
+    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=kind.control_plane), Lines())
     try:
         yield lab
     finally:
