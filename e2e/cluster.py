@@ -124,6 +124,10 @@ class Cluster:
         """Whether the runtime runs a container of a pod whose name begins so."""
         return any(c.pod.partition("/")[2].startswith(pod) for c in self.node.snapshot().running())
 
+    def wait_without_agent(self) -> None:
+        """Wait until no agent of an earlier run is there any more."""
+        wait_until("the end of the agent's pod", lambda: not self.runs("nodeupgrade-agent") or None, timeout=120)
+
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""
         return self.node.settled(quiet=5)

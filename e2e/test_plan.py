@@ -31,7 +31,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 def settled(cluster: Cluster) -> NodeSnapshot:
     """What runs on the node once no agent is there and nothing moves any more."""
-    wait_until("the end of the agent's pod", lambda: not cluster.runs("nodeupgrade-agent") or None, timeout=120)
+    cluster.wait_without_agent()
     return cluster.wait_settled()
 
 

@@ -22,13 +22,16 @@ PODS = 60
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-upgrade", OLD, pods=PODS)
+    made = make_cluster("e2e-upgrade", OLD, pods=PODS)
+    made.wait_settled()
+    return made
 
 
 @pytest.fixture
 def untouched(cluster: Cluster) -> Iterator[None]:
     """Whatever the test does: no instance changes, the same kubelet process runs, nothing is left on the node."""
-    before, pid = cluster.wait_settled(), kubelet_pid(cluster)
+    cluster.wait_without_agent()
+    before, pid = cluster.node.snapshot(), kubelet_pid(cluster)
     yield
     assert disturbed(before, cluster.node.snapshot()) == []
     assert kubelet_pid(cluster) == pid
