@@ -29,14 +29,15 @@ def news(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> tuple[N
 
 
 def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
-    """Write the status if it changed, and tell of a new reason unless a node's news tells of it already."""
+    """Write the status if it changed, and tell of a new reason, or of the end, unless a node's news does."""
     before = upgrade.status
     if status == before:
         return ()
     ready, known = conditions.find(status, conditions.READY), conditions.find(before, conditions.READY)
     write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
-    if ready.reason in {known.reason, *(each.reason for each in told), *refused}:
+    ends = conditions.fails(status, conditions.SUCCEEDED) and not conditions.fails(before, conditions.SUCCEEDED)
+    if ready.reason in {*(each.reason for each in told), *refused} or (ready.reason == known.reason and not ends):
         return (write,)
     warning = conditions.holds(status, conditions.STALLED) or conditions.fails(status, conditions.SUCCEEDED)
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))

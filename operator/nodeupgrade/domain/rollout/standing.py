@@ -116,7 +116,8 @@ def stand(
     if flying:
         return standing(Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
-        if spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and (again := next_look(task)) is not None:
+        goes_on = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
+        if goes_on and node is not None and (again := next_look(task)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
             return replace(standing(Place.REFUSED, verdict.reason, message), again=again)
         planning = spec.action is RolloutAction.PLAN
