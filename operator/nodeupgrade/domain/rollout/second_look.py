@@ -21,8 +21,8 @@ def next_look(task: Task) -> datetime | None:
     verdict = task.verdict
     if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:
         return None
-    own = task.spec.upgrade_ref.name
-    in_a_row = takewhile(lambda run: (run.upgrade, run.result) == (own, Verdict.REFUSED), reversed(task.spec.history))
+    own = (task.spec.upgrade_ref.name, task.spec.to_version, Verdict.REFUSED)
+    in_a_row = takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, reversed(task.spec.history))
     earlier = sum(1 for _ in in_a_row)
     if verdict.reason not in PASSING or earlier >= len(DELAYS):
         return None

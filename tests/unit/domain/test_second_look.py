@@ -1,0 +1,64 @@
+"""When a node is looked at again that its agent refused; whole rollouts of it are told in the stories."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.rollout.second_look import DELAYS, next_look
+from nodeupgrade.domain.task import ArtifactKind, PastRun, RunVerdict, Task, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.domain.task_status import TaskStatus
+from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.domain.violations import PASSING
+
+DECIDED = datetime(2026, 1, 1, tzinfo=UTC)
+REFUSED = PastRun(upgrade="to-1-33", from_version="v1.30.14", to_version="v1.33.13", result=Verdict.REFUSED)
+
+
+def refused(reason: Reason, *history: PastRun, outcome: Verdict = Verdict.REFUSED) -> Task:
+    verdict = RunVerdict(run_id=RunId("run"), outcome=outcome, reason=reason, decided_at=DECIDED)
+    spec = TaskSpec(
+        node_name=NodeName("node-0"),
+        node_uid="n",
+        upgrade_ref=UpgradeRef(name=REFUSED.upgrade, uid="u"),
+        run_id=RunId("run"),
+        from_version=REFUSED.from_version,
+        to_version=REFUSED.to_version,
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED),
+        verdict=verdict,
+        history=history,
+    )
+    return Task(name=NodeName("node-0"), uid="t", resource_version="1", generation=1, spec=spec, status=TaskStatus())
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_only_for_reasons_that_pass(reason: Reason) -> None:
+    assert next_look(refused(reason)) == (DECIDED + DELAYS[0] if reason in PASSING else None)
+
+
+@pytest.mark.parametrize("outcome", sorted(set(Verdict) - {Verdict.REFUSED}))
+def test_only_after_a_refusal(outcome: Verdict) -> None:
+    assert next_look(refused(Reason.POD_IN_TRANSITION, outcome=outcome)) is None
+
+
+def test_ever_more_rarely_and_then_no_more() -> None:
+    looks = [next_look(refused(Reason.POD_IN_TRANSITION, *[REFUSED] * earlier)) for earlier in range(len(DELAYS) + 1)]
+
+    assert looks == [*(DECIDED + delay for delay in DELAYS), None]
+    assert sum(DELAYS, timedelta()) == timedelta(minutes=22)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        replace(REFUSED, result=Verdict.ROLLED_BACK),
+        replace(REFUSED, upgrade="another"),
+        replace(REFUSED, to_version="v1.33.14"),
+    ],
+    ids=["another end", "another rollout", "another version"],
+)
+def test_only_refusals_in_a_row_count(between: PastRun) -> None:
+    history = (REFUSED, REFUSED, between, REFUSED)
+
+    assert next_look(refused(Reason.POD_IN_TRANSITION, *history)) == DECIDED + DELAYS[1]
