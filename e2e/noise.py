@@ -91,8 +91,9 @@ def terminating_long(ordeal: Ordeal) -> Iterator[None]:
     seen: set[str] = set()
 
     def refused_and_again() -> bool:
-        seen.add(str(ordeal.status().get("reason", "")))
-        return ordeal.status().get("phase") not in {"Refused", None} and "PodInTransition" in seen
+        status = ordeal.status()
+        seen.add(str(status.get("reason", "")))
+        return status.get("phase") not in {"Refused", None} and "PodInTransition" in seen
 
     wait_until("the second look", refused_and_again, timeout=300, interval=1)
     ordeal.notes.append("refused once, and looked at again")

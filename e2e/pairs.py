@@ -62,11 +62,11 @@ class Row:
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
 def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, control_plane: str, skew: str) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
+    kind = Kind(name=name, pods=pods, control_plane=control_plane)
     rows: list[Row] = []
     try:
         for walk in walks or WALKS:
-            made = Kind(name=name, pods=pods, control_plane=control_plane)
-            for row in _walk(walk.split("-"), made, control=control, skew=skew):
+            for row in _walk(walk.split("-"), kind, control=control, skew=skew):
                 rows.append(row)
                 click.echo(row)
     finally:

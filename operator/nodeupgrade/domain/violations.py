@@ -14,7 +14,7 @@ PASSING = frozenset(
         Reason.STARTUP_PROBE_RUNS_AGAIN,
     }
 )
-"""Reasons that often pass by themselves within seconds, so that looking again is worth while."""
+"""Reasons that often pass by themselves: an agent looks again within seconds, a rollout after minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

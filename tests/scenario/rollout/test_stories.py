@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.ports.kube import TASKS
+from nodeupgrade.domain.rollout.standing import Place
+from nodeupgrade.domain.rollout.survey import take_survey
+from nodeupgrade.domain.values import NodeName
+from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.storyfile import read_story
@@ -61,6 +64,32 @@ async def test_finished_rollout_writes_nothing_any_more() -> None:
     for _ in range(3):
         await scene.step()
     assert scene.writes == before
+
+
+async def test_where_a_rollout_has_ended_no_second_look_is_announced() -> None:
+    scene = await stage(2, Scene(parts={"node-0": Part.REFUSE_FOR_NOW, "node-1": Part.ROLL_BACK}))
+    await scene.apply(strategy={"onThreshold": "Abort"})
+    await scene.run()
+    fleet = await scene.operator.gather("to-1-33")
+
+    assert fleet.upgrade.finished
+    assert fleet.upgrade.spec is not None
+    standing = take_survey(fleet, fleet.upgrade.spec, scene.now).standings[NodeName("node-0")]
+    assert (standing.place, standing.again) == (Place.FINISHED, None)
+
+
+async def test_an_aborted_rollout_announces_no_second_look() -> None:
+    scene = await stage(1, Scene(parts={"node-0": Part.REFUSE_FOR_NOW}))
+    await scene.apply()
+    for _ in range(20):
+        await scene.step()
+    announced = (await scene.upgrade()).status.failures[0].message
+    await scene.kube.merge(UPGRADES, "to-1-33", {"spec": {"action": "Abort"}})
+    await scene.finish()
+
+    assert "looked at again" in announced
+    assert (await scene.upgrade()).status.phase == "Aborted"
+    assert "looked at again" not in (await scene.upgrade()).status.failures[0].message
 
 
 async def test_a_node_that_another_rollout_takes_elsewhere_is_not_at_the_target() -> None:

@@ -26,6 +26,18 @@ PRECHECKED_AT_ONCE = Share(10, percent=True)
 Nodes: TypeAlias = tuple[Standing, ...]
 
 
+_STALLING = frozenset(
+    {
+        Reason.FAILURE_THRESHOLD_REACHED,
+        Reason.ROLLBACK_FAILED,
+        Reason.TOO_MANY_UNAVAILABLE,
+        Reason.TIMED_OUT,
+        Reason.OVERLAP_CONFLICT,
+    }
+)
+"""What holds a rollout back until a human does something."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The nodes that may be started now; if there are none, reason and message say why."""
@@ -33,6 +45,11 @@ class Choice:
     nodes: Nodes = ()
     reason: Reason = Reason.PROGRESSING
     message: str = ""
+
+    @property
+    def stalls(self) -> bool:
+        """Whether a human is needed before anything goes on."""
+        return self.reason in _STALLING
 
 
 NOBODY = Choice()

@@ -126,22 +126,13 @@ GATES: tuple[Gate, ...] = (
 )
 """For upgrades, in the order in which they are told when several are closed."""
 
-HUMAN_GATES: tuple[Gate, ...] = (no_node_is_lost, threshold, wave_threshold, in_time)
-"""Those that stay closed until a human does something."""
-
-
-def needs_human(situation: Situation) -> bool:
-    """Whether the rollout is held back until a human does something."""
-    return any(gate(situation) is not None for gate in HUMAN_GATES)
-
-
 PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 """For ``action: Plan``, which touches nothing."""
 
 
 def _current(situation: Situation) -> WaveStatus | None:
     index, waves = situation.front.index, situation.survey.upgrade.status.waves
-    return waves[index] if 0 <= index < len(waves) else None
+    return waves[index] if index < len(waves) else None
 
 
 def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout import claims, gates
+from nodeupgrade.domain.rollout import claims
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.admission import warnings
 from nodeupgrade.domain.rollout.budgets import NOBODY, Choice
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
-from nodeupgrade.domain.rollout.gates import Situation
 from nodeupgrade.domain.rollout.overlap import queued
 from nodeupgrade.domain.rollout.standing import Place, Standing, candidate
 from nodeupgrade.domain.rollout.starting import choose, survey_front
@@ -62,11 +61,10 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
         return Intent(survey=survey, front=at)
     if (behind := queued(fleet, spec)) is not None:
         return Intent(survey=survey, front=at, preparations=claims.let_go(fleet), choice=behind)
-    stalled = gates.needs_human(Situation(survey=survey, front=at, now=now))
-    preparations = claims.prepare(survey, now, stalled=stalled)
+    choice = choose(survey, at, now)
+    preparations = claims.prepare(survey, now, stalled=choice.stalls)
     unprepared = preparations or fleet.upgrade.finished or (survey.unclaimed and claims.may_claim(survey))
-    choice = NOBODY if unprepared else choose(survey, at, now)
-    return Intent(survey=survey, front=at, preparations=preparations, choice=choice)
+    return Intent(survey=survey, front=at, preparations=preparations, choice=NOBODY if unprepared else choice)
 
 
 def _admit(survey: Survey, standing: Standing) -> Admit:

@@ -47,8 +47,8 @@ def _refusals(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> It
     known = {(failure.node, failure.reason) for failure in before.failures}
     listed = {(failure.node, failure.reason) for failure in after.failures} - known
     for standing in survey.standings.values():
-        seen_here = standing.place is Place.REFUSED and standing.again is None
-        if seen_here and (standing.node, standing.reason.value) in listed:
+        untouched = standing.place is Place.REFUSED and not standing.begun
+        if untouched and (standing.node, standing.reason.value) in listed:
             yield Refuse(node=standing.node, reason=standing.reason, message=standing.message)
 
 

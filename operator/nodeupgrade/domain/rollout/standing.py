@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -63,6 +63,11 @@ class Standing:
     again: datetime | None = None
 
     @property
+    def begun(self) -> bool:
+        """Whether an agent is at work on it, or has been."""
+        return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
     def outcome(self) -> Verdict | None:
         """How its run ended, if it is over."""
         if self.place is not Place.FINISHED or self.task is None or self.task.verdict is None:
@@ -110,8 +115,12 @@ def stand(
     """Say how one member stands."""
     task, node = claim_of(fleet, name), fleet.nodes.get(name)
 
-    def standing(place: Place, reason: Reason = Reason.PROGRESSING, message: str = "") -> Standing:
-        return Standing(node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node)
+    def standing(
+        place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
+    ) -> Standing:
+        return Standing(
+            node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node, again=again
+        )
 
     if flying:
         return standing(Place.IN_FLIGHT)
@@ -119,7 +128,7 @@ def stand(
         goes_on = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
         if goes_on and node is not None and (again := next_look(task)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
-            return replace(standing(Place.REFUSED, verdict.reason, message), again=again)
+            return standing(Place.REFUSED, verdict.reason, message, again)
         planning = spec.action is RolloutAction.PLAN
         if not task.only_looked or (planning and verdict.outcome is not Verdict.PRECHECKED):
             return standing(Place.FINISHED, verdict.reason, verdict.message)

@@ -34,17 +34,6 @@ class State:
     ready: bool = False
 
 
-_STALLING = frozenset(
-    {
-        Reason.FAILURE_THRESHOLD_REACHED,
-        Reason.ROLLBACK_FAILED,
-        Reason.TOO_MANY_UNAVAILABLE,
-        Reason.TIMED_OUT,
-        Reason.OVERLAP_CONFLICT,
-    }
-)
-"""What holds a rollout back until a human does something."""
-
 _PHASES = {
     Reason.PAUSED: "Paused",
     Reason.QUEUED: "Queued",
@@ -79,9 +68,8 @@ def state_of(survey: Survey, choice: Choice) -> State:
 
 def held_back(choice: Choice) -> State:
     """Say what the next nodes wait for."""
-    stalled = choice.reason in _STALLING
-    phase = "Stalled" if stalled else _PHASES.get(choice.reason, "Running")
-    return State(phase=phase, reason=choice.reason, message=choice.message, stalled=stalled)
+    phase = "Stalled" if choice.stalls else _PHASES.get(choice.reason, "Running")
+    return State(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
 
 
 def ended(phase: str, reason: Reason, message: str) -> State:
@@ -124,7 +112,7 @@ def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State
             sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"
         )
         return State(phase="Paused", reason=Reason.PAUSED, message=message)
-    if counts.pending or (left and choice.reason in _STALLING):
+    if counts.pending or (left and choice.stalls):
         message = choice.message or f"{done}, {counts.pending} to go"
         return held_back(Choice(reason=choice.reason, message=message))
     if blocking := [s for s in survey.standings.values() if s.place is Place.REFUSED]:

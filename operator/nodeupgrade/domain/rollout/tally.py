@@ -30,9 +30,6 @@ FAILURE_MESSAGE_LIMIT = 256
 ADMISSION = "admission"
 """The step in which a node is refused that nothing was begun on."""
 
-PREFLIGHT = "preflight"
-"""The step in which its agent refuses it."""
-
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
@@ -163,9 +160,7 @@ def _wave(survey: Survey, roster: WaveRoster, state: WaveState, before: WaveStat
 def _step(standing: Standing) -> str:
     """Name the step that failed, as far as the node side has said."""
     task: Task | None = standing.task
-    if standing.again is not None:
-        return PREFLIGHT
-    if task is None or standing.place is Place.REFUSED:
+    if task is None or task.verdict is None or not standing.begun:
         return ADMISSION
     found = (step.name for step in task.reported.steps if step.result == "Failed")
-    return next(found, PREFLIGHT if standing.outcome is Verdict.REFUSED else "run")
+    return next(found, "preflight" if task.verdict.outcome is Verdict.REFUSED else "run")

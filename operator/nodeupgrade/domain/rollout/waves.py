@@ -73,8 +73,7 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        begun = {Place.IN_FLIGHT, Place.FINISHED}
-        return any(standing.place in begun or standing.again is not None for standing in self.standings)
+        return any(standing.begun for standing in self.standings)
 
 
 def rosters(waves: Sequence[Wave], standings: Mapping[NodeName, Standing]) -> tuple[WaveRoster, ...]:
