@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e import exact, meddling, mishaps, noise, shims
+from e2e import drift, exact, lost, meddling, mishaps, noise, shims
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabError, LabSpec, deploy, workload
 from e2e.lab.progress import Lines
@@ -25,7 +25,9 @@ OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 PODS = 20
 NOT_YET = "nodeupgrade.test/not-yet"
 """Keeps the operator, which tolerates a cordon, away from a node."""
-FAULTS = (*exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS)
+FAULTS = (
+    *exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS, *drift.FAULTS, *lost.FAULTS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

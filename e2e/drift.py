@@ -1,0 +1,269 @@
+"""What was changed on a node before a run, or is changed during it, and would be read by the next start.
+
+A row whose change must be refused shows afterwards, as its control, what a plain restart would have done.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from e2e.cluster import disturbed
+from e2e.exact import armed
+from e2e.lab import LabError, nodefiles, snapshot_reader, workload
+from e2e.lab.deploy import NAMESPACE
+from e2e.lab.process import wait_until
+from e2e.mishaps import BACK, UP, Fault, Harm
+from e2e.ordeal import Ordeal
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import Step
+
+REFUSED = frozenset({"Refused"})
+RUNTIME_CONFIG = "/etc/containerd/config.toml"
+KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/99-tool.conf"
+OTHER_ROOT = "/var/lib/containerd-other"
+
+# ── the kubelet's configuration ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def kubelet_setting(**settings: object) -> Harm:
+    """Change the kubelet's configuration file and do not restart the kubelet; the control restarts it."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        with changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | settings)):
+            yield
+            yield
+            restart_kubelet(ordeal)
+            rejected = wait_until("a pod that is rejected", lambda: _rejected(ordeal), timeout=90, interval=1)
+            ordeal.notes.append(f"control: a plain restart rejects {len(rejected)} pods ({', '.join(set(rejected))})")
+        restart_kubelet(ordeal)
+        start_workload_again(ordeal)
+
+    return harm
+
+
+def kubelet_settings_rewritten(ordeal: Ordeal) -> Iterator[None]:
+    """Change the kubelet's configuration file, and restart the kubelet: that is no drift."""
+    with changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": 240})):
+        restart_kubelet(ordeal)
+        yield
+        yield
+    restart_kubelet(ordeal)
+
+
+def environment_file(ordeal: Ordeal) -> Iterator[None]:
+    """Add a flag to the file that the kubelet's unit takes its flags from."""
+    with changed(ordeal, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
+        yield
+        yield
+
+
+def restart_kubelet(ordeal: Ordeal) -> None:
+    """Restart the kubelet plainly, and wait until it is healthy."""
+    ordeal.cluster.node.exec("systemctl", "restart", "kubelet")
+    ordeal.cluster.node.wait_kubelet_healthy()
+
+
+def _rejected(ordeal: Ordeal) -> list[str]:
+    """Why pods of the node were rejected by its kubelet."""
+    here = f"--field-selector=spec.nodeName={ordeal.cluster.node.name},status.phase=Failed"
+    pods = ordeal.cluster.lab.kubectl_json("get", "pods", "-A", here)["items"]
+    return [str(reason) for pod in pods if (reason := pod["status"].get("reason", "")).startswith("OutOf")]
+
+
+def start_workload_again(ordeal: Ordeal) -> None:
+    """Replace the pods that a control has cost."""
+    cluster = ordeal.cluster
+    here = f"--field-selector=spec.nodeName={cluster.node.name},status.phase=Failed"
+    for namespace in (workload.NAMESPACE, NAMESPACE):
+        cluster.lab.kubectl("delete", "pods", "-n", namespace, here, "--force", "--grace-period=0", timeout=120)
+    count = sum(s.pod.startswith(f"{workload.NAMESPACE}/") and "static-web" not in s.pod for s in _sandboxes(ordeal))
+    workload.start(cluster.lab, workload.mixed_workload(count, cluster.node.name, kubelet=cluster.lab.spec.kubelet))
+    workload.wait_running(cluster.lab, count=count, timeout=300)
+    wait = ("-n", NAMESPACE, "rollout", "status", "deployment/nodeupgrade-operator")
+    cluster.lab.kubectl_wait(*wait, timeout=120)
+
+
+def _sandboxes(ordeal: Ordeal) -> list[Any]:
+    return [sandbox for sandbox in ordeal.before.sandboxes if sandbox.running]
+
+
+# ── the runtime's configuration ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def runtime_broken(ordeal: Ordeal) -> Iterator[None]:
+    """Break the runtime's configuration file; the control sees that the runtime cannot start with it."""
+    node = ordeal.cluster.node
+    with changed(ordeal, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+        yield
+        yield
+        if node.exec("containerd", "config", "dump", check=False).returncode == 0:
+            raise LabError("control: the runtime reads its configuration: this proves nothing")
+
+
+def runtime_root(ordeal: Ordeal) -> Iterator[None]:
+    """Give the runtime another root; the control sees, without a kubelet, that it comes back empty."""
+    with other_root(ordeal):
+        yield
+        yield
+        with without_kubelet(ordeal):
+            restart_runtime(ordeal)
+            ordeal.notes.append(f"control: after a restart the runtime shows {len(_served(ordeal))} sandboxes")
+            if _served(ordeal):
+                raise LabError("control: the runtime is not empty: this proves nothing")
+            _restore_root(ordeal)
+            restart_runtime(ordeal)
+
+
+def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
+    """Give the runtime another root after everything was looked at and before it is restarted."""
+    with stopped_at(ordeal, Step.REWRITE_HASHES, When.DONE):
+        yield
+        ordeal.wait_hit(at(Step.REWRITE_HASHES, When.DONE))
+        with other_root(ordeal):
+            ordeal.release(at(Step.REWRITE_HASHES, When.DONE))
+            yield
+
+
+@contextlib.contextmanager
+def other_root(ordeal: Ordeal) -> Iterator[None]:
+    """Another root directory in the runtime's configuration."""
+    head = "version = 2\n"
+    with changed(ordeal, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
+        try:
+            yield
+        finally:
+            ordeal.cluster.node.exec("rm", "-rf", OTHER_ROOT, check=False)
+
+
+def _restore_root(ordeal: Ordeal) -> None:
+    path = ordeal.cluster.node.disk / RUNTIME_CONFIG.lstrip("/")
+    path.write_text(path.read_text().replace(f'root = "{OTHER_ROOT}"\n', ""))
+
+
+def restart_runtime(ordeal: Ordeal) -> None:
+    """Restart the runtime and wait until its CRI answers."""
+    node = ordeal.cluster.node
+    node.exec("systemctl", "restart", "containerd")
+    wait_until("the runtime", lambda: snapshot_reader.runtime_ready(node.containerd_socket), timeout=60)
+
+
+def _served(ordeal: Ordeal) -> list[Any]:
+    return list(ordeal.cluster.node.snapshot().sandboxes)
+
+
+@contextlib.contextmanager
+def without_kubelet(ordeal: Ordeal) -> Iterator[None]:
+    """No kubelet, so that nobody makes anew what the runtime does not show."""
+    node = ordeal.cluster.node
+    node.exec("systemctl", "stop", "kubelet")
+    try:
+        yield
+    finally:
+        node.exec("systemctl", "start", "kubelet")
+        node.wait_kubelet_healthy()
+    if found := disturbed(ordeal.before, node.settled(quiet=3, limit=90)):
+        raise LabError(f"the control disturbed {len(found)} instances, first: {found[0]}")
+
+
+# ── units, and tools that put things back ───────────────────────────────────────────────────────────────────────────
+
+
+def start_pre(line: str) -> Harm:
+    """Let the kubelet's unit run something before the kubelet at every start."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        keep_program(ordeal)
+        with drop_in(ordeal, f"[Service]\nExecStartPre={line.format(old=_kept(ordeal))}\n"):
+            restart_kubelet(ordeal)
+            yield
+            yield
+
+    return harm
+
+
+def program_put_back(ordeal: Ordeal) -> Iterator[None]:
+    """Let a tool put the old program in place between swap and start."""
+    name = at(Step.SWAP_BINARY, When.DONE)
+    keep_program(ordeal)
+    with stopped_at(ordeal, Step.SWAP_BINARY, When.DONE):
+        yield
+        ordeal.wait_hit(name)
+        ordeal.cluster.node.exec("cp", "--remove-destination", _kept(ordeal), nodefiles.KUBELET_BINARY)
+        ordeal.release(name)
+        yield
+
+
+def drop_in_put_there(ordeal: Ordeal) -> Iterator[None]:
+    """Let a tool write a drop-in that starts the old program under another name, between swap and start."""
+    name = at(Step.SWAP_BINARY, When.DONE)
+    keep_program(ordeal)
+    with stopped_at(ordeal, Step.SWAP_BINARY, When.DONE), contextlib.ExitStack() as stack:
+        yield
+        ordeal.wait_hit(name)
+        command = f"{_kept(ordeal)} $KUBELET_FLAGS"
+        stack.enter_context(drop_in(ordeal, f"[Service]\nExecStart=\nExecStart={command}\n"))
+        ordeal.release(name)
+        yield
+
+
+def keep_program(ordeal: Ordeal) -> None:
+    """Keep the old program where a tool would take it from."""
+    ordeal.cluster.node.exec("mkdir", "-p", "/opt/tool")
+    ordeal.cluster.node.exec("cp", nodefiles.KUBELET_BINARY, _kept(ordeal))
+
+
+def _kept(ordeal: Ordeal) -> str:
+    return f"/opt/tool/kubelet-{ordeal.old}"
+
+
+@contextlib.contextmanager
+def drop_in(ordeal: Ordeal, text: str) -> Iterator[None]:
+    """A drop-in of the kubelet's unit that systemd has read."""
+    node = ordeal.cluster.node
+    node.write(KUBELET_DROP_IN, text)
+    node.exec("systemctl", "daemon-reload")
+    try:
+        yield
+    finally:
+        node.exec("rm", "-f", KUBELET_DROP_IN)
+        node.exec("systemctl", "daemon-reload")
+        restart_kubelet(ordeal)
+
+
+@contextlib.contextmanager
+def changed(ordeal: Ordeal, path: str, change: Callable[[str], str]) -> Iterator[None]:
+    """Another content of a file of the node, which is put back at the end."""
+    file = ordeal.cluster.node.disk / path.lstrip("/")
+    before = file.read_text()
+    after = change(before)
+    if after == before:
+        raise LabError(f"{path} does not change: this proves nothing")
+    file.write_text(after)
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+@contextlib.contextmanager
+def stopped_at(ordeal: Ordeal, step: Step, when: When) -> Iterator[None]:
+    """Let the executor hang at a failpoint, in a run with a budget that bears it."""
+    with armed(ordeal, at(step, when), "hang"):
+        yield
+
+
+PATIENT: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "90s"}}
+FAULTS: tuple[Fault, ...] = (
+    Fault("drift/max-pods", kubelet_setting(maxPods=3), REFUSED),
+    Fault("drift/system-reserved", kubelet_setting(systemReserved={"cpu": "1950m"}), REFUSED),
+    Fault("drift/restarted", kubelet_settings_rewritten, UP),
+    Fault("drift/environment-file", environment_file, REFUSED),
+    Fault("drift/runtime-broken", runtime_broken, REFUSED),
+    Fault("drift/runtime-root", runtime_root, REFUSED),
+    Fault("drift/runtime-root-in-mid-run", runtime_root_in_mid_run, BACK, spec=PATIENT),
+    Fault("unit/start-pre", start_pre("/bin/cp --remove-destination {old} /usr/bin/kubelet"), REFUSED),
+    Fault("unit/start-pre-harmless", start_pre("/bin/mkdir -p /run/kubelet-of-somebody"), UP),
+    Fault("tool/program", program_put_back, BACK, spec=PATIENT),
+    Fault("tool/drop-in", drop_in_put_there, BACK, spec=PATIENT),
+)

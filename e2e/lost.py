@@ -1,0 +1,220 @@
+"""What a run needs and does not have any more: the runtime's memory, an answer, its task, an agent, a place to run."""
+
+import contextlib
+import json
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from e2e.drift import PATIENT, REFUSED, changed, other_root, restart_kubelet, restart_runtime, stopped_at
+from e2e.lab import LabError, deploy, images, nodefiles
+from e2e.lab.deploy import NAMESPACE
+from e2e.lab.process import wait_until
+from e2e.lab.snapshot import ContainerInstance
+from e2e.mishaps import BACK, EITHER, UP, Fault, Harm
+from e2e.ordeal import Ordeal
+from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.domain.node.journal import Mark, Step
+
+FENCED_SECONDS = 60.0
+"""So long the old kubelet would have had to be started, were it started."""
+SILENT_SECONDS = 80.0
+LEASE_SECONDS = 30.0
+TOLD_SECONDS = 60.0
+
+# ── the runtime ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def runtime_without_baseline(ordeal: Ordeal) -> Iterator[None]:
+    """Let the runtime come back empty in mid-run: no kubelet may start before a person has put that in order."""
+    name, node = at(Step.READ_BACK, When.ANNOUNCED), ordeal.cluster.node
+    with stopped_at(ordeal, Step.READ_BACK, When.ANNOUNCED):
+        yield
+        ordeal.wait_hit(name)
+        with other_root(ordeal):
+            restart_runtime(ordeal)
+            ordeal.release(name)
+            _stays_fenced(ordeal)
+        restart_runtime(ordeal)
+        wait_until("a kubelet, once the runtime shows everything", node.kubelet_healthy, timeout=120, interval=0.2)
+        yield
+
+
+def _stays_fenced(ordeal: Ordeal) -> None:
+    """No kubelet runs, the Lease is renewed, and somebody says why.
+
+    Raises:
+        LabError: one of these does not hold.
+    """
+    kubectl, name = ordeal.cluster.lab.kubectl_json, ordeal.cluster.node.name
+    end = time.monotonic() + FENCED_SECONDS
+    while time.monotonic() < end:
+        if ordeal.processes("kubelet.service"):
+            raise LabError("a kubelet was started on a runtime that does not show what ran before")
+        time.sleep(0.2)
+    renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
+    if (age := (datetime.now(UTC) - renewed).total_seconds()) > LEASE_SECONDS:
+        raise LabError(f"nobody renews the Lease: it is {age:.0f} s old")
+    ordeal.notes.append(f"fenced for {FENCED_SECONDS:.0f} s; the task says {ordeal.status()}")
+
+
+def runtime_silent(ordeal: Ordeal) -> Iterator[None]:
+    """Stop the runtime from answering through the whole settle period, and end a container meanwhile."""
+    victim = _web(ordeal)
+    ordeal.free.add(victim.pod)
+    yield
+    ordeal.wait_record(Step.VERIFY, Mark.DOING)
+    ordeal.kill_unit("containerd.service", signal.SIGSTOP, program="containerd")
+    try:
+        ordeal.cluster.node.exec("kill", "-9", str(victim.pid))
+        time.sleep(SILENT_SECONDS)
+    finally:
+        ordeal.kill_unit("containerd.service", signal.SIGCONT, program="containerd")
+    yield
+
+
+def split_shim(ordeal: Ordeal) -> Iterator[None]:
+    """Let a container run under another shim than its sandbox; any restart of the runtime would lose the pod."""
+    node, victim = ordeal.cluster.node, _web(ordeal)
+    sandbox = next(s for s in node.snapshot().sandboxes if s.id == victim.sandbox_id)
+    task = f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{sandbox.id}"
+    socket = node.exec("cat", f"{task}/address").stdout.strip().removeprefix("unix://")
+    node.exec("rm", socket)
+    node.exec("kill", "-9", str(victim.pid))
+    wait_until("a container under a shim of its own", lambda: _split(ordeal, victim.pod), timeout=120, interval=1)
+    yield
+    yield
+    ordeal.cluster.lab.kubectl("delete", "pod", "-n", *victim.pod.split("/"), timeout=120)
+
+
+def _split(ordeal: Ordeal, pod: str) -> bool:
+    snapshot = ordeal.cluster.node.snapshot()
+    monitors = {s.monitor_pid for s in snapshot.sandboxes if s.pod == pod and s.running}
+    return any(c.pod == pod and c.monitor_pid not in monitors for c in snapshot.running())
+
+
+def _web(ordeal: Ordeal) -> ContainerInstance:
+    return next(c for c in ordeal.cluster.node.snapshot().running() if c.pod.startswith("workload/web-"))
+
+
+# ── the task ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def task_deleted(step: Step, mark: Mark) -> Harm:
+    """Delete the node's task in mid-run: what happened must be told all the same."""
+
+    def harm(ordeal: Ordeal) -> Iterator[None]:
+        yield
+        ordeal.wait_record(step, mark)
+        ordeal.cluster.lab.kubectl("delete", "nodeupgradetask", ordeal.cluster.node.name, "--wait=false")
+        yield
+        status = ordeal.cluster.task()["status"]
+        counted = status.get("containers", {})
+        ordeal.notes.append(f"told: {status.get('phase')}, {counted}")
+        if not counted.get("total", counted.get("unchanged", 0)):
+            raise LabError(f"nothing is told of the containers: {status}")
+
+    return harm
+
+
+# ── the agent ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agent_over_quota(ordeal: Ordeal) -> Iterator[None]:
+    """Let a quota forbid the agent's pod."""
+    quota = {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": NAMESPACE},
+        "spec": {"hard": {"pods": "0"}},
+    }  # fmt: skip
+    ordeal.cluster.lab.apply(quota)
+    try:
+        yield
+        _told(ordeal, "exceeded quota")
+    finally:
+        ordeal.cluster.lab.kubectl("delete", "resourcequota", "-n", NAMESPACE, "none", "--ignore-not-found")
+    yield
+
+
+def agent_without_image(ordeal: Ordeal) -> Iterator[None]:
+    """Let the agent's image be missing on the node."""
+    node, image = ordeal.cluster.node, images.operator()
+    node.exec("ctr", "-n", "k8s.io", "images", "rm", image.pinned, image.tagged)
+    try:
+        yield
+        _told(ordeal, "ImagePull")
+    finally:
+        deploy.import_pinned(ordeal.cluster.lab, image)
+    yield
+
+
+def agent_rejected(ordeal: Ordeal) -> Iterator[None]:
+    """Let the node's kubelet have no room for one pod more."""
+    pods = len({s.pod for s in ordeal.cluster.node.snapshot().sandboxes if s.running})
+    change = changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
+    with change:
+        restart_kubelet(ordeal)
+        yield
+        _told(ordeal, "OutOfpods")
+        here = f"--field-selector=spec.nodeName={ordeal.cluster.node.name}"
+        made = ordeal.cluster.lab.kubectl("get", "events", "-n", NAMESPACE, "-o", "name").stdout.count("\n")
+        ordeal.notes.append(f"{made} events; {here}")
+    restart_kubelet(ordeal)
+    yield
+
+
+def _told(ordeal: Ordeal, words: str) -> None:
+    """Wait until the NodeUpgrade says why there is no agent.
+
+    Raises:
+        LabError: it says nothing in time.
+    """
+    began = time.monotonic()
+
+    def told() -> bool:
+        status = ordeal.cluster.get(ordeal.name).get("status", {})
+        return "AgentUnavailable" in json.dumps(status) and words in json.dumps(status)
+
+    wait_until(f"AgentUnavailable with {words!r}", told, timeout=TOLD_SECONDS, interval=0.5)
+    ordeal.notes.append(f"told after {time.monotonic() - began:.0f} s")
+    with contextlib.suppress(StopIteration):
+        state = ordeal.cluster.get(ordeal.name)["status"]["conditions"]
+        ordeal.notes.append(next(c["message"] for c in state if "AgentUnavailable" in json.dumps(c))[:160])
+
+
+def not_executable(ordeal: Ordeal) -> Iterator[None]:
+    """Let nothing be executed from where the bundle lies."""
+    node, path = ordeal.cluster.node, "/var/lib/nodeupgrade"
+    node.exec("mkdir", "-p", path)
+    node.exec("mount", "--bind", path, path)
+    node.exec("mount", "-o", "remount,bind,noexec", path)
+    try:
+        yield
+        yield
+    finally:
+        node.exec("umount", "--lazy", path, check=False)
+
+
+def proxied(ordeal: Ordeal) -> Iterator[None]:
+    """Give every service of the node an HTTP proxy that does not answer."""
+    node = ordeal.cluster.node
+    node.exec("systemctl", "set-environment", "http_proxy=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9")
+    try:
+        yield
+        yield
+    finally:
+        node.exec("systemctl", "unset-environment", "http_proxy", "HTTP_PROXY")
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("lost/runtime-root", runtime_without_baseline, BACK, spec=PATIENT),
+    Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
+    Fault("lost/split-shim", split_shim, REFUSED),
+    Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
+    Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
+    Fault("lost/agent-over-quota", agent_over_quota, UP),
+    Fault("lost/agent-without-image", agent_without_image, UP),
+    Fault("lost/agent-rejected", agent_rejected, UP),
+    Fault("lost/not-executable", not_executable, REFUSED),
+    Fault("lost/proxied", proxied, UP),
+)
