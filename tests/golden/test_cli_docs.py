@@ -1,4 +1,4 @@
-"""docs/cli.md shows what the commands print, and nothing else: each block is one transcript of the golden file it names."""
+"""docs/cli.md shows what the commands print, and nothing else: each block is a transcript of the file that it names."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from datetime import timedelta
@@ -10,17 +11,19 @@ import click
 import pytest
 
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.domain.task import Verdict
+from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from nodeupgrade.simulation.kube import merged
-from tests.golden.cli.cluster import FILES, Cluster, check
+from tests.golden.cli.cluster import FILES, WORLD, Cluster, check
+from tests.golden.cli.worlds import of_world, told_by_the_operator
 
 ROLLOUT = "kubelet-1-33-13"
 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    return Cluster("upgrades.yaml", "tasks.yaml", "nodes.yaml", "pods.yaml", "events.yaml")
+    return Cluster(*WORLD)
 
 
 LOOKING = {
@@ -130,40 +133,61 @@ def test_steering_is_decided_again_when_somebody_else_wrote_in_between(cluster: 
     assert cluster.get(UPGRADES, ROLLOUT)["metadata"]["annotations"]["nodeupgrade.dev/approve"] == "rack-a,rack-b"
 
 
-def later(cluster: Cluster, **status: object) -> Json:
-    """The rollout as it will be once the operator has gone on."""
-    body = copy.deepcopy(cluster.get(UPGRADES, ROLLOUT))
-    body["status"] |= status
-    return body
+def judge(cluster: Cluster, outcome: Verdict, *nodes: str) -> None:
+    """Let the runs of nodes be over, and their slots be given back."""
+    moment, upgraded = timestamp(cluster.now - timedelta(seconds=10)), outcome is Verdict.SUCCEEDED
+    for name in nodes:
+        task, node, run = cluster.get(TASKS, name), cluster.get(NODES, name), f"run-{name}"
+        message = f"node {name} runs v1.33.13; 40 containers counted, each the instance it was before."
+        told = message if upgraded else FELL_BACK
+        reason = "Succeeded" if upgraded else "KubeletDidNotStart"
+        verdict = {"runID": run, "outcome": outcome.value, "reason": reason, "message": told, "decidedAt": moment}
+        task["spec"] |= {"action": "Release", "runID": run, "verdict": verdict}
+        containers = {"baseline": 40, "rewritten": 40 if upgraded else 0, "unchanged": 40}
+        task["status"] = {"runID": run, "phase": outcome.value, "reason": reason, "message": told}
+        task["status"]["containers"] = containers
+        cluster.add(task)
+        node["spec"], node["metadata"]["annotations"] = {}, {}
+        node["status"]["nodeInfo"]["kubeletVersion"] = "v1.33.13" if upgraded else "v1.30.14"
+        cluster.add(node)
+    body = cluster.get(UPGRADES, ROLLOUT)
+    body["status"]["inFlight"] = [name for name in body["status"]["inFlight"] if name not in nodes]
+    cluster.add(body)
+    cluster.add(asyncio.run(told_by_the_operator(cluster.kube, ROLLOUT, cluster.now)))
 
 
-def ended(cluster: Cluster, *, well: bool) -> Json:
-    body = later(cluster, phase="Succeeded" if well else "Failed", progress="12/12" if well else "5/12", inFlight=[])
-    reason = "AllNodesUpgraded" if well else "FailureThresholdReached"
-    body["status"] |= {"completedAt": "2026-03-02T11:00:00Z"}
-    for condition in body["status"]["conditions"]:
-        if condition["type"] in {"Ready", "Succeeded"}:
-            condition |= {"status": str(well), "reason": reason, "message": "it is over"}
-    return body
+FELL_BACK = "rolled back to v1.30.14; nothing restarted. Cause: the kubelet did not become healthy within 28 s"
 
 
 def test_watching_without_a_terminal(cluster: Cluster) -> None:
+    """Every state that is watched is one that the operator tells of a possible cluster."""
+
+    def after(*outcomes: tuple[Verdict, tuple[str, ...]]) -> Json:
+        future = Cluster(*WORLD)
+        for outcome, nodes in outcomes:
+            judge(future, outcome, *nodes)
+        assert list(of_world(future.kube, future.now)) == []
+        return future.get(UPGRADES, ROLLOUT)
+
     def watch(*states: Json, options: str = "") -> str:
+        cluster.add(before)
         cluster.at_sleep = list(states)
         return cluster.run(f"nodeupgrade status {ROLLOUT} --watch{options}")
 
-    going_on = later(cluster, progress="5/12", inFlight=["web-a-4"])
-    well, badly, before = ended(cluster, well=True), ended(cluster, well=False), later(cluster)
-    stalled = later(cluster, inFlight=[])
-    for condition in stalled["status"]["conditions"]:
-        if condition["type"] == "Stalled":
-            condition |= {"status": "True", "reason": "FailureThresholdReached"}
-    transcripts = [watch(before, before, going_on, well)]
-    cluster.add(before)
-    transcripts.append(watch(badly))
-    cluster.add(before)
-    transcripts.append(watch(options=" --timeout 10s --interval 5s"))
-    transcripts.append(watch(stalled, options=" --stop-when-stalled"))
+    first, second, fallen = ("web-a-3",), ("web-a-4",), ("web-a-1", "web-a-2")
+    others = ("web-b-1", "web-b-2", "web-b-3", "web-d-1")
+    before = cluster.get(UPGRADES, ROLLOUT)
+    going_on = after((Verdict.SUCCEEDED, first))
+    failed = after((Verdict.SUCCEEDED, first + second + others))
+    retried = after((Verdict.SUCCEEDED, first + second + fallen))
+    well = after((Verdict.SUCCEEDED, first + second + fallen + others))
+    stalled = after((Verdict.ROLLED_BACK, first + second))
+    transcripts = [
+        watch(before, going_on, retried, well, options=" --interval 10m"),
+        watch(failed),
+        watch(options=" --timeout 10s --interval 5s"),
+        watch(stalled, options=" --stop-when-stalled"),
+    ]
     check("watch.txt", transcripts)
 
 
@@ -218,17 +242,6 @@ def test_linting_a_file_reaches_no_cluster(cluster: Cluster, monkeypatch: pytest
     assert "exit code" not in cluster.run("nodeupgrade lint fine.yaml")
 
 
-def judge(cluster: Cluster, *nodes: str, outcome: str) -> None:
-    """Let the runs of nodes in flight be over."""
-    status = cluster.get(UPGRADES, ROLLOUT)["status"]
-    cluster.add(later(cluster, inFlight=[node for node in status["inFlight"] if node not in nodes]))
-    for node in nodes:
-        task = cluster.get(TASKS, node)
-        task["spec"] |= {"action": "Release", "verdict": {"runID": task["spec"]["runID"], "outcome": outcome}}
-        task["spec"]["verdict"] |= {"reason": outcome, "decidedAt": "2026-03-02T09:59:50Z"}
-        cluster.add(task)
-
-
 def change(cluster: Cluster, **spec: object) -> None:
     body = cluster.get(UPGRADES, ROLLOUT)
     body["spec"] |= spec
@@ -244,9 +257,9 @@ def test_what_a_node_waits_for_is_what_the_planner_says(cluster: Cluster) -> Non
         told.append(f"{because}: {' '.join((seat or said).split())}\n")
 
     ask("a younger rollout", "web-b-1", " --upgrade kubelet-new")
-    judge(cluster, "web-a-3", outcome="Succeeded")
+    judge(cluster, Verdict.SUCCEEDED, "web-a-3")
     ask("a wave of which one node is in flight", "web-b-1")
-    judge(cluster, "web-a-4", outcome="Succeeded")
+    judge(cluster, Verdict.SUCCEEDED, "web-a-4")
     ask("a wave whose turn it is, which needs approval", "web-b-1")
     cluster.run(f"nodeupgrade approve {ROLLOUT} rack-b")
     ask("the same, approved", "web-b-1")
@@ -287,10 +300,9 @@ def test_planning(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster.kube._objects == before
 
 
-def test_what_nodes_reported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nodes_reported_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
-    cluster = Cluster("upgrades.yaml", "nodes.yaml", "pods.yaml", "previews.yaml")
-    lines = ["plan look-first.yaml", "evidence db-1", "explain-node db-2", "failures kubelet-1-34-plan"]
+    lines = ["plan look-first.yaml", "evidence cache-1", "explain-node cache-2", "failures kubelet-1-34-plan"]
     check("previews.txt", (cluster.run(f"nodeupgrade {line}") for line in lines))
 
 

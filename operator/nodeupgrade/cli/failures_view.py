@@ -13,7 +13,6 @@ from rich.text import Text
 from nodeupgrade.cli.words import BAD, NOTHING, facts, since, table
 from nodeupgrade.domain.reasons import Explanation, Reason, counted, explain
 from nodeupgrade.domain.task import Task, Verdict
-from nodeupgrade.domain.task_status import StepResult
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.wire import Json, to_json
@@ -64,13 +63,6 @@ def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
     return tuple(sorted(found.values(), key=lambda failure: (failure.reason, failure.node)))
 
 
-def failure_step(task: Task) -> str:
-    """Name the step in which a run failed, as far as the node side has said."""
-    steps = task.reported.steps
-    failed = next((step.name for step in steps if step.result is StepResult.FAILED), "")
-    return failed or next((step.name for step in steps if step.detail), "")
-
-
 def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> RenderableType:
     """Draw failures grouped by reason."""
     return Group(*_parts(name, found, now))
@@ -102,7 +94,7 @@ def _of_task(task: Task) -> Failure | None:
         reason=verdict.reason.value,
         result=verdict.outcome.value,
         wave=task.spec.wave,
-        step=failure_step(task),
+        step=task.reported.failed_step,
         message=verdict.message,
         time=verdict.decided_at,
         restarted=verdict.restarted_list,

@@ -210,3 +210,13 @@ class TaskStatus:
     preview: Preview | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def failed_step(self) -> str:
+        """The step that a failed run came to: one that could not be undone, else the last of those that were undone.
+
+        Each of these carries the cause. Empty if no step failed.
+        """
+        failed = [step.name for step in self.steps if step.result is StepResult.FAILED]
+        undone = [step.name for step in self.steps if step.detail]
+        return next(iter((*failed, *reversed(undone))), "")

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from nodeupgrade.cli.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.domain.wire import Json
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
+from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 
 HERE = Path(__file__).parent
@@ -26,7 +26,10 @@ FILES = HERE / "files"
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 WIDTH = "120"
 
-KINDS: dict[str, Resource] = {each.kind: each for each in (NODES, PODS, EVENTS, UPGRADES, TASKS)}
+WORLD = ("upgrades.yaml", "tasks.yaml", "previews.yaml", "nodes.yaml", "pods.yaml", "events.yaml", "guard.yaml")
+"""Everything in ``objects``: one cluster at one moment, which test_worlds.py shows to be a possible one."""
+
+KINDS: dict[str, Resource] = {each.kind: each for each in (CONFIGMAPS, NODES, PODS, EVENTS, UPGRADES, TASKS)}
 
 
 @functools.cache

@@ -34,6 +34,6 @@ async def test_drawn_until_it_ends(
     printed = capsys.readouterr()
     assert printed.err.count("waiting: cannot GET it") == 1
     drawn = screen.getvalue() if terminal else printed.out
-    assert drawn.index("4/12") < drawn.index("52/52")
+    assert drawn.index("4/12") < drawn.index("16/16")
     assert ("\x1b[" in drawn) is terminal
     assert len(printed.out.splitlines()) == (0 if terminal else 2)

@@ -163,13 +163,13 @@ def _planned(survey: Survey, state: State, counts: Counts) -> _Told:
 
 def _degraded(counts: Counts) -> _Told:
     if failed := tally.failed(counts):
-        return DEGRADED, "True", Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or were rolled back"
+        return DEGRADED, "True", Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back"
     return DEGRADED, "False", Reason.PROGRESSING, "no node failed"
 
 
 def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
     if totals.restarted:
-        message = f"{counted(totals.restarted, 'container')} were restarted"
+        message = f"{counted(totals.restarted, 'container')} restarted"
         return ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, message
     works = survey.spec.action is not RolloutAction.PLAN
     if works and any(standing.outcome is not None for standing in survey.standings.values()):

@@ -162,5 +162,4 @@ def _step(standing: Standing) -> str:
     task: Task | None = standing.task
     if task is None or task.verdict is None or not standing.begun:
         return ADMISSION
-    found = (step.name for step in task.reported.steps if step.result == "Failed")
-    return next(found, "preflight" if task.verdict.outcome is Verdict.REFUSED else "run")
+    return task.reported.failed_step or ("preflight" if task.verdict.outcome is Verdict.REFUSED else "run")
