@@ -1,0 +1,52 @@
+"""What the documents say about themselves and the code, where a machine can tell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.domain.windows import HORIZON
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAIR = re.compile(r"(1\.\d+)(?:\.\d+)? (→|↔) (1\.\d+)(?:\.\d+)?")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8"))
+    for file, anchor in links:
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+def pairs(text: str) -> set[tuple[str, str]]:
+    """Return all pairs of minors in a text; a double arrow is two."""
+    found = {(first, last) for first, _, last in PAIR.findall(text)}
+    return found | {(last, first) for first, arrow, last in PAIR.findall(text) if arrow == "↔"}
+
+
+def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
+    faults, readiness, design, readme = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("docs/faults.md", "docs/readiness.md", "docs/design.md", "README.md")
+    )
+    table = re.findall(r"^\| (1\.\S+ → 1\.\S+).* \| Succeeded \|", faults, re.MULTILINE)
+    end_to_end = next(line for line in design.splitlines() if line.startswith("End to end"))
+    measured = re.findall(r"^\| (1\.\S+ → 1\.\S+) \|", readiness, re.MULTILINE)
+    claimed = next(line for line in readme.splitlines() if line.startswith("| kubelet versions |"))
+    assert pairs(claimed) == pairs("\n".join((*table, *measured, end_to_end)))
+
+
+def test_when_a_window_never_opens() -> None:
+    assert HORIZON.days // 365 == 10
+    assert "leave no moment in the next ten years" in (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
