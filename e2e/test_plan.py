@@ -80,7 +80,7 @@ def planned(cluster: Cluster, name: str) -> Object:
 
 
 def forecast(cluster: Cluster) -> list[str]:
-    """The containers that a plain exchange of the kubelet would restart, as the node's task lists them."""
+    """The containers that a plain kubelet swap would restart, as the node's task lists them."""
     preview = cluster.task()["status"]["preview"]
     assert len(preview["wouldRestartList"]) == preview["wouldRestart"]
     assert all("kubelet" in each["why"] for each in preview["wouldRestartList"])

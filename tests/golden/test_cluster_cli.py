@@ -253,7 +253,7 @@ def test_what_a_node_waits_for_is_what_the_planner_says(cluster: Cluster) -> Non
 
     def ask(because: str, node: str, options: str = "") -> None:
         said = cluster.run(f"nodeupgrade explain-node {node}{options}")
-        seat = said.partition("Stands")[2].partition("Its task")[0]
+        seat = said.partition("State")[2].partition("Its task")[0]
         told.append(f"{because}: {' '.join((seat or said).split())}\n")
 
     ask("a younger rollout", "web-b-1", " --upgrade kubelet-new")

@@ -53,8 +53,8 @@ def _changing(function: F) -> F:
 async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
     """Start no further node until the rollout is resumed.
 
-    Sets the annotation nodeupgrade.dev/pause, which works at once and besides Git: it needs no commit, and tools
-    that sync from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
+    Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
+    from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
     """
     return await _change(world, kube, name, changes.pause, How(**how))
 
@@ -92,7 +92,7 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
 
     Writes a fresh token into the annotation nodeupgrade.dev/retry. Remove the cause first: `nodeupgrade failures`
     names it. A rollout that ended with failures is opened again; nodes that could not be rolled back stay as
-    they are, for a human.
+    they are, and have to be repaired by hand.
     """
     token = timestamp(world.now().replace(microsecond=0))
     return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), How(**how))

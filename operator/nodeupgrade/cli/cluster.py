@@ -137,7 +137,7 @@ def told(error: NodeUpgradeError) -> CannotError:
         case UnavailableError():
             return NoClusterAnswerError(f"{error}; look whether kubectl reaches the cluster, then try again")
         case ForbiddenError():
-            return NoClusterAnswerError(f"{error}; ask for the permissions listed in docs/cli.md")
+            return NoClusterAnswerError(f"{error}; ask a cluster administrator for this permission")
         case NotFoundError():
             return NoClusterAnswerError(f"{error}; look whether nodeupgrade is installed in this cluster")
         case ConflictError():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import zip_longest
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -54,22 +55,23 @@ def proof(task: Task, now: datetime) -> RenderableType:
 
 def steps(told: tuple[StepStatus, ...]) -> RenderableType:
     """Draw the steps of a run with their times."""
-    drawn = table("STEP", "RESULT", "BEGAN", "SECONDS", "DETAIL")
-    for step in told:
+    drawn = table("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
+    for step, after in zip_longest(told, told[1:]):
         seconds = _seconds(step)
+        repeated = after is not None and after.detail == step.detail  # every step that is undone carries the cause
         drawn.add_row(
             step.name,
             Text(step.result.value, BAD if step.result in _UNDONE else ""),
             NOTHING if step.started_at is None else timestamp(step.started_at),
             NOTHING if seconds is None else f"{seconds:.3f}",
-            step.detail or NOTHING,
+            NOTHING if repeated else step.detail or NOTHING,
         )
     return drawn
 
 
 def history(task: Task) -> RenderableType:
     """Draw how earlier runs on the node ended."""
-    drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME")
+    drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
     for run in task.spec.history:
         when = NOTHING if run.time is None else timestamp(run.time)
         drawn.add_row(run.upgrade, run.from_version, run.to_version, coloured(run.result.value), when)
@@ -93,7 +95,7 @@ def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
         yield heading("Hazards")
         yield hazards(report)
     if report.preview is not None and report.preview.would_restart_list:
-        yield heading("What a plain exchange of the kubelet would restart")
+        yield heading("What a plain kubelet swap would restart")
         forecasts = table("CONTAINER", "WHY")
         for forecast in report.preview.would_restart_list:
             forecasts.add_row(forecast.container, forecast.why)
@@ -103,12 +105,12 @@ def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
         yield history(task)
     if report.steps:
         yield heading("On the node")
-        yield Text(f"{journal(task)} holds the plan and the journal with the images from before, for root to read.")
+        yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
 
 
 def hazards(report: TaskStatus) -> RenderableType:
     """Draw what forbids the node's upgrade, and what deserves attention."""
-    drawn = table("", "REASON", "POD", "DETAIL")
+    drawn = table("", "REASON", "POD", "DETAIL", spare=("POD",))
     for hazard in report.hazards:
         weight = Text("warning", BUSY) if hazard.warning else Text("forbids", BAD)
         drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
@@ -120,12 +122,12 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     if report.message:
         yield "Node says", f"{report.reason}: {report.message}" if report.reason else report.message
     if verdict is None:
-        yield "Control plane", "has not judged this run yet"
+        yield "Control plane", "has not reached a verdict yet"
     else:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
         told = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
         yield "Control plane", told
-        yield "Judged", _moment(verdict.decided_at, now)
+        yield "Verdict at", _moment(verdict.decided_at, now)
     yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
     if report.kubelet.down_seconds is not None:
@@ -136,7 +138,7 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield from _readiness(report)
     if report.started_at:
         ended = f", ended {timestamp(report.finished_at)}" if report.finished_at else ""
-        yield "Began", f"{timestamp(report.started_at)}{ended}"
+        yield "Started", f"{timestamp(report.started_at)}{ended}"
     yield "Cordon", cordon(task)
 
 

@@ -51,7 +51,7 @@ class Failure:
 
 
 def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
-    """List all failures: those that tasks tell of, and those that the status tells of besides."""
+    """List all failures: those that tasks tell of, and those that only the status tells of."""
     ours = [task for task in tasks if task.spec.upgrade_ref.uid == upgrade.uid]
     found = {task.name: failure for task in ours if (failure := _of_task(task)) is not None}
     for told in upgrade.status.failures:
@@ -75,7 +75,7 @@ def _parts(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[Ren
         yield Text.assemble("\n", (reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
         if known := nodes[0].explanation:
             yield facts(("Means", known.meaning), ("Do", known.remedy))
-        drawn = table("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE")
+        drawn = table("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
         for each in nodes:
             message = each.message
             if each.restarted:

@@ -1,4 +1,4 @@
-"""What a plain exchange of the kubelet would restart, computed from the pods that the API server shows."""
+"""What a plain kubelet swap would restart, computed from the pods that the API server shows."""
 
 from __future__ import annotations
 

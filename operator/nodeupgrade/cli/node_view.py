@@ -42,9 +42,9 @@ def _parts(told: Story, now: datetime) -> Iterator[RenderableType]:
 
 def _rollouts(told: Story) -> Iterator[tuple[str, str | Text]]:
     if told.upgrade is None:
-        yield "Rollout", "no NodeUpgrade means this node, and none has held it"
+        yield "Rollout", "no NodeUpgrade selects this node, and none has claimed it"
     elif told.upgrade.problem:
-        yield "Rollout", Text(f"{told.upgrade.name} cannot be acted upon: {told.upgrade.problem}", BAD)
+        yield "Rollout", Text(f"{told.upgrade.name} is not accepted: {told.upgrade.problem}", BAD)
     elif told.seat is None:
         yield "Rollout", f"it is no member of {told.upgrade.name}: not selected, excluded, or came too late"
     if len(told.selected_by) > 1:
@@ -54,7 +54,7 @@ def _rollouts(told: Story) -> Iterator[tuple[str, str | Text]]:
 def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
     yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
     bad = seat.place is Place.REFUSED
-    yield "Stands", Text(spaced(seat.place.value), BAD if bad else "")
+    yield "State", Text(spaced(seat.place.value), BAD if bad else "")
     if seat.waits:
         yield "Waits for", Text(seat.waits, BUSY)
     if seat.reason:
@@ -81,25 +81,23 @@ def _task(told: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
 
 def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[tuple[str, str | Text]]:
     spec, report, counts = task.spec, task.reported, task.reported.containers
-    yield "Held by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
-    yield "Asked for", f"{asked} ({spec.action_reason}: {spec.action_message})" if spec.action_reason else asked
+    yield "Claimed by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
+    yield "Action", f"{asked} ({spec.action_reason}: {spec.action_message})" if spec.action_reason else asked
     if spec.action is not TaskAction.WAIT or report.started_at:
         yield "Phase", coloured(report.phase.value)
     if report.message:
         yield "Node says", report.message
     if report.started_at:
         until = report.finished_at or now
-        yield "Took" if report.finished_at else "For", lasting(until - report.started_at)
+        yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
     if spec.deadline and task.verdict is None:
         yield "Deadline", timestamp(spec.deadline)
     if told.recorded is not None:
         yield "Recorded", f"{counted(told.recorded, 'container')} before the run, to compare with afterwards"
     if counts.baseline:
-        numbers = f"{counts.baseline} before, {counts.rewritten} rewritten, "
-        yield (
-            "Containers",
-            Text.assemble(numbers, Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)),
-        )
+        restarted = Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
+        after = Text.assemble(f", {counts.rewritten} rewritten, ", restarted) if report.phase.terminal else Text()
+        yield "Containers", Text.assemble(f"{counts.baseline} before", after)
     if (verdict := task.verdict) is not None:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
         yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
@@ -108,7 +106,7 @@ def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[
 
 
 def _events(told: Story) -> RenderableType:
-    drawn = table("LAST", "TIMES", "REASON", "MESSAGE")
+    drawn = table("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
     for each in told.events[-EVENTS_SHOWN:]:
         drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)
     if len(told.events) > EVENTS_SHOWN:

@@ -72,7 +72,7 @@ class Overview:
 
     @property
     def stalled(self) -> bool:
-        """Whether a human is needed."""
+        """Whether somebody has to act."""
         return conditions.holds(self.status, conditions.STALLED)
 
     def document(self) -> Json:

@@ -22,6 +22,7 @@ from nodeupgrade.cli.program import NO, OK, CannotError, command
 from nodeupgrade.cli.screen import dump, output_option, show
 from nodeupgrade.domain.rollout.standing import Place, Standing
 from nodeupgrade.domain.rollout.survey import Survey
+from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.ports.kube import PODS, KubeApi
@@ -45,7 +46,7 @@ def plan_command(connection: Connection, file: TextIO, long: bool, output: str) 
     """Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.
 
     Which nodes are selected, skipped and refused, and why; how the waves would fall and when windows allow them;
-    what would be started first; and which containers a plain exchange of the kubelet would restart, and why,
+    what would be started first; and which containers a plain kubelet swap would restart, and why,
     computed from the nodes' pods. It only reads: nodes, pods, NodeUpgrades, NodeUpgradeTasks. What only a node
     itself can tell (stored hashes, flags, disk space) an object with `action: Plan` finds out; if FILE has been
     applied with it, what the nodes reported is shown too.
@@ -84,7 +85,7 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
         raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
     standings = dict(seen.standings)
     forecasts: dict[str, NodeForecast] = {}
-    wanted = [standing for standing in standings.values() if standing.place in UPGRADED and standing.view is not None]
+    wanted = [standing for standing in standings.values() if standing.place in UPGRADED and _is_older(standing, spec)]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
         async for standing, expected in _looked_at(kube, seen, wanted):
@@ -94,6 +95,11 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
             progress.advance(bar)
     ordered = [standings[node] for node in seen.standings]
     return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None)
+
+
+def _is_older(standing: Standing, spec: UpgradeSpec) -> bool:
+    """Whether a swap is still to come: a node in flight may run its new kubelet already."""
+    return standing.view is not None and standing.view.kubelet_version != spec.version
 
 
 async def _looked_at(

@@ -76,14 +76,14 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
             yield heading(title)
             yield _by_reason(standings)
     if report.eras:
-        yield heading("What a plain exchange of the kubelet would restart")
+        yield heading("What a plain kubelet swap would restart")
         yield _eras(report.eras)
         yield Text("nodeupgrade rewrites these hashes and pins static pods, so that none of them restarts.", FAINT)
     if report.previews:
-        yield heading("What the nodes themselves reported")
+        yield heading("Reported by the nodes")
         yield _previews(report)
     if warnings := [(hazard, node) for node, found in report.hazards.items() for hazard in found if hazard.warning]:
-        yield heading("What they warn of")
+        yield heading("Warnings of the nodes")
         yield _warnings(warnings)
     if long:
         yield heading("Nodes")
@@ -92,7 +92,7 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
 
 def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     if report.action is RolloutAction.PLAN:
-        yield "Action", "Plan: nodes are only looked at; what follows is as if it were Run"
+        yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
     members, cluster = len(report.standings), len(report.standings) + report.unselected
     told = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
     numbers = {place: len(report.placed(place)) for place in (Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
@@ -123,7 +123,10 @@ def counted_share(share: str) -> str:
 
 
 def _waves(report: PlanReport) -> RenderableType:
-    drawn = table("#", "WAVE", "NODES", "UPGRADED", "SKIPPED", "REFUSED", "AT ONCE", "BEGINS", "RESTS", "FIRST NODES")
+    drawn = table(
+        *("#", "WAVE", "NODES", "TO UPGRADE", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
+        spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "NODES"),
+    )
     for number, wave in enumerate(report.waves, 1):
         terms = wave.terms
         drawn.add_row(
@@ -143,8 +146,8 @@ def _waves(report: PlanReport) -> RenderableType:
 
 def _begins(report: PlanReport, terms: Wave) -> str:
     if terms.approval is ApprovalPolicy.AUTO:
-        return "by itself"
-    return "approved" if terms.name in report.approvals else "by approval"
+        return "automatically"
+    return "approved" if terms.name in report.approvals else "after approval"
 
 
 def _by_reason(standings: tuple[Standing, ...]) -> RenderableType:
@@ -157,15 +160,19 @@ def _by_reason(standings: tuple[Standing, ...]) -> RenderableType:
 
 
 def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
-    drawn = table("FROM", "TO", "NODES", "CONTAINERS", "RESTART", "BECAUSE")
+    drawn = table("FROM", "TO", "NODES", "CONTAINERS", "RESTART", "BECAUSE", spare=("CONTAINERS", "NODES"))
     for each in eras:
         change = (f"{each.from_series} (era {each.from_era})", f"{each.to_series} (era {each.to_era})")
         numbers = (str(each.nodes), str(each.containers), Text(str(each.restarts), BAD if each.restarts else GOOD))
         causes = [f"{number}: {why}" for why, number in each.causes.items()]
         more = [f"and {len(causes) - CAUSES_SHOWN} more reasons"] if len(causes) > CAUSES_SHOWN else []
         unknown = [f"{counted(each.unknown, 'pod')} cannot be told; see --nodes"] if each.unknown else []
-        drawn.add_row(*change, *numbers, "\n".join([*causes[:CAUSES_SHOWN], *more, *unknown]) or "no hash changes")
+        drawn.add_row(*change, *numbers, "\n".join([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
     return drawn
+
+
+def _unaffected(each: EraForecast) -> str:
+    return "no hash changes" if each.containers else "no container runs there"
 
 
 def _previews(report: PlanReport) -> RenderableType:
@@ -177,7 +184,7 @@ def _previews(report: PlanReport) -> RenderableType:
         ("Hashes to rewrite", str(sum(preview.rewritten for preview in found))),
         (
             "Would restart",
-            f"{counted(sum(preview.would_restart for preview in found), 'container')} by a plain exchange",
+            f"{counted(sum(preview.would_restart for preview in found), 'container')} by a plain swap",
         ),
         ("Static pods pinned", str(static)),
         ("Flags left out", ", ".join(flags) or "none"),
@@ -195,7 +202,7 @@ def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
 
 
 def _nodes(report: PlanReport) -> RenderableType:
-    drawn = table("NODE", "WAVE", "STANDS", "CONTAINERS", "RESTART", "WHY")
+    drawn = table("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
     for standing in report.standings:
         expected = report.forecasts.get(standing.node)
         numbers = (NOTHING, NOTHING) if expected is None else (str(expected.containers), str(len(expected.restarts)))

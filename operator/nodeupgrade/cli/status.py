@@ -25,7 +25,9 @@ from nodeupgrade.ports.kube import KubeApi
 @click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until the rollout ends.")
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")
 @click.option("--interval", type=Seconds(), default="2s", show_default=True, help="With --watch: time between looks.")
-@click.option("--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when a human is needed.")
+@click.option(
+    "--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when somebody has to act."
+)
 @output_option()
 @on_cluster
 async def status_command(
@@ -42,12 +44,12 @@ async def status_command(
     """Show how rollouts stand.
 
     Without NAME all of them, one line each; with NAME one in detail: waves, nodes in flight, last failures, and
-    what its conditions mean. Bars show nodes done (█), gone wrong or refused (▚), in flight (▒) and to come (·).
+    what its conditions mean. Bars show nodes done (█), gone wrong or refused (▚), in flight (▒) and pending (·).
 
     With --watch it is shown again and again until the rollout ends: on a terminal as a live table, elsewhere one
     line for each change. The exit code is then 0 when the rollout succeeded (or the plan it was asked for is
     there), 1 when it ended otherwise, and 4 when --timeout was over first. A rollout that waits for an approval, a
-    window or a human has not ended.
+    window or a person has not ended.
     """
     if watched and (name is None or output != "text"):
         raise click.UsageError("--watch needs the NAME of one rollout, and shows it as text")
@@ -84,4 +86,4 @@ async def _all(world: World, kube: KubeApi, output: str) -> None:
     elif upgrades:
         show(status_view.many([overview(each, {}, world.now()) for each in upgrades], world.now()))
     else:
-        click.echo("There are no NodeUpgrades. docs/cli.md shows how to write one, `plan` what it would do.")
+        click.echo("There are no NodeUpgrades. See `kubectl explain nodeupgrade.spec` and `nodeupgrade plan --help`.")

@@ -8,6 +8,7 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from nodeupgrade.cli.condition_words import MEANINGS
 from nodeupgrade.cli.overview import Overview, failed_nodes
 from nodeupgrade.cli.words import (
     BAD,
@@ -35,47 +36,11 @@ FAILURES_SHOWN = 5
 FLYING_SHOWN = 20
 SHORT_BAR = 10
 
-_WORDS: dict[str, dict[str, tuple[str, str]]] = {
-    conditions.ACCEPTED: {
-        "True": ("the spec is valid", GOOD),
-        "False": ("the spec is not acted upon", BAD),
-    },
-    conditions.PLANNED: {
-        "True": ("the nodes are known and claimed", GOOD),
-        "False": ("the nodes are not claimed yet", BUSY),
-    },
-    conditions.RECONCILING: {
-        "True": ("work goes on, or waits for something that comes by itself", BUSY),
-        "False": ("nothing is going on", FAINT),
-    },
-    conditions.STALLED: {
-        "True": ("a human is needed", BAD),
-        "False": ("no human is needed", FAINT),
-    },
-    conditions.READY: {
-        "True": ("what was asked for is done", GOOD),
-        "False": ("what was asked for is not done", BUSY),
-    },
-    conditions.SUCCEEDED: {
-        "True": ("the rollout ended well", GOOD),
-        "False": ("the rollout ended without success", BAD),
-        "Unknown": ("the rollout has not ended", FAINT),
-    },
-    conditions.DEGRADED: {
-        "True": ("nodes failed", BAD),
-        "False": ("no node failed", FAINT),
-    },
-    conditions.ZERO_RESTART: {
-        "True": ("every container is the instance it was before", GOOD),
-        "False": ("containers were restarted", BAD),
-        "Unknown": ("no node has been verified yet", FAINT),
-    },
-}
-
 
 def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
     """Draw all rollouts, one line each."""
-    drawn = table("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "REASON")
+    headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "REASON")
+    drawn = table(*headings, spare=("WAVE", "AGE", "VERSION", "FAILED", "REASON", "RESTARTS"))
     for each in overviews:
         status = each.status
         wave = status.current_wave
@@ -151,13 +116,13 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.braked:
-        yield "Paused", Text("by the annotation nodeupgrade.dev/pause; `nodeupgrade resume` takes it away", BUSY)
+        yield "Paused", Text("by the annotation nodeupgrade.dev/pause; `nodeupgrade resume` removes it", BUSY)
     if upgrade.deleting:
-        yield "Deletion", Text("is asked for; nodes in flight are finished first", BUSY)
+        yield "Deletion", Text("requested; nodes in flight are finished first", BUSY)
     if totals.baseline:
-        told = f"{totals.rewritten} rewritten, {totals.unchanged} unchanged"
         restarted = Text(f"{totals.restarted} restarted", BAD if totals.restarted else GOOD)
-        yield "Containers", Text.assemble(f"{totals.baseline} verified: {told}, ", restarted)
+        told = f"{totals.baseline} verified: {totals.unchanged} the same instances, "
+        yield "Containers", Text.assemble(told, restarted, f"; {totals.rewritten} hashes rewritten")
     if preview := status.preview:
         refused = f"{preview.refused} would be refused"
         yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
@@ -173,8 +138,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if status.next_window:
         yield "Next window", ahead(status.next_window, now)
     if seen.estimate:
-        rate = f"at {seen.estimate.nodes_per_hour:g} nodes an hour, as so far"
-        yield "Done about", f"{ahead(seen.estimate.completion, now)}, {rate}"
+        rate = f"at the rate so far, {seen.estimate.nodes_per_hour:g} nodes an hour"
+        yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
 
 
 def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
@@ -188,7 +153,7 @@ def _counts(counts: Counts) -> str:
         (counts.succeeded, "succeeded"),
         (counts.skipped, "skipped"),
         (counts.in_progress, "in flight"),
-        (counts.pending, "to come"),
+        (counts.pending, "pending"),
         (counts.refused, "refused"),
         (counts.failed, "failed"),
         (counts.rolled_back, "rolled back"),
@@ -202,7 +167,8 @@ def _alarming(number: int) -> Text:
 
 
 def _waves(waves: Iterable[WaveStatus], now: datetime) -> RenderableType:
-    drawn = table("#", "WAVE", "STATE", "NODES", "FAILED", "REFUSED", "TOOK", "APPROVED BY")
+    headings = ("#", "WAVE", "STATE", "NODES", "FAILED", "REFUSED", "TOOK", "APPROVED BY")
+    drawn = table(*headings, spare=("APPROVED BY", "TOOK", "#"))
     for number, wave in enumerate(waves, 1):
         done = wave.succeeded + wave.skipped
         nodes = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total)
@@ -231,7 +197,7 @@ def _flying(seen: Overview) -> RenderableType:
 
 
 def _failures(seen: Overview, now: datetime) -> RenderableType:
-    drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE")
+    drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
     for failure in seen.status.failures[:FAILURES_SHOWN]:
         step, when = failure.step or NOTHING, since(failure.time, now)
         drawn.add_row(failure.node, step, failure.reason, when, failure.message)
@@ -241,8 +207,8 @@ def _failures(seen: Overview, now: datetime) -> RenderableType:
 
 
 def _conditions(told: Iterable[Condition], now: datetime) -> RenderableType:
-    drawn = table("CONDITION", "STATUS", "MEANS", "REASON", "FOR")
+    drawn = table("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
     for each in told:
-        words, style = _WORDS.get(each.type, {}).get(each.status, (each.message, ""))
-        drawn.add_row(each.type, Text(each.status, style), words, each.reason, since(each.last_transition_time, now))
+        words, style = MEANINGS.get(each.type, {}).get(each.status, (each.message, ""))
+        drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
     return drawn

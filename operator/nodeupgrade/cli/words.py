@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -76,12 +78,14 @@ def coloured(word: str) -> Text:
     return Text(word or NOTHING, STYLES.get(word, ""))
 
 
-def table(*columns: str) -> Table:
-    """Begin a table as kubectl draws them; only the last column is long enough to go on in the next line."""
-    begun = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        begun.add_column(column, overflow="fold", no_wrap=column is not columns[-1])
-    return begun
+def table(*columns: str, spare: Sequence[str] = ()) -> Columns:
+    """Begin a table as kubectl draws them.
+
+    Args:
+        columns: Their headings; only the last one goes on in the next line.
+        spare: What is left out where the screen is too narrow for all of them, in this order.
+    """
+    return Columns(columns, spare)
 
 
 def facts(*pairs: tuple[str, str | Text]) -> Table:
@@ -97,3 +101,50 @@ def facts(*pairs: tuple[str, str | Text]) -> Table:
 def heading(title: str) -> Text:
     """Write the title of a section, an empty line before it."""
     return Text(f"\n{title}", "bold underline")
+
+
+class Columns:
+    """A table that leaves whole columns out rather than cut what stands in them."""
+
+    GAP = 2
+    LAST = 24
+    """Cells that the last column, which may go on in the next line, needs at least."""
+
+    def __init__(self, headings: Sequence[str], spare: Sequence[str]) -> None:
+        self._headings = tuple(headings)
+        self._spare = tuple(spare)
+        self._rows: list[tuple[Text, ...]] = []
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add a row; cells that are not given are empty."""
+        texts = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
+        missing = len(self._headings) - len(texts)
+        self._rows.append((*texts, *(Text() for _ in range(missing))))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as wide as the screen allows."""
+        kept = self._kept(options.max_width)
+        drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, self.GAP, 0, 0))
+        for index in kept:
+            folds = index == len(self._headings) - 1
+            drawn.add_column(self._headings[index], overflow="fold" if folds else "ellipsis", no_wrap=not folds)
+        for row in self._rows:
+            drawn.add_row(*(row[index] for index in kept))
+        yield drawn
+
+    def _kept(self, width: int) -> list[int]:
+        """Choose the columns that fit."""
+        kept = list(range(len(self._headings)))
+        for heading in self._spare:
+            if self._width(kept) <= width:
+                break
+            kept.remove(self._headings.index(heading))
+        return kept
+
+    def _width(self, kept: Sequence[int]) -> int:
+        return sum(self._needs(index) + self.GAP for index in kept) - self.GAP
+
+    def _needs(self, index: int) -> int:
+        longest = max((line.cell_len for row in self._rows for line in row[index].split()), default=0)
+        needed = max(longest, len(self._headings[index]))
+        return min(needed, self.LAST) if index == len(self._headings) - 1 else needed

@@ -194,7 +194,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.STEP_FAILED: Explanation(
         "a step did not take and what had been done was undone",
-        "read the message and the journal on the node, mend the cause, and retry",
+        "read the message and the journal on the node, fix the cause, and retry",
     ),
     Reason.KUBELET_DID_NOT_START: Explanation(
         "the new kubelet exited or never became healthy", "look at the kubelet's log on the node"
@@ -237,7 +237,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "the next wave begins when somebody approves it",
         "add its name to spec.approvedWaves or to the annotation nodeupgrade.dev/approve",
     ),
-    Reason.SOAKING: Explanation("the rollout rests after a wave", _NOTHING),
+    Reason.SOAKING: Explanation("the rollout waits for the soak time of a wave to be over", _NOTHING),
     Reason.TOO_MANY_UNAVAILABLE: Explanation(
         "as many nodes as strategy.maxUnavailable allows are unavailable already, and not by this rollout",
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout goes on by itself",

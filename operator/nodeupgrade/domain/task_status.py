@@ -128,7 +128,7 @@ class Hazard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartForecast:
-    """A container that a plain exchange of the kubelet would restart, and why (at most 256 characters)."""
+    """A container that a plain kubelet swap would restart, and why (at most 256 characters)."""
 
     container: str
     why: str
@@ -141,7 +141,7 @@ class Preview:
     Attributes:
         rewritten: containers whose stored hash would be rewritten.
         unchanged: containers whose stored hash is right for both versions.
-        would_restart: containers that a plain exchange of the kubelet would restart.
+        would_restart: containers that a plain kubelet swap would restart.
         would_restart_list: at most 20 of them.
         static_pods: static pods whose manifest would be pinned.
         removed_flags: kubelet flags that would be left out.

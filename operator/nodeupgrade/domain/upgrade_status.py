@@ -105,7 +105,7 @@ class PlanSummary:
         checked: nodes that have reported.
         refused: of these, nodes that would be refused.
         rewritten: containers whose stored hash would be rewritten.
-        would_restart: containers that a plain exchange of the kubelet would restart.
+        would_restart: containers that a plain kubelet swap would restart.
     """
 
     checked: int = 0

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from nodeupgrade.cli.words import bar, lasting, spaced
+from nodeupgrade.cli.words import bar, lasting, spaced, table
 
 numbers = st.integers(0, 6000)
 
@@ -33,3 +34,28 @@ def test_durations_are_told_in_two_units(seconds: float, text: str) -> None:
 
 def test_words_are_spaced() -> None:
     assert (spaced("AwaitingApproval"), spaced("Running"), spaced("")) == ("awaiting approval", "running", "")
+
+
+ROW = {"NAME": "kubelet-1-33-13", "VERSION": "v1.33.13", "PHASE": "WaitingForWindow", "AGE": "28d1h", "REASON": "Waits"}
+
+
+def drawn(width: int) -> list[list[str]]:
+    sheet = table(*ROW, spare=("AGE", "VERSION"))
+    sheet.add_row(*ROW.values())
+    screen = Console(width=width, force_terminal=False)
+    with screen.capture() as captured:
+        screen.print(sheet)
+    return [line.split() for line in captured.get().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [(58, ()), (57, ("AGE",)), (51, ("AGE",)), (50, ("AGE", "VERSION")), (41, ("AGE", "VERSION"))],
+)
+def test_a_narrow_screen_leaves_whole_columns_out(width: int, left_out: tuple[str, ...]) -> None:
+    kept = [heading for heading in ROW if heading not in left_out]
+    assert drawn(width) == [kept, [ROW[heading] for heading in kept]]
+
+
+def test_what_is_cut_all_the_same_says_so() -> None:
+    assert any(cell.endswith("…") for cell in drawn(30)[1])

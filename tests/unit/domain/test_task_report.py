@@ -178,19 +178,6 @@ UNDER_WAY: dict[str, tuple[Journal, TaskStatus]] = {
 }  # fmt: skip
 
 
-def test_a_run_that_went_back_names_the_step_it_came_to() -> None:
-    """Every step that is undone carries the cause."""
-    came = (Step.CONFIRM_BINARIES, Step.STOP_KUBELET, Step.START_KUBELET)
-    there: list[Line] = [(step, mark) for step in came[:2] for mark in (Mark.DOING, Mark.DONE)]
-    failed: list[Line] = [(came[2], Mark.DOING), (came[2], Mark.FAILED, CAUSE, Reason.KUBELET_DID_NOT_START)]
-    back: list[Line] = [
-        line for step in reversed(came) for line in ((step, Mark.UNDOING, CAUSE, Reason.ABORTED), (step, Mark.UNDONE))
-    ]
-    assert run_status("run", PLAN, journal(*there, *failed, *back)).failed_step == "start-kubelet"
-    assert run_status("run", PLAN, journal(*there)).failed_step == ""
-    assert run_status("run", PLAN, UNDER_WAY["rolling back"][0]).failed_step == "stop-kubelet"
-
-
 @pytest.mark.parametrize(("seen", "status"), UNDER_WAY.values(), ids=UNDER_WAY.keys())
 def test_a_run_under_way(seen: Journal, status: TaskStatus) -> None:
     assert run_status("run", PLAN, seen) == status

@@ -1,4 +1,4 @@
-"""What an upgrade would do on a node, and what a plain exchange of the kubelet would do there instead.
+"""What an upgrade would do on a node, and what a plain kubelet swap would do there instead.
 
 Both come from the examination that a real run is planned from; nothing is decided here that is not decided there.
 """

@@ -72,7 +72,7 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
         elif container.role is Role.SIDECAR and _breaks_sidecars(target):
             detail = (
                 f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
-                "containers again (kubernetes #136910, mended in 1.35.4)"
+                "containers again (kubernetes #136910, fixed in 1.35.4)"
             )
             yield Violation(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 

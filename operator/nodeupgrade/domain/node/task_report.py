@@ -56,7 +56,7 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
     warnings = f"; {counted(len(plan.cautions), 'warning')}, see hazards" if plan.cautions else ""
     message = (
         f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
-        f"{preview.rewritten}, containers that a plain exchange of the kubelet would restart: {preview.would_restart}"
+        f"{preview.rewritten}, containers that a plain kubelet swap would restart: {preview.would_restart}"
         f"{warnings}"
     )
     return TaskStatus(

@@ -150,7 +150,8 @@ def _concluded(survey: Survey, counts: Counts, done: str) -> State:
 def _done(survey: Survey, counts: Counts) -> str:
     reached = counts.succeeded + tally.skips(survey).get(Reason.ALREADY_AT_TARGET, 0)
     passed_over = counts.succeeded + counts.skipped - reached
-    done = f"{reached} of {counted(counts.total, 'node')} run {survey.spec.version}"
+    runs = "runs" if counts.total == 1 else "run"
+    done = f"{reached} of {counted(counts.total, 'node')} {runs} {survey.spec.version}"
     return f"{done}, {passed_over} skipped" if passed_over else done
 
 

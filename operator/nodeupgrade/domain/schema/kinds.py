@@ -78,7 +78,7 @@ TASK_KIND = Kind(
             name="Would Restart",
             path=".status.preview.wouldRestart",
             type="integer",
-            says="Containers that a plain exchange of the kubelet would restart",
+            says="Containers that a plain kubelet swap would restart",
             wide=True,
         ),
         Column(name="Reason", path=".status.reason", wide=True),

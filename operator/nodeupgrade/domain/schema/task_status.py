@@ -33,7 +33,7 @@ _PREVIEW = Record(
     fields={
         "rewritten": count("Containers whose stored hash would be rewritten."),
         "unchanged": count("Containers whose stored hash is right for both versions."),
-        "wouldRestart": count("Containers that a plain exchange of the kubelet would restart."),
+        "wouldRestart": count("Containers that a plain kubelet swap would restart."),
         "wouldRestartList": ListOf(says="The first of them.", item=_FORECAST, most=20),
         "staticPods": count("Static pods whose manifest would be pinned."),
         "removedFlags": ListOf(says="Kubelet flags that would be left out.", item=Text(longest=128), most=64),

@@ -111,7 +111,7 @@ STATUS = Record(
             checked="Nodes that have reported.",
             refused="Of these, nodes that would be refused.",
             rewritten="Containers whose stored hash would be rewritten.",
-            wouldRestart="Containers that a plain exchange of the kubelet would restart.",
+            wouldRestart="Containers that a plain kubelet swap would restart.",
         ),
         "nextWindow": moment("When nodes may be started again."),
         "plannedAt": moment("When every selected node had been claimed."),
