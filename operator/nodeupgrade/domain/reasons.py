@@ -63,6 +63,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.UNSUPPORTED_RUNTIME: Explanation(
         "the node's container runtime is not supported", "exclude the node; containerd is supported"
     ),
+    Reason.UNSUPPORTED_NODE: Explanation(
+        "the node's kubelet is no program of its own under Linux, so it cannot be replaced",
+        "exclude the node, and upgrade it with the tools of its operating system or distribution",
+    ),
     Reason.ARTIFACT_UNAVAILABLE: Explanation(
         "the kubelet binary for this node's platform cannot be had",
         "add the platform to spec.artifact, or make the file reachable from the node",

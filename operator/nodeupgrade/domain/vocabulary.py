@@ -22,6 +22,7 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     CORDONED_BY_OTHERS = "CordonedByOthers"
     UNSUPPORTED_RUNTIME = "UnsupportedRuntime"
+    UNSUPPORTED_NODE = "UnsupportedNode"
     ARTIFACT_UNAVAILABLE = "ArtifactUnavailable"
     NODE_AFFINITY_NOT_MET = "NodeAffinityNotMet"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"

@@ -12,6 +12,8 @@ from nodeupgrade.ports.kube import EVENTS, NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 
 ARM = {"status": {"nodeInfo": {"architecture": "arm64"}}}
+WINDOWS = {"status": {"nodeInfo": {"operatingSystem": "windows"}}}
+IMAGE = {"artifact": {"image": {"ref": f"registry.example/kubelet@sha256:{'a' * 64}", "path": "/kubelet"}}}
 CRIO = {"status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.30.0"}}}
 SICK = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 CORDONED = {"spec": {"unschedulable": True}}
@@ -59,6 +61,17 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {},
     ),
     "runtime that is not supported": (Reason.UNSUPPORTED_RUNTIME, {}, "v1.33.13", CRIO, {}),
+    "windows, and an image for every platform": (Reason.UNSUPPORTED_NODE, IMAGE, "v1.33.13", WINDOWS, {}),
+    **{
+        f"a kubelet that is part of {suffix}": (
+            Reason.UNSUPPORTED_NODE,
+            IMAGE,
+            "v1.33.13",
+            {"status": {"nodeInfo": {"kubeletVersion": f"v1.30.14{suffix}"}}},
+            {},
+        )
+        for suffix in ("+k3s1", "+rke2r1", "+k0s")
+    },
     "source that is not listed": (Reason.UNSUPPORTED_SOURCE, {"fromVersions": ["v1.29"]}, "v1.33.13", {}, {}),
     "window that never opens": (
         Reason.WINDOW_NEVER_OPENS,

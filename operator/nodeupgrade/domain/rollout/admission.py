@@ -28,6 +28,9 @@ from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 TAINTS_CHECKED_FROM_MINOR = 24
 """Kubelets from 1.24 on refuse pods that do not tolerate a NoExecute taint (kubernetes/kubernetes#101218)."""
 
+EMBEDDED = ("k3s", "rke2", "k0s")
+"""Distributions whose kubelet is part of their own program, or run by it, by how its version's suffix begins."""
+
 PATIENCE = timedelta(minutes=5)
 """How long a node may be not Ready before it is passed over: where a kubelet or a runtime is merely restarted it is so
 for some seconds, and while it boots for minutes. Kubernetes leaves its pods there for as long by default."""
@@ -157,6 +160,18 @@ def skew_is_supported(candidate: Candidate) -> Objection | None:
     return None
 
 
+def kubelet_can_be_replaced(candidate: Candidate) -> Objection | None:
+    """There must be a kubelet under Linux that is a program of its own."""
+    system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
+    if system != "linux":
+        because = f"{_named(candidate)} runs {system or 'an unknown operating system'}, not linux"
+        return _object(Reason.UNSUPPORTED_NODE, because)
+    if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
+        because = f"{_named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
+        return _object(Reason.UNSUPPORTED_NODE, because)
+    return None
+
+
 def runtime_is_supported(candidate: Candidate) -> Objection | None:
     """Only runtimes whose stored hashes we can rewrite."""
     runtime = candidate.node.runtime
@@ -243,6 +258,7 @@ BEFORE_PODS: tuple[Check, ...] = (
     source_is_wanted,
     downgrade_is_allowed,
     skew_is_supported,
+    kubelet_can_be_replaced,
     runtime_is_supported,
     required_guard_is_possible,
     artifact_has_platform,

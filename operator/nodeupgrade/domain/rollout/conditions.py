@@ -171,8 +171,7 @@ def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
     if totals.restarted:
         message = f"{counted(totals.restarted, 'container')} restarted"
         return ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, message
-    works = survey.spec.action is not RolloutAction.PLAN
-    if works and any(standing.outcome is not None for standing in survey.standings.values()):
+    if totals.baseline and survey.spec.action is not RolloutAction.PLAN:
         return ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted"
     return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node has been verified yet"
 
