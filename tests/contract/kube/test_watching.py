@@ -138,6 +138,18 @@ async def test_a_watch_sees_one_namespace_or_all(kube: TypedKube, mark: str) -> 
         assert seen == expected
 
 
+async def test_a_list_of_a_nodes_pods_has_seen_what_was_done_before(kube: TypedKube, mark: str) -> None:
+    """It comes from the API server's cache, which lags behind; whoever asks is not to notice."""
+    pods, expected = PODS.within("default"), set[str]()
+    for number in range(8):
+        for name in (f"{number}-{mark}", f"gone-{number}-{mark}"):
+            await kube.create(pods, pod(name, "default", node=mark, app=mark))
+        await kube.delete(pods, f"gone-{number}-{mark}")
+        expected.add(f"{number}-{mark}")
+        listed = {body["metadata"]["name"]: body for body in await kube.list_pods_on_node(mark)}
+        assert {name for name, body in listed.items() if "deletionTimestamp" not in body["metadata"]} == expected
+
+
 async def test_the_pods_of_a_node_are_told_as_they_are_and_then_as_they_change(kube: TypedKube, mark: str) -> None:
     """A watch from nowhere needs no list before it, and another goes on from the greatest version it told."""
     pods = PODS.within("default")

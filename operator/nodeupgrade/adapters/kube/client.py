@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.transport import Patience, Transport, failure
+from nodeupgrade.adapters.kube.transport import AheadError, Patience, Transport
+from nodeupgrade.adapters.kube.words import event, has_index, path, selector
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -33,6 +34,13 @@ EXPIRED_LISTS = 3
 WATCH_SECONDS = 280
 """Shortest life of a watch; the longest is twice as long."""
 
+EMPTY_NAMESPACE = "kube-node-lease"
+"""Kubernetes' own, for Leases: a list of its pods costs nothing, and says what the newest resourceVersion is."""
+
+WITHOUT_INDEX_SECONDS = 60.0
+"""How long the index is not asked once it has lagged behind: a quiet cluster's cache may hear of nothing for minutes,
+and is waited for three seconds each time."""
+
 
 class KubeClient(TypedKube):
     """Speaks to the API server in raw JSON.
@@ -42,6 +50,7 @@ class KubeClient(TypedKube):
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self._index_lags_until = 0.0
 
     @classmethod
     @asynccontextmanager
@@ -69,7 +78,7 @@ class KubeClient(TypedKube):
 
     async def get(self, resource: Resource, name: str) -> Json:
         """Read one object."""
-        return cast("Json", await self._transport.request("GET", _path(resource, name)))
+        return cast("Json", await self._transport.request("GET", path(resource, name)))
 
     async def list(
         self,
@@ -78,26 +87,57 @@ class KubeClient(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """Read all objects, page by page."""
+        """Read all objects, page by page; the pods of a node in one answer, from the API server's index."""
+        indexed = labels is None and has_index(resource, fields)
+        page = await (self._indexed(resource, fields) if indexed else self._whole(resource, labels, fields))
+        return list(page.items)
+
+    async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None) -> Page:
+        """Ask the index for a state that is no older than the question.
+
+        A list with a limit, or one that names no resourceVersion, passes by the index of API servers before 1.31: they
+        read every pod of the cluster from etcd.
+        """
+        if time.monotonic() < self._index_lags_until:
+            return await self._whole(resource, None, fields)
+        here = path(resource.within(EMPTY_NAMESPACE))
+        now = await self._transport.request("GET", here, query={"limit": "1"})
+        query = {
+            "fieldSelector": selector(fields or {}),
+            "resourceVersion": now["metadata"]["resourceVersion"],
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        try:
+            (page,) = [page async for page in self._pages(resource, query)]
+        except AheadError:
+            self._index_lags_until = time.monotonic() + WITHOUT_INDEX_SECONDS
+            return await self._whole(resource, None, fields)
+        return page
+
+    async def _whole(
+        self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
+    ) -> Page:
+        """Read all pages as one."""
         query = {"limit": str(PAGE_SIZE)}
         if labels:
-            query["labelSelector"] = _selector(labels)
+            query["labelSelector"] = selector(labels)
         if fields:
-            query["fieldSelector"] = _selector(fields)
+            query["fieldSelector"] = selector(fields)
         for _ in range(EXPIRED_LISTS):
             with contextlib.suppress(ExpiredError):
-                return [item async for page in self._pages(resource, query) for item in page.items]
+                pages = [page async for page in self._pages(resource, query)]
+                return Page(tuple(item for page in pages for item in page.items), pages[-1].resource_version)
         raise UnavailableError(f"cannot list {resource.plural} because the API server forgets pages too quickly")
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """Read all objects page by page, from etcd rather than from a cache that may lag behind."""
-        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": _selector(labels)} if labels else {})
+        query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector(labels)} if labels else {})
         return self._pages(resource, query)
 
     async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
         asked = dict(query)
         while True:
-            answer = await self._transport.request("GET", _path(resource), query=asked)
+            answer = await self._transport.request("GET", path(resource), query=asked)
             # The items of a list lack what the list says once for all of them.
             common = {"apiVersion": resource.api_version, "kind": resource.kind}
             yield Page(tuple({**common, **item} for item in answer["items"]), answer["metadata"]["resourceVersion"])
@@ -114,6 +154,12 @@ class KubeClient(TypedKube):
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow what happens to all objects, until the API server ends it after some minutes."""
+        if not resource_version and labels is None and has_index(resource, fields):
+            # Without a resourceVersion, too, API servers would read everything from etcd.
+            page = await self._indexed(resource, fields)
+            for item in page.items:
+                yield WatchEvent(Change.ADDED, item)
+            resource_version = page.resource_version
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -122,16 +168,16 @@ class KubeClient(TypedKube):
             "timeoutSeconds": str(WATCH_SECONDS + random.randrange(WATCH_SECONDS)),  # noqa: S311 - no secret
         }
         if labels:
-            query["labelSelector"] = _selector(labels)
+            query["labelSelector"] = selector(labels)
         if fields:
-            query["fieldSelector"] = _selector(fields)
-        async with contextlib.aclosing(self._transport.lines(_path(resource), query)) as lines:
+            query["fieldSelector"] = selector(fields)
+        async with contextlib.aclosing(self._transport.lines(path(resource), query)) as lines:
             async for line in lines:
-                yield _event(resource, line)
+                yield event(resource, line)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""
-        return cast("Json", await self._transport.request("POST", _path(resource), body=body))
+        return cast("Json", await self._transport.request("POST", path(resource), body=body))
 
     async def merge(
         self,
@@ -149,8 +195,8 @@ class KubeClient(TypedKube):
             patch = {**patch, "metadata": metadata}
         query = {"fieldManager": field_manager} if field_manager else {}
         query |= {"dryRun": "All"} if dry_run else {}
-        path, content_type = _path(resource, name), "application/merge-patch+json"
-        answer = await self._transport.request("PATCH", path, query=query, body=patch, content_type=content_type)
+        where, content_type = path(resource, name), "application/merge-patch+json"
+        answer = await self._transport.request("PATCH", where, query=query, body=patch, content_type=content_type)
         return cast("Json", answer)
 
     async def replace_status(
@@ -161,8 +207,8 @@ class KubeClient(TypedKube):
         if resource_version is not None:
             # Setting it, not testing it: the API server then answers 409 as for any other stale write.
             operations.append({"op": "add", "path": "/metadata/resourceVersion", "value": resource_version})
-        path, content_type = f"{_path(resource, name)}/status", "application/json-patch+json"
-        return cast("Json", await self._transport.request("PATCH", path, body=operations, content_type=content_type))
+        where, content_type = f"{path(resource, name)}/status", "application/json-patch+json"
+        return cast("Json", await self._transport.request("PATCH", where, body=operations, content_type=content_type))
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
         """Ask for an object's deletion."""
@@ -170,37 +216,10 @@ class KubeClient(TypedKube):
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
-            await self._transport.request("DELETE", _path(resource, name), body=body)
+            await self._transport.request("DELETE", path(resource, name), body=body)
         except NotFoundError:
             return
 
     async def server_version(self) -> str:
         """The API server's ``gitVersion``."""
         return str((await self._transport.request("GET", "/version"))["gitVersion"])
-
-
-def _event(resource: Resource, line: bytes) -> WatchEvent:
-    """Read a line of a watch.
-
-    Raises:
-        ExpiredError, UnavailableError, RejectedError: It is the API server's complaint, or no event at all.
-    """
-    what = f"watch {resource.plural}"
-    try:
-        event = json.loads(line)
-        if event["type"] == "ERROR":
-            status = event["object"]
-            raise failure(what, int(status.get("code", 500)), str(status.get("message", "")))
-        return WatchEvent(Change(event["type"]), event["object"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UnavailableError(f"cannot {what} because the API server sends what is no event ({error!r})") from error
-
-
-def _path(resource: Resource, name: str | None = None) -> str:
-    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    scope = f"/namespaces/{resource.namespace}" if resource.namespace else ""
-    return f"{root}{scope}/{resource.plural}" + (f"/{name}" if name else "")
-
-
-def _selector(terms: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in terms.items())

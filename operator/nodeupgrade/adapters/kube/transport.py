@@ -51,6 +51,10 @@ _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.Co
 """What a request ends in when nobody answers, the answer is no JSON, or the token cannot be read just now."""
 
 
+class AheadError(UnavailableError):
+    """The API server's cache has not come as far as the resourceVersion that was asked for: ask without the cache."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """Seconds that one request may take, and seconds after which a failing one is not tried again."""
@@ -129,7 +133,7 @@ class Transport:
             NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError: As in ``ports.kube``.
         """
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(UnavailableError),
+            retry=tenacity.retry_if_exception(_may_pass),
             wait=_wait,
             stop=tenacity.stop_before_delay(self._patience.retry_seconds),
             reraise=True,
@@ -201,6 +205,10 @@ def _require_file(kubeconfig: Path | None) -> None:
         raise FileNotFoundError(f"there is no file {' or '.join(paths)}")
 
 
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, UnavailableError) and not isinstance(error, AheadError)
+
+
 def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.after if isinstance(error, UnavailableError) else 0.0
@@ -225,6 +233,8 @@ def failure(what: str, status: int, said: str, retry_after: str | None = None) -
             return ConflictError(message)
         case 410:
             return ExpiredError(message)
+        case 504 if "Too large resource version" in said:
+            return AheadError(message)
         case _ if status in _BUSY:
             seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
             return UnavailableError(message, float(seconds))

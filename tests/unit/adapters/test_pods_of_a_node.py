@@ -1,0 +1,92 @@
+"""A node's pods are answered from the API server's index, and are never older than the question."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
+from nodeupgrade.domain.wire import Json
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, Change
+
+POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
+NOW = ("/api/v1/namespaces/kube-node-lease/pods", {"limit": "1"})
+INDEXED = (
+    "/api/v1/pods",
+    {"fieldSelector": "spec.nodeName=a", "resourceVersion": "42", "resourceVersionMatch": "NotOlderThan"},
+)
+EXACT = ("/api/v1/pods", {"limit": "500", "fieldSelector": "spec.nodeName=a"})
+
+
+@dataclass
+class Line:
+    """Writes down what is asked; ``lags``: the API server's cache has not come as far as its etcd."""
+
+    lags: bool = False
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    watched: list[Mapping[str, str]] = field(default_factory=list)
+
+    async def request(self, _method: str, path: str, *, query: Mapping[str, str]) -> Any:
+        self.asked.append((path, dict(query)))
+        if self.lags and "resourceVersionMatch" in query:
+            raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
+        return {"metadata": {"resourceVersion": "42"}, "items": [] if "namespaces" in path else [POD]}
+
+    async def lines(self, _path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        self.watched.append(dict(query))
+        for line in list[bytes]():
+            yield line
+
+
+def client(line: Line) -> KubeClient:
+    return KubeClient(cast("Transport", line))
+
+
+async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
+    line = Line()
+    (pod,) = await client(line).list_pods_on_node("a")
+    assert pod["metadata"] == POD["metadata"]
+    assert line.asked == [NOW, INDEXED]
+
+
+async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once() -> None:
+    line = Line(lags=True)
+    kube = client(line)
+    assert len(await kube.list_pods_on_node("a")) == 1
+    assert len(await kube.list_pods_on_node("a")) == 1
+    assert line.asked == [NOW, INDEXED, EXACT, EXACT]
+
+
+async def test_a_watch_begins_with_such_a_list() -> None:
+    line = Line()
+    events = [event async for event in client(line).watch_pods_on_node("a")]
+    assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(Change.ADDED, "web")]
+    assert line.asked == [NOW, INDEXED]
+    assert [query["resourceVersion"] for query in line.watched] == ["42"]
+
+
+async def test_a_watch_that_goes_on_lists_nothing() -> None:
+    line = Line()
+    assert [event async for event in client(line).watch_pods_on_node("a", resource_version="7")] == []
+    assert (line.asked, line.watched[0]["resourceVersion"]) == ([], "7")
+
+
+@pytest.mark.parametrize(
+    ("resource", "fields"),
+    [(NODES, None), (EVENTS.within("default"), {"involvedObject.name": "a"}), (PODS, {"status.phase": "Running"})],
+)
+async def test_what_has_no_index_is_listed_in_pages(resource: Any, fields: Json | None) -> None:
+    line = Line()
+    await client(line).list(resource, fields=fields)
+    ((_, query),) = line.asked
+    assert query["limit"] == "500"
+    assert "resourceVersion" not in query
+
+
+def test_only_a_version_that_is_ahead_is_not_tried_again() -> None:
+    assert isinstance(failure("x", 504, "Timeout: Too large resource version: 9, current: 8"), AheadError)
+    assert not isinstance(failure("x", 504, "the request timed out"), AheadError)
