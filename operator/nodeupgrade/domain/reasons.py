@@ -129,6 +129,18 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.AGENT_UNAVAILABLE: Explanation(
         "the agent pod cannot run on the node", "look at the agent pod in the operator's namespace"
     ),
+    Reason.WRITE_REFUSED: Explanation(
+        "the API server refuses, or does not answer, a write that a node needs; other nodes are not affected",
+        "let the webhook, policy, quota or role that the message names allow it; it is tried again by itself",
+    ),
+    Reason.TASK_LOST: Explanation(
+        "the NodeUpgradeTask of a node in flight was deleted; it is made again, and an agent finds out what happened",
+        _NOTHING,
+    ),
+    Reason.CORDON_LEFT_BEHIND: Explanation(
+        "a NodeUpgrade that is gone or over has left the node cordoned, and it is not known whether its run has ended",
+        "see on the node that nothing of nodeupgrade is at work, then uncordon it",
+    ),
     Reason.KUBELET_WOULD_NOT_START: Explanation(
         "the new kubelet would not start with the configuration, state or hierarchy that it would find on the node",
         "change what the message names, restart the kubelet, and retry",

@@ -144,6 +144,7 @@ class TaskSpec:
         wave: name of the wave the node belongs to.
         order: place of the node in the rollout, counted from 0.
         retry: token of the retry that reopened the task.
+        resumes: whether an earlier task was lost while its run may have been going on.
     """
 
     node_name: NodeName
@@ -159,6 +160,7 @@ class TaskSpec:
     wave: str = ""
     order: int = 0
     retry: str = ""
+    resumes: bool = False
     allow_downgrade: bool = False
     hash_mode: HashMode = HashMode.REWRITE
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)

@@ -16,6 +16,9 @@ CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
+KUBELET_WORDS = 256
+"""Characters of a kubelet's explanation that are passed on."""
+
 RUN_LABEL = "nodeupgrade.dev/run"
 """On an agent pod: the run it serves."""
 
@@ -115,7 +118,9 @@ class AgentPodView:
     Attributes:
         started: whether the agent itself has ever run (its init containers touch nothing).
         blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
-            e.g. ``OutOfpods``; empty when nothing is known.
+            e.g. ``OutOfpods``, with the kubelet's own words; empty when nothing is known.
+        ended: why a container of it ended other than well, likewise.
+        deleted_at: when it is to be gone, once somebody wants it to.
         blocked_on_artifact: whether it is the artifact's image that cannot be had.
     """
 
@@ -127,7 +132,9 @@ class AgentPodView:
     deleting: bool
     started: bool
     created_at: datetime
+    deleted_at: datetime | None = None
     blocked: str = ""
+    ended: str = ""
     blocked_on_artifact: bool = False
 
     @property
@@ -185,9 +192,10 @@ def view_pod(body: Json) -> PodView:
 def view_agent_pod(body: Json, agent_container: str, artifact_container: str) -> AgentPodView:
     """Read an agent pod, given the names of the container that acts and of the one that brings the artifact."""
     metadata, status = body["metadata"], body.get("status", {})
-    rejected = [(str(status["reason"]), "")] if status.get("phase") == "Failed" and status.get("reason") else []
+    deleted = metadata.get("deletionTimestamp")
+    rejected = [(_why(status), "")] if status.get("phase") == "Failed" and status.get("reason") else []
     blocked = rejected or [
-        (str(waiting.get("reason", "")), c["name"])
+        (_why(waiting), c["name"])
         for c in _container_statuses(status)
         if (waiting := (c.get("state") or {}).get("waiting")) and _is_blocking(str(waiting.get("reason", "")))
     ]
@@ -198,10 +206,12 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
         node=NodeName(body.get("spec", {}).get("nodeName", "")),
         run_id=(metadata.get("labels") or {}).get(RUN_LABEL, ""),
         phase=status.get("phase", ""),
-        deleting="deletionTimestamp" in metadata,
+        deleting=deleted is not None,
         started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+        deleted_at=datetime.fromisoformat(deleted) if deleted else None,
         blocked=blocked[0][0] if blocked else "",
+        ended=next((_why(state) for state in _terminated(status) if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
 
@@ -210,6 +220,16 @@ def is_ready(pod: Json) -> bool:
     """Whether a Pod's condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def _why(told: Json) -> str:
+    """Give the kubelet's reason and its words for it."""
+    words = " ".join(str(told.get("message") or "").split())[:KUBELET_WORDS]
+    return f"{told.get('reason', '')}: {words}".strip(": ")
+
+
+def _terminated(status: Json) -> list[Json]:
+    return [ended for c in _container_statuses(status) if (ended := (c.get("state") or {}).get("terminated"))]
 
 
 def _is_blocking(reason: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import assert_never
 
 from nodeupgrade.domain.rollout.actions import (
@@ -41,6 +42,7 @@ from nodeupgrade.domain.rollout.verdict import MESSAGE_LIMIT
 from nodeupgrade.domain.task import BASELINE_ANNOTATION, UPGRADE_LABEL, Task, TaskAction, TaskSpec, Verdict
 from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.upgrade import FINALIZER, Upgrade
+from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.wire import Json, merge_patch, to_json
 from nodeupgrade.engine.agent_pod import AgentSettings, agent_pod
@@ -56,7 +58,17 @@ from nodeupgrade.ports.kube import (
     NotFoundError,
     RejectedError,
     Resource,
+    UnavailableError,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A decision for a node that the API server would not let be carried out, and what it said."""
+
+    node: NodeName
+    deed: str
+    problem: str
 
 
 class Actuator:
@@ -64,6 +76,7 @@ class Actuator:
 
     Attributes:
         applied: the decisions that took.
+        refused: those for single nodes that the API server refused, or did not answer.
     """
 
     def __init__(self, kube: TypedKube, agents: AgentSettings, upgrade: Upgrade) -> None:
@@ -72,29 +85,36 @@ class Actuator:
         self._upgrade = upgrade
         self._guard = GuardWriter(kube, agents.namespace)
         self.applied: list[NodeAction] = []
+        self.refused: list[Refusal] = []
 
     async def apply(self, actions: Iterable[NodeAction]) -> bool:
         """Apply decisions in order, then tell people about those that took.
 
         A node that somebody else has changed since the plan was made is left as it is and does not keep the others
-        waiting: what is decided for one node never rests upon what the same plan decides for another.
+        waiting: what is decided for one node never rests upon what the same plan decides for another. Nor does one
+        whose write is refused. What is not answered is waited for once only for each kind of write.
 
         Returns:
             Whether every decision took; if not, it is time to look again.
 
         Raises:
             ConflictError: The NodeUpgrade itself has changed.
-            RejectedError: The API server refuses a write; everything else was done if that only concerns a guard, which
-                ends by itself.
+            RejectedError, UnavailableError: It cannot be written; nothing else has been left out for that.
         """
-        complete, refused = True, None
+        complete, unanswered = True, set[type[NodeAction]]()
         for action in actions:
+            if type(action) in unanswered:
+                complete = False
+                continue
             try:
                 taken = await self._take(action)
-            except RejectedError as error:
-                if not isinstance(action, RaiseGuard | NarrowGuard | LiftGuard):
+            except (RejectedError, UnavailableError) as error:
+                if (node := getattr(action, "node", None)) is None:
                     raise
-                refused = error
+                if isinstance(error, UnavailableError):
+                    unanswered.add(type(action))
+                self.refused.append(Refusal(node, type(action).__name__, str(error)))
+                complete = False
                 continue
             if taken is None:
                 complete = False
@@ -103,8 +123,6 @@ class Actuator:
         for action in self.applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
-        if refused is not None:
-            raise refused
         return complete
 
     async def _take(self, action: NodeAction) -> NodeAction | None:

@@ -1,4 +1,4 @@
-"""One rollout's loop: gather what the API shows, plan, apply. Nothing is kept in memory between two passes."""
+"""One rollout's loop: gather what the API shows, plan, apply. Only how often something failed is kept in memory."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nodeupgrade.engine.actuator import Actuator
 from nodeupgrade.engine.agent_pod import AgentSettings
 from nodeupgrade.engine.fleet_source import FleetSource, LiveFleet
 from nodeupgrade.engine.guard_parameters import read_parameters
+from nodeupgrade.engine.memory import Memory
 from nodeupgrade.engine.status_pace import may_wait
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
@@ -77,6 +78,7 @@ class Rollouts:
         self._operator_node = None if operator_node is None else NodeName(operator_node)
         self._status_interval = status_interval
         self._reported_at: dict[str, datetime] = {}
+        self._memories: dict[str, Memory] = {}
 
     async def unfinished(self) -> tuple[str, ...]:
         """Name all NodeUpgrades that may need work."""
@@ -88,6 +90,7 @@ class Rollouts:
             fleet = await self.gather(name)
         except NotFoundError:
             self._reported_at.pop(name, None)
+            self._memories.pop(name, None)
             return Pass(over=True)
         now, upgrade = self._kube.utcnow(), fleet.upgrade
         actions = plan(fleet, now)
@@ -101,6 +104,8 @@ class Rollouts:
             complete = await actuator.apply(actions)
         except (ConflictError, NotFoundError):
             complete = False
+        finally:
+            self._memory(name).learn(actuator.applied, actuator.refused, now)
         return Pass(
             actions=actions,
             conflicted=not complete,
@@ -132,6 +137,8 @@ class Rollouts:
             active_upgrades=active,
             rivals=rivals,
             operator_node=self._operator_node,
+            setbacks=self._memory(name).setbacks(self._kube.utcnow()),
+            agents_lost=self._memory(name).agents_lost,
         )
         if needs_parameters(fleet):
             fleet = replace(fleet, guard=await read_parameters(self._kube, self._agents.namespace))
@@ -139,6 +146,9 @@ class Rollouts:
             found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
             fleet = replace(fleet, pods={**fleet.pods, **found})
         return fleet
+
+    def _memory(self, name: str) -> Memory:
+        return self._memories.setdefault(name, Memory())
 
     async def _others(self, upgrade: Upgrade) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
         """Return the UIDs of all NodeUpgrades that may still touch nodes, and the others of them that can be read."""

@@ -59,12 +59,14 @@ class FleetSimulator:
     Attributes:
         parts: by node; nodes that are not listed succeed.
         pods_lost: how many agent pods of a node fail before one lives.
+        rejected: why the kubelet of a node rejects agent pods, by node: reason and words.
     """
 
     kube: TypedKube
     namespace: str
     parts: Mapping[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     async def add_node(self, name: str, *, version: str = "v1.30.14", overrides: Json | None = None) -> None:
         """Add a Ready Linux node with containerd; ``overrides`` are merged into it."""
@@ -89,6 +91,12 @@ class FleetSimulator:
         name, node, pods = pod["metadata"]["name"], pod["spec"]["nodeName"], PODS.within(self.namespace)
         if pod.get("status", {}).get("phase") == "Failed":
             return
+        if not await self._exists(node):
+            return
+        if node in self.rejected:
+            reason, words = self.rejected[node]
+            await self.kube.replace_status(pods, name, {"phase": "Failed", "reason": reason, "message": words})
+            return
         if self.parts.get(node) is Part.CANNOT_PULL:
             await self.kube.replace_status(pods, name, _waiting("ImagePullBackOff"))
             return
@@ -105,6 +113,13 @@ class FleetSimulator:
             return
         if task.spec.run_id == pod["metadata"]["labels"][RUN_LABEL]:
             await self._work(task, ask=pod["metadata"]["uid"])
+
+    async def _exists(self, node: str) -> bool:
+        try:
+            await self.kube.get(NODES, node)
+        except NotFoundError:
+            return False
+        return True
 
     async def _work(self, task: Task, ask: str) -> None:
         """Go one phase further, as the part demands; ``ask`` is new for each agent."""

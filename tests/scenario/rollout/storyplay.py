@@ -35,7 +35,7 @@ from nodeupgrade.domain.rollout.second_look import next_look
 from nodeupgrade.domain.task import parse_task
 from nodeupgrade.domain.views import view_node
 from nodeupgrade.domain.wire import Json, timestamp
-from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError, Resource
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
@@ -254,6 +254,18 @@ class Player:
     async def lose_agents(self, node: str, times: str) -> None:
         self.scene.pods_lost[node] = int(times)
 
+    async def reject_agents(self, node: str, reason: str | None, words: str | None) -> None:
+        self.scene.fleet.rejected.pop(node, None)
+        if reason is not None:
+            self.scene.fleet.rejected[node] = (reason, words or "")
+
+    async def refuse(self, verb: str | None, name: str | None) -> None:
+        def deny(asked: str, about: str) -> None:
+            if (asked, about) == (verb, name):
+                raise ForbiddenError(f'admission webhook "policy.example" denied the request for {about}')
+
+        self.scene.kube.before_write = deny
+
     async def cordon(self, node: str) -> None:
         await self.scene.kube.merge(NODES, node, {"spec": {"unschedulable": True}})
 
@@ -351,6 +363,8 @@ _OF = r"(?: (?:of|on) (\S+))?"
 DEEDS: dict[str, Deed] = {
     rf"{_NODE} ({'|'.join(PARTS)})": Player.play_part,
     rf"the agent on {_NODE} dies (\d+) times": Player.lose_agents,
+    rf"the kubelet of {_NODE} (?:rejects agents: (\w+), (.*)|takes agents again)": Player.reject_agents,
+    r"a webhook (?:refuses to (create|merge) (\S+)|refuses nothing any more)": Player.refuse,
     rf"somebody cordons {_NODE}": Player.cordon,
     rf"somebody uncordons {_NODE}": Player.uncordon,
     rf"{_NODE} becomes (not )?ready": Player.set_ready,

@@ -6,7 +6,7 @@ They are asked before anything is written or cordoned, and once more before the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TypeVar
@@ -14,8 +14,10 @@ from typing import TypeVar
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.rollout.setbacks import Setbacks
 from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.domain.task import Task, TaskAction
@@ -44,6 +46,7 @@ class Candidate:
         now: when it is judged.
         pods: None while they have not been read.
         unreadable: why the node's task cannot be read, if it cannot.
+        setbacks: writes that were refused, for this and for other nodes.
     """
 
     upgrade: Upgrade
@@ -56,6 +59,7 @@ class Candidate:
     pods: tuple[PodView, ...] | None = None
     unreadable: str = ""
     guard: GuardParameters | None = None
+    setbacks: Setbacks = field(default_factory=dict)
 
     @property
     def target(self) -> KubeletVersion:
@@ -76,6 +80,8 @@ class Objection:
     message: str
     skip: bool = False
 
+
+_BEGINNING = tuple(deed.__name__ for deed in (Claim, Cordon, StartTask))
 
 T = TypeVar("T")
 
@@ -232,6 +238,14 @@ def node_is_ready(candidate: Candidate) -> Objection | None:
     return _object(Reason.NODE_NOT_READY, because, skip=True)
 
 
+def writes_are_accepted(candidate: Candidate) -> Objection | None:
+    """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
+    name = candidate.node.name
+    known = (setback for deed in _BEGINNING if (setback := candidate.setbacks.get((name, deed))) is not None)
+    setback = next((each for each in known if candidate.now < each.again), None)
+    return None if setback is None else Objection(reason=setback.reason, message=setback.message(name))
+
+
 def placements_are_met(candidate: Candidate) -> Objection | None:
     """A kubelet that starts kills pods whose node selector or required node affinity its node no longer meets."""
     for pod in _living(candidate):
@@ -265,6 +279,7 @@ BEFORE_PODS: tuple[Check, ...] = (
     node_is_free,
     node_is_not_cordoned_by_others,
     node_is_ready,
+    writes_are_accepted,
 )
 WITH_PODS: tuple[Check, ...] = (placements_are_met, taints_are_tolerated)
 

@@ -14,6 +14,7 @@ from nodeupgrade.domain.reasons import Reason, counted, explain, sentence
 from nodeupgrade.domain.rollout import guard, tally
 from nodeupgrade.domain.rollout.approvals import unknown_waves
 from nodeupgrade.domain.rollout.claims import retry_asked
+from nodeupgrade.domain.rollout.setbacks import Impediment, summed_up
 from nodeupgrade.domain.rollout.standing import Place
 from nodeupgrade.domain.rollout.state import State
 from nodeupgrade.domain.rollout.survey import Survey
@@ -28,7 +29,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 ACCEPTED, PLANNED, RECONCILING, STALLED = "Accepted", "Planned", "Reconciling", "Stalled"
 READY, SUCCEEDED, DEGRADED, ZERO_RESTART = "Ready", "Succeeded", "Degraded", "ZeroRestart"
-GUARDED = "ReadinessGuarded"
+GUARDED, IMPEDED = "ReadinessGuarded", "Impeded"
 
 CONDITION_MESSAGE_LIMIT = 1024
 
@@ -59,7 +60,12 @@ def fails(status: UpgradeStatus, kind: str) -> bool:
 
 
 def rejected(
-    upgrade: Upgrade, reason: Reason, message: str, slots: tuple[NodeName, ...], now: datetime
+    upgrade: Upgrade,
+    reason: Reason,
+    message: str,
+    slots: tuple[NodeName, ...],
+    now: datetime,
+    hindered: tuple[Impediment, ...] = (),
 ) -> UpgradeStatus:
     """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
     before = upgrade.status
@@ -71,7 +77,8 @@ def rejected(
         (GUARDED, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
     )
     kept = tuple(_kept(before, told) for told in untold)
-    told = ((ACCEPTED, "False", reason, message), kept[0], *_common(state), *kept[1:])
+    hindrance = _impeded(before, hindered)
+    told = ((ACCEPTED, "False", reason, message), kept[0], *_common(state), *kept[1:], *hindrance)
     return replace(
         before,
         observed_generation=upgrade.generation,
@@ -83,7 +90,14 @@ def rejected(
 
 
 def summarise(
-    survey: Survey, at: Front, state: State, now: datetime, *, before: UpgradeStatus, reopened: bool
+    survey: Survey,
+    at: Front,
+    state: State,
+    now: datetime,
+    *,
+    before: UpgradeStatus,
+    reopened: bool,
+    hindered: tuple[Impediment, ...] = (),
 ) -> UpgradeStatus:
     """Report how the rollout stands.
 
@@ -94,6 +108,7 @@ def summarise(
         now: Wall-clock time, UTC.
         before: The status as it is now.
         reopened: Whether every node that a retry is asked for waits again.
+        hindered: What keeps nodes from getting on.
     """
     upgrade, spec = survey.upgrade, survey.spec
     counts, totals = tally.count(survey.standings.values()), tally.containers(survey)
@@ -120,7 +135,7 @@ def summarise(
         planned_at=before.planned_at or (now if _is_made(survey, state, before) else None),
         started_at=before.started_at or (now if survey.flying and works else None),
         completed_at=(before.completed_at or now) if state.over else None,
-        conditions=_conditions(upgrade, _told(survey, state, counts, totals), now),
+        conditions=_conditions(upgrade, (*_told(survey, state, counts, totals), *_impeded(before, hindered)), now),
     )
 
 
@@ -188,6 +203,15 @@ def _guarded(survey: Survey) -> _Told:
         reason = Reason.READINESS_GUARD_UNAVAILABLE
         return GUARDED, "False", reason, sentence(reason, problem) if required else f"{problem}; {without}"
     return GUARDED, "True", Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them"
+
+
+def _impeded(before: UpgradeStatus, hindered: tuple[Impediment, ...]) -> tuple[_Told, ...]:
+    """Tell what stands in the way; where nothing ever did, the condition is not there."""
+    if hindered:
+        return ((IMPEDED, "True", hindered[0].reason, summed_up(hindered)),)
+    if not find(before, IMPEDED).reason:
+        return ()
+    return ((IMPEDED, "False", Reason.PROGRESSING, "no write is refused, and every agent that is needed can run"),)
 
 
 def _common(state: State) -> tuple[_Told, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.setbacks import Setbacks
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.values import NodeName
@@ -26,6 +27,8 @@ class FleetSnapshot:
         rivals: the other NodeUpgrades that have not ended, as far as they can be read.
         operator_node: the node the control plane itself runs on, which goes last.
         guard: parameters of the readiness guard; None if they are not there, or nobody needs them.
+        setbacks: writes that were refused.
+        agents_lost: how many agents of a run in a row did not live long, by node.
     """
 
     upgrade: Upgrade
@@ -39,6 +42,8 @@ class FleetSnapshot:
     rivals: tuple[Upgrade, ...] = ()
     operator_node: NodeName | None = None
     guard: GuardParameters | None = None
+    setbacks: Setbacks = field(default_factory=dict)
+    agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it was made by this rollout, for this very node."""

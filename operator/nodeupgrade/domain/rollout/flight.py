@@ -13,6 +13,7 @@ from nodeupgrade.domain.reasons import Reason, sentence
 from nodeupgrade.domain.rollout import baseline, guard, guarding
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
+    CreateAgent,
     DeleteAgent,
     DropTask,
     FreeSlot,
@@ -24,9 +25,10 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
 )
 from nodeupgrade.domain.rollout.admission import judge
-from nodeupgrade.domain.rollout.attendance import attend
+from nodeupgrade.domain.rollout.attendance import Attendance, attend, is_untouched
 from nodeupgrade.domain.rollout.claims import task_spec
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.membership import resolve_artifact, selects
 from nodeupgrade.domain.rollout.standing import candidate
 from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.rollout.verdict import decide_verdict, was_touched
@@ -45,7 +47,7 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
     node = fleet.nodes.get(name)
     if node is None:
-        return _clear_away(fleet, name, f"node {name} does not exist any more")
+        return _gone(fleet, name, now)
     task = fleet.tasks.get(name)
     if task is not None and task.spec.node_uid != node.uid:
         message = f"node {name} was replaced by another one of the same name"
@@ -57,7 +59,7 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
         return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    action = attend(task, fleet.agents.get(name), called_off(fleet.upgrade), now)
+    action = attend(task, _attendance(fleet, task), called_off(fleet.upgrade), now)
     return (guarding.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
 
 
@@ -80,6 +82,22 @@ def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
     return None
 
 
+def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
+    """A kubelet that starts registers its Node again, so one that vanishes in mid-run is waited for."""
+    task = fleet.own_task(name)
+    begun = task is not None and task.open and not is_untouched(task) and not task.reported.phase.terminal
+    if task is not None and begun and task.spec.deadline is not None and now <= task.spec.deadline:
+        message = f"node {name} does not exist any more, but its run was going on and its kubelet may register it again"
+        return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    return _clear_away(fleet, name, f"node {name} does not exist any more")
+
+
+def _attendance(fleet: FleetSnapshot, task: Task) -> Attendance:
+    run, lost = fleet.agents_lost.get(task.name, ("", 0))
+    refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
+    return Attendance(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
+
+
 def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
     """Nothing can or need be done there, so nothing holds the slot."""
     if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
@@ -92,8 +110,8 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeActio
 def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
     ours = node.cordoned_by == fleet.upgrade.uid
-    if fleet.own_task(node.name) is None and not node.unschedulable:
-        return _clear_away(fleet, node.name, f"node {node.name} is not claimed any more, and untouched")
+    if fleet.own_task(node.name) is None:
+        return _resume(fleet, survey, node, now)
     if (obstacle := _obstacle(fleet, survey, node)) is not None:
         reason, message = obstacle
         if ours:
@@ -117,6 +135,30 @@ def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: dat
         reason=Reason.ADMITTED,
         message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
     )
+
+
+def _resume(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+    """Make the task again that somebody has deleted, be it together with its Node: an executor may be at work.
+
+    Only an agent that reads the node can tell. What happened before cannot be compared any more from here.
+    """
+    name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
+    looking = survey is not None and survey.spec.action is RolloutAction.PLAN and not ours
+    if looking or fleet.tasks.get(name) is not None:
+        return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
+    if survey is None or resolve_artifact(survey.spec.artifact, node.platform) is None:
+        message = f"the task of node {name} is gone, and is made again once the spec is accepted"
+        return Wait(node=name, reason=Reason.TASK_LOST, message=message)
+    if not node.unschedulable:
+        message = f"node {name} is cordoned, for a run may be going on although its task is gone"
+        return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
+    spec = _started(survey, node, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours), now)
+    spec = replace(spec, resumes=True)
+    if not selects(survey.spec.nodes, node):
+        because = f"node {name} is not selected any more"
+        spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
+    message = f"the task of node {name} is gone, and is made again: a run may be going on"
+    return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
 
 
 def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:

@@ -12,6 +12,7 @@ from nodeupgrade.domain.rollout.admission import warnings
 from nodeupgrade.domain.rollout.budgets import NOBODY, Choice
 from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.overlap import queued
+from nodeupgrade.domain.rollout.setbacks import is_held_back
 from nodeupgrade.domain.rollout.standing import Place, Standing, candidate
 from nodeupgrade.domain.rollout.starting import choose, survey_front
 from nodeupgrade.domain.rollout.survey import Survey, take_survey
@@ -27,12 +28,14 @@ class Intent:
     Attributes:
         front: the wave whose turn it is.
         preparations: writes to tasks that come before any admission.
+        held_back: such writes that were refused and are not due again; no other node waits for them.
         choice: nodes that may be started now, or what they wait for.
     """
 
     survey: Survey
     front: Front
     preparations: tuple[NodeAction, ...] = ()
+    held_back: tuple[NodeAction, ...] = ()
     choice: Choice = NOBODY
 
     @property
@@ -60,11 +63,26 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     if fleet.upgrade.finished and not claims.retry_asked(fleet.upgrade):
         return Intent(survey=survey, front=at)
     if (behind := queued(fleet, spec)) is not None:
-        return Intent(survey=survey, front=at, preparations=claims.let_go(fleet), choice=behind)
+        preparations, waiting = _parted(claims.let_go(fleet), fleet, now)
+        return Intent(survey=survey, front=at, preparations=preparations, held_back=waiting, choice=behind)
     choice = choose(survey, at, now)
-    preparations = claims.prepare(survey, now, stalled=choice.stalls)
+    preparations, waiting = _parted(claims.prepare(survey, now, stalled=choice.stalls), fleet, now)
     unprepared = preparations or fleet.upgrade.finished or (survey.unclaimed and claims.may_claim(survey))
-    return Intent(survey=survey, front=at, preparations=preparations, choice=NOBODY if unprepared else choice)
+    return Intent(
+        survey=survey,
+        front=at,
+        preparations=preparations,
+        held_back=waiting,
+        choice=NOBODY if unprepared else choice,
+    )
+
+
+def _parted(
+    due: tuple[NodeAction, ...], fleet: FleetSnapshot, now: datetime
+) -> tuple[tuple[NodeAction, ...], tuple[NodeAction, ...]]:
+    """Tell what can be done from what was refused and is not due again."""
+    waiting = tuple(each for each in due if is_held_back(each, fleet.setbacks, now))
+    return tuple(each for each in due if each not in waiting), waiting
 
 
 def _admit(survey: Survey, standing: Standing) -> Admit:

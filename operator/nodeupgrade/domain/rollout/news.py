@@ -28,6 +28,14 @@ def news(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> tuple[N
     )
 
 
+def hindrance(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Tell what keeps nodes from getting on, as soon as it does."""
+    now = conditions.find(after, conditions.IMPEDED)
+    if now.status != "True" or now.message == conditions.find(before, conditions.IMPEDED).message:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
 def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
     """Write the status if it changed, and tell of a new reason, or of the end, unless a node's news does."""
     before = upgrade.status

@@ -22,8 +22,10 @@ from nodeupgrade.domain.rollout.fleet import FleetSnapshot
 from nodeupgrade.domain.rollout.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.membership import in_flight
-from nodeupgrade.domain.rollout.news import news, reported
+from nodeupgrade.domain.rollout.news import hindrance, news, reported
+from nodeupgrade.domain.rollout.setbacks import held_back, impediments, is_held_back
 from nodeupgrade.domain.rollout.state import state_of
+from nodeupgrade.domain.rollout.survey import Survey
 from nodeupgrade.domain.upgrade import Upgrade
 from nodeupgrade.domain.upgrade_terms import UpgradeSpec
 from nodeupgrade.domain.values import NodeName
@@ -38,7 +40,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
     """
     upgrade, flying = fleet.upgrade, in_flight(fleet)
     if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
-        return _leave(fleet, abandoned=bool(flying))
+        return _leave(fleet, now, abandoned=bool(flying))
     if upgrade.finished and not flying and not claims.retry_asked(upgrade):
         return ()
     if upgrade.finished and claims.retry_asked(upgrade) and _was_aborted(upgrade):
@@ -63,7 +65,7 @@ def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
 def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[NodeAction, ...]:
     """Advance what is in flight, prepare and admit what comes next, and report."""
     upgrade, intent = fleet.upgrade, intend(fleet, spec, now)
-    advances = tuple(advance(fleet, intent.survey, name, now) for name in intent.survey.flying)
+    advances = _advances(fleet, intent.survey, intent.survey.flying, now)
     entries = intent.admissions
     admitted = {action.node for action in entries if isinstance(action, Admit)}
     slots = _slots(intent.survey.flying, advances, admitted)
@@ -72,11 +74,20 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
 
     settled = _settled(intent, slots, now)
     state = state_of(settled.survey, settled.choice)
-    reopened = not any(isinstance(action, Reopen) for action in intent.preparations)
-    status = conditions.summarise(settled.survey, settled.front, state, now, before=upgrade.status, reopened=reopened)
-    told = news(settled.survey, upgrade.status, status)
-    blanks = claims.blanked(intent.survey)
+    reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
+    hindered = impediments((*advances, *intent.held_back), fleet.setbacks)
+    status = conditions.summarise(
+        settled.survey, settled.front, state, now, before=upgrade.status, reopened=reopened, hindered=hindered
+    )
+    told = (*news(settled.survey, upgrade.status, status), *hindrance(upgrade.status, status))
+    blanks = held_back(claims.blanked(intent.survey), fleet.setbacks, now)
     return (*advances, *intent.preparations, *blanks, *entries, *told, *reported(upgrade, status, told))
+
+
+def _advances(
+    fleet: FleetSnapshot, survey: Survey | None, flying: tuple[NodeName, ...], now: datetime
+) -> tuple[NodeAction, ...]:
+    return held_back((advance(fleet, survey, name, now) for name in flying), fleet.setbacks, now)
 
 
 def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime) -> Intent:
@@ -100,19 +111,22 @@ def _reject(
 ) -> tuple[NodeAction, ...]:
     """Start nothing, let what is in flight finish, and say why."""
     upgrade, (reason, message) = fleet.upgrade, objection
-    advances = tuple(advance(fleet, None, name, now) for name in flying)
+    advances = _advances(fleet, None, flying, now)
     slots = _slots(flying, advances, set())
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
-    return (*advances, *reported(upgrade, conditions.rejected(upgrade, reason, message, slots, now)))
+    hindered = impediments(advances, fleet.setbacks)
+    status = conditions.rejected(upgrade, reason, message, slots, now, hindered)
+    return (*advances, *hindrance(upgrade.status, status), *reported(upgrade, status))
 
 
-def _leave(fleet: FleetSnapshot, *, abandoned: bool) -> tuple[NodeAction, ...]:
-    """Let the deleted object go, after its claims unless it was abandoned."""
+def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:
+    """Let the deleted object go, after its claims unless it was abandoned; one that nobody may give back is no hold."""
     if not fleet.upgrade.has_finalizer:
         return ()
-    if not abandoned and (releases := claims.let_go(fleet)):
-        return releases
+    releases = (each for each in claims.let_go(fleet) if not is_held_back(each, fleet.setbacks, now))
+    if not abandoned and (due := tuple(releases)):
+        return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
 

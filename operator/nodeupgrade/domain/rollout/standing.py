@@ -106,6 +106,7 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
         pods=fleet.pods.get(node.name),
         unreadable=fleet.unreadable.get(node.name, ""),
         guard=fleet.guard,
+        setbacks=fleet.setbacks,
     )
 
 

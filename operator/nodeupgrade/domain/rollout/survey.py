@@ -67,7 +67,9 @@ def take_survey(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Surve
     found = [stand(fleet, spec, name, wave, now, flying=name in holding) for name, wave in members_of_waves]
     held = {s.node for s in found if s.place is Place.REFUSED and s.reason is Reason.OVERLAP_CONFLICT}
     standings = {standing.node: standing for standing in found}
-    unclaimed = (s for s in found if s.place is not Place.IN_FLIGHT and s.task is None and s.node not in held)
+    made = fleet.upgrade.status.planned_at is not None
+    out = held | {s.node for s in found if made and s.reason is Reason.WRITE_REFUSED}
+    unclaimed = (s for s in found if s.place is not Place.IN_FLIGHT and s.task is None and s.node not in out)
     return Survey(
         fleet=fleet,
         spec=spec,

@@ -70,6 +70,7 @@ TASK_SPEC = Record(
         "actionReason": Text(says="Why the action is Abort.", longest=128),
         "actionMessage": Text(longest=512),
         "retry": Text(says="The token of the retry that opened the task again.", longest=256),
+        "resumes": Flag(says="Whether an earlier task was lost while its run may have been going on."),
         "fromVersion": VERSION_TEXT,
         "toVersion": VERSION_TEXT,
         "allowDowngrade": Flag(default=False),

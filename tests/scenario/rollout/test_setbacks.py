@@ -1,0 +1,149 @@
+"""Writes that the API server refuses or does not answer: they concern one node, are told, and are tried again seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from nodeupgrade.domain.rollout.setbacks import LONGEST, SHORTEST, after, rest
+from nodeupgrade.domain.upgrade_status import Condition
+from nodeupgrade.ports.kube import EVENTS, NODES, UPGRADES, ForbiddenError, RejectedError, UnavailableError
+from tests.scenario.rollout.harness import START, Scene
+
+QUOTA = (
+    'pods "nodeupgrade-agent-node-0" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=0, limited: 0'
+)
+ERRORS = (ForbiddenError, RejectedError, UnavailableError)
+
+
+async def stage(count: int = 3, **spec: object) -> Scene:
+    scene = Scene()
+    for number in range(count):
+        await scene.fleet.add_node(f"node-{number}")
+        await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
+    await scene.apply(**{"strategy": {"maxConcurrent": 2, "failureThreshold": 9}, **spec})
+    return scene
+
+
+def refuse(scene: Scene, verb: str, name: str, error: Callable[[str], Exception] = ForbiddenError) -> list[datetime]:
+    """Let one write be refused from now on; returns when it was tried."""
+    tried: list[datetime] = []
+
+    def deny(asked: str, about: str) -> None:
+        if (asked, about) == (verb, name):
+            tried.append(scene.now)
+            raise error(QUOTA)
+
+    scene.kube.before_write = deny
+    return tried
+
+
+async def impeded(scene: Scene) -> Condition | None:
+    return next((c for c in (await scene.upgrade()).status.conditions if c.type == "Impeded"), None)
+
+
+async def steps(scene: Scene, until: timedelta) -> None:
+    while scene.now < START + until:
+        await scene.step()
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    ("verb", "name", "reason"),
+    [
+        ("create", "nodeupgrade-agent-node-0", "AgentUnavailable"),
+        ("delete", "nodeupgrade-agent-node-0", "WriteRefused"),
+        ("merge", "node-0", "WriteRefused"),
+    ],
+)
+async def test_the_others_go_on_and_people_are_told_what_the_api_server_says(
+    error: Callable[[str], Exception], verb: str, name: str, reason: str
+) -> None:
+    scene = await stage()
+    for _ in range(5 if verb == "merge" else 0):
+        await scene.step()
+    tried = refuse(scene, verb, name, error)
+    await steps(scene, timedelta(minutes=2))
+    versions = {node["metadata"]["name"]: node for node in await scene.kube.list(NODES)}
+    for other in ("node-1", "node-2"):
+        assert versions[other]["status"]["nodeInfo"]["kubeletVersion"] == "v1.33.13"
+        assert not versions[other]["spec"].get("unschedulable")
+    told = await impeded(scene)
+    assert told is not None
+    assert (told.status, told.reason) == ("True", reason)
+    assert QUOTA in told.message
+    assert "node node-0" in told.message
+    assert 2 <= len(tried) <= 8  # four of each kind
+    events = [e for e in await scene.kube.list(EVENTS.within("default")) if QUOTA in e["message"]]
+    assert ("NodeUpgrade", reason) in {(e["involvedObject"]["kind"], e["reason"]) for e in events}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_it_is_tried_again_and_the_condition_ends(error: Callable[[str], Exception]) -> None:
+    scene = await stage()
+    refuse(scene, "create", "nodeupgrade-agent-node-0", error)
+    await steps(scene, timedelta(minutes=1))
+    scene.kube.before_write = lambda _verb, _name: None
+    await scene.finish()
+    told = await impeded(scene)
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    assert told is not None
+    assert told.status == "False"
+
+
+async def test_a_refused_claim_keeps_the_plan_waiting_and_nothing_is_touched() -> None:
+    scene = await stage()
+    tried = refuse(scene, "create", "node-1")
+    await steps(scene, timedelta(minutes=5))
+    told = await impeded(scene)
+    assert told is not None
+    assert told.reason == "WriteRefused"
+    assert (await scene.upgrade()).status.phase == "Planning"
+    assert await scene.in_flight() == ()
+    assert len(tried) < 10
+    scene.kube.before_write = lambda _verb, _name: None
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_an_api_server_that_does_not_answer_at_all_is_no_nodes_fault() -> None:
+    scene = await stage()
+    for _ in range(6):
+        await scene.step()
+    asked: list[tuple[str, str]] = []
+
+    def silent(verb: str, name: str) -> None:
+        asked.append((verb, name))
+        raise UnavailableError("no answer")
+
+    scene.kube.before_write = silent
+    for _ in range(3):
+        scene.now += timedelta(minutes=1)
+        with pytest.raises(UnavailableError):
+            while True:
+                await scene.operator.reconcile("to-1-33")
+    assert len(asked) < 12
+    scene.kube.before_write = lambda _verb, _name: None
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_a_refused_release_does_not_hold_a_deleted_object() -> None:
+    scene = await stage(2)
+    for _ in range(3):
+        await scene.step()
+    await scene.kube.delete(UPGRADES, "to-1-33")
+    tried = refuse(scene, "merge", "node-1")
+    await steps(scene, timedelta(minutes=3))
+    assert await scene.kube.list(UPGRADES) == []
+    assert len(tried) < 10
+
+
+def test_pauses_grow_and_have_an_end() -> None:
+    assert [rest(count) for count in (1, 2, 3)] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
+    assert rest(6) == rest(10_000) == LONGEST
+    first = after(None, "Cordon", "no", START)
+    second = after(first, "Cordon", "no", START + SHORTEST)
+    assert (second.since, second.count, second.again) == (START, 2, START + 3 * SHORTEST)
