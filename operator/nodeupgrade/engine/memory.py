@@ -38,9 +38,7 @@ class Memory:
             self._setbacks.pop((node, type(action).__name__), None)
             if isinstance(action, DeleteAgent) and not action.pod.deleting:
                 run, count = self._lost.get(node, ("", 0))
-                again = (
-                    run == action.pod.run_id and now - action.pod.created_at < 2 * LONGEST
-                )  # it was kept for a while
+                again = run == action.pod.run_id and now - action.pod.created_at < 2 * LONGEST  # it was kept
                 self._lost[node] = (action.pod.run_id, count + 1 if again else 1)
         for refusal in refused:
             key = (refusal.node, refusal.deed)

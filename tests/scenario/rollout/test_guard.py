@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.task import GuardGrant, Task
 from nodeupgrade.domain.wire import Json, timestamp
-from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Scene
@@ -28,7 +28,7 @@ class ClosedKube(InMemoryKube):
 
 
 def unwilling(scene: Scene, allowed: int) -> list[datetime]:
-    """Let some admission webhook refuse changes of the guard's parameters, after so many of them; return when it did."""
+    """Let some admission webhook refuse changes of the guard's parameters, after so many; return when it did."""
     left, refused = [None] * allowed, list[datetime]()
 
     def deny(verb: str, name: str) -> None:
@@ -197,6 +197,35 @@ async def test_a_run_that_is_called_off_before_it_was_answered_is_not_guarded() 
     await scene.finish(patience=3)
     assert await parameters(scene) == {}
     assert not any(line.startswith("RaiseGuard") for line in scene.story)
+
+
+@pytest.mark.parametrize("looks", ["unready", "ready", "no guard"])
+async def test_a_node_is_judged_by_what_its_kubelet_says_unguarded(looks: str) -> None:
+    """The kubelet wants to report the node unready all the time, and the guard does not let it."""
+    scene = await stage(Scene(), guard=looks != "no guard", verify={"settle": "10s", "nodeReadyTimeout": "30s"})
+    await until(scene, "Succeeded")
+    over = scene.now
+    while (await task(scene)).spec.verdict is None:
+        if looks == "unready" and "node_node-0" not in await parameters(scene):
+            status = (await scene.node("node-0"))["status"]
+            status["conditions"] = [{"type": "Ready", "status": "False"}]
+            await scene.kube.replace_status(NODES, "node-0", status)
+        await scene.step()
+    verdict = (await task(scene)).spec.verdict
+    assert verdict is not None
+    assert verdict.outcome == ("Failed" if looks == "unready" else "Succeeded")
+    assert (scene.now - over > timedelta(seconds=12)) == (looks != "no guard")
+
+
+async def test_a_guard_that_cannot_be_ended_is_waited_for() -> None:
+    scene = await stage(Scene(), verify={"settle": "10s", "kubeletDownBudget": "30s"})
+    await until(scene, "Succeeded")
+    ends = datetime.fromisoformat((await parameters(scene))["node_node-0"])
+    unwilling(scene, 0)
+    while (await task(scene)).spec.verdict is None:
+        await scene.step()
+    assert scene.now >= ends
+    assert (await task(scene)).spec.verdict.outcome == "Succeeded"  # type: ignore[union-attr]
 
 
 async def test_a_retry_asks_anew() -> None:

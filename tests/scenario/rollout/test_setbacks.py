@@ -1,9 +1,10 @@
-"""Writes that the API server refuses or does not answer: they concern one node, are told, and are tried again seldom."""
+"""Writes that the API server refuses or does not answer: they concern one node, are told, and are tried seldom."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ QUOTA = (
 ERRORS = (ForbiddenError, RejectedError, UnavailableError)
 
 
-async def stage(count: int = 3, **spec: object) -> Scene:
+async def stage(count: int = 3, **spec: Any) -> Scene:
     scene = Scene()
     for number in range(count):
         await scene.fleet.add_node(f"node-{number}")
@@ -47,6 +48,11 @@ async def impeded(scene: Scene) -> Condition | None:
 async def steps(scene: Scene, until: timedelta) -> None:
     while scene.now < START + until:
         await scene.step()
+
+
+async def keep_looking(scene: Scene) -> None:
+    while True:
+        await scene.operator.reconcile("to-1-33")
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -122,8 +128,7 @@ async def test_an_api_server_that_does_not_answer_at_all_is_no_nodes_fault() -> 
     for _ in range(3):
         scene.now += timedelta(minutes=1)
         with pytest.raises(UnavailableError):
-            while True:
-                await scene.operator.reconcile("to-1-33")
+            await keep_looking(scene)
     assert len(asked) < 12
     scene.kube.before_write = lambda _verb, _name: None
     await scene.finish()

@@ -65,6 +65,7 @@ def rejected(
     message: str,
     slots: tuple[NodeName, ...],
     now: datetime,
+    *,
     hindered: tuple[Impediment, ...] = (),
 ) -> UpgradeStatus:
     """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""

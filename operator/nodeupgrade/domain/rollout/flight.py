@@ -63,12 +63,12 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
     return (guarding.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
 
 
-def needs_pods(fleet: FleetSnapshot, name: NodeName) -> bool:
+def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     """Whether the next action for a node in flight depends on its pods."""
     task = fleet.own_task(name)
     if task is None or not task.open:
         return task is None or task.verdict is None
-    return task.reported.phase.terminal and was_touched(task.reported)
+    return task.reported.phase.terminal and was_touched(task.reported) and guarding.spoken(fleet, task, now)
 
 
 def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
@@ -207,6 +207,13 @@ def _may_guard(survey: Survey) -> bool:
 
 
 def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    """Judge a run that is over, once the node's kubelet is free to say that the node is not Ready."""
+    if was_touched(task.reported):
+        if (ending := guarding.end(fleet, task, now)) is not None:
+            return ending
+        if not guarding.spoken(fleet, task, now):
+            message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
+            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
     if isinstance(verdict, str):
         return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=verdict)

@@ -2,7 +2,8 @@
 
 The guard itself is two policies of the API server (``manifests/readiness-guard.yaml``). They act for the nodes that one
 ConfigMap names: under a node's name the moment by which its new kubelet runs, from which on each pod is guarded for as
-long as its own probes need; under ``node_`` and its name the moment at which the guard of the Node itself ends.
+long as its own probes need; under ``node_`` and its name the moment at which the guard of the Node itself ends. Under ``lifted_`` and its name, which
+the policies do not read, stands when both were taken away.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ HANDOVER = timedelta(seconds=30)
 NODE_LOOKS = timedelta(seconds=20)
 """For a kubelet to report the Node twice."""
 
+NODE_LOOK = timedelta(seconds=15)
+"""For a kubelet to report once what it was not let report before."""
+
 SWEPT_AFTER = timedelta(hours=1)
 
 _NODE_KEY = "node_"  # no node's name has an underscore
+_LIFTED_KEY = "lifted_"
 _KEY_LIMIT = 253
 
 
@@ -76,14 +81,25 @@ def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[s
     return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= _KEY_LIMIT}}
 
 
+def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
+    """Write that a node is guarded no more, and since when; where there is no room for that, it is not judged later."""
+    since = {_LIFTED_KEY + node: timestamp(now)} if len(_LIFTED_KEY + node) <= _KEY_LIMIT else {}
+    return {node: None, _NODE_KEY + node: None, **since}
+
+
 def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
     """Name what guards a node now."""
-    return tuple(key for key in (node, _NODE_KEY + node) if key in parameters.data)
+    return tuple(key for key in (node, _NODE_KEY + node, _LIFTED_KEY + node) if key in parameters.data)
 
 
 def own_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
     """Say when the guard of the Node itself ends, or None if it has none."""
     return _moment(parameters.data.get(_NODE_KEY + node, ""))
+
+
+def lifted_at(parameters: GuardParameters, node: NodeName) -> datetime | None:
+    """Say when the guard of the Node was lifted, or None if it was not."""
+    return _moment(parameters.data.get(_LIFTED_KEY + node, ""))
 
 
 def stale_keys(parameters: GuardParameters, flying: Iterable[NodeName], now: datetime) -> tuple[str, ...]:

@@ -91,6 +91,37 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     )
 
 
+def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return how the guard of a node that is to be judged ends now, so that its kubelet can say what it thinks.
+
+    That it has ended stays on record until the verdict, see ``spoken``.
+    """
+    parameters = fleet.guard
+    if parameters is None or (ends := guard.own_end(parameters, task.name)) is None or now >= ends + guard.NODE_LOOK:
+        return None
+    message = f"the guard of node {task.name} ends, and its kubelet is listened to before the node is judged"
+    return LiftGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=guard.ended(task.name, now),
+        reason=Reason.GUARD_LIFTED,
+        message=message,
+    )
+
+
+def spoken(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
+    """Whether the node's kubelet has had time to report it unready since nothing forbids that any more."""
+    if fleet.guard is not None:
+        ends = guard.lifted_at(fleet.guard, task.name) or guard.own_end(fleet.guard, task.name)
+    elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
+        written = guard.entries(task.name, runs_by, task.spec.verify)
+        ends = max(map(datetime.fromisoformat, written.values()))
+    else:
+        ends = None
+    return ends is None or now >= ends + guard.NODE_LOOK
+
+
 def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
     problem = guard.obstacle(fleet.server, fleet.guard)
     if problem is not None or fleet.guard is None:

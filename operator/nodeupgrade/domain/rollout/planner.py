@@ -56,7 +56,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
 def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
     """Name the nodes whose pods must be read before the plan can be made; ask again after reading them."""
     upgrade = fleet.upgrade
-    wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name))
+    wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
     if upgrade.spec is not None and upgrade.has_finalizer and objection_to_spec(upgrade, now) is None:
         wanted += intend(fleet, upgrade.spec, now).unread
     return tuple(name for name in wanted if name not in fleet.pods)
@@ -116,7 +116,7 @@ def _reject(
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
     hindered = impediments(advances, fleet.setbacks)
-    status = conditions.rejected(upgrade, reason, message, slots, now, hindered)
+    status = conditions.rejected(upgrade, reason, message, slots, now, hindered=hindered)
     return (*advances, *hindrance(upgrade.status, status), *reported(upgrade, status))
 
 
