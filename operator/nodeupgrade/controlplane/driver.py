@@ -47,6 +47,10 @@ class Reconciler(Protocol):
         """Name all NodeUpgrades that may need work."""
         ...
 
+    async def sweep(self) -> tuple[NodeAction, ...]:
+        """Restore cordons that nobody answers for any more."""
+        ...
+
 
 class Telemetry(Protocol):
     """Whoever counts."""
@@ -95,13 +99,17 @@ async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler, t
 
 
 async def resync(dispatcher: Dispatcher, rollouts: Reconciler) -> None:
-    """Put every unfinished rollout into the queue now and then: no event has to arrive for anything to happen."""
+    """Put every unfinished rollout into the queue now and then: no event has to arrive for anything to happen.
+
+    What no rollout is left to clear away is cleared away as well.
+    """
     while True:
         try:
             for name in await rollouts.unfinished():
                 dispatcher.changed(name)
+            _tell("", await rollouts.sweep())
         except NodeUpgradeError as error:
-            _log.warning("cannot list NodeUpgrades", error=str(error))
+            _log.warning("cannot look over everything", error=str(error))
         await asyncio.sleep(RESYNC_SECONDS)
 
 

@@ -218,11 +218,7 @@ class Actuator:
 
     async def _set_schedulable(self, node: NodeView, *, cordoned_by: str | None) -> None:
         """Cordon or uncordon, and say in the same write whose doing it is."""
-        patch: Json = {
-            "metadata": {"annotations": {CORDON_ANNOTATION: cordoned_by}},
-            "spec": {"unschedulable": True if cordoned_by else None},
-        }
-        await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
+        await self._kube.merge(NODES, node.name, cordon(cordoned_by), resource_version=node.resource_version)
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or change the very one that was read."""
@@ -266,6 +262,14 @@ class Actuator:
         await self._kube.replace_status(TASKS, task.name, to_json(status), resource_version=version)
 
 
+def cordon(by: str | None) -> Json:
+    """Write a cordon and whose it is, or that there is none."""
+    return {
+        "metadata": {"annotations": {CORDON_ANNOTATION: by}},
+        "spec": {"unschedulable": True if by else None},
+    }
+
+
 _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
@@ -274,7 +278,7 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
 
     There, successes are told by wave and not by node: a fleet has thousands of them.
     """
-    rollout = _stub(UPGRADES, upgrade.name, upgrade.uid)
+    rollout = stub(UPGRADES, upgrade.name, upgrade.uid)
 
     def event(regarding: Json, *, warning: bool = False) -> Event:
         return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
@@ -287,20 +291,21 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
         case Skip() | WaveNews():
             return (event(rollout),)
         case RaiseGuard(task=task) | DeclineGuard(task=task) | LiftGuard(task=task):
-            return (event(_stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
+            return (event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
         case Cordon(view=node) | RestoreCordon(view=node):
-            return (event(_stub(NODES, node.name, node.uid)),)
+            return (event(stub(NODES, node.name, node.uid)),)
         case Judge(task=task, verdict=verdict):
             warning = verdict.outcome not in _GOOD
-            about_node = event(_stub(NODES, task.name, task.spec.node_uid), warning=warning)
+            about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
         case CreateAgent(task=task):
-            return (event(_stub(TASKS, task.name, task.uid)),)
+            return (event(stub(TASKS, task.name, task.uid)),)
         case _:
             return ()
 
 
-def _stub(resource: Resource, name: str, uid: str) -> Json:
+def stub(resource: Resource, name: str, uid: str) -> Json:
+    """Write as much of an object as an event needs to be about it."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

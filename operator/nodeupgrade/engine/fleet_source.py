@@ -49,6 +49,10 @@ class FleetSource(Protocol):
         """
         ...
 
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return all Nodes, be it as they were a while ago."""
+        ...
+
 
 class LiveFleet:
     """Lists everything on every pass: exact, and the dearer the larger the fleet."""
@@ -64,6 +68,10 @@ class LiveFleet:
             await self._all(TASKS, parse_task),
             await self._all(self._agents, _view_agent, AGENT_LABELS),
         )
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return what the API server lists now."""
+        return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
 
     async def _all(
         self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
@@ -132,6 +140,10 @@ class InformedFleet:
             await asyncio.gather(*(informer.at_least(version) for informer in self.informers))
             self._written[upgrade.name] = upgrade.resource_version
         return _assembled(self.nodes, self.tasks, self.agents)
+
+    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+        """Return what the informer knows."""
+        return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
     def learn(self, resource: Resource, body: Json) -> None:
         """Take over what the API server answered to a write of ours."""

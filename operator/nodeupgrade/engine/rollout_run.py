@@ -21,6 +21,7 @@ from nodeupgrade.engine.fleet_source import FleetSource, LiveFleet
 from nodeupgrade.engine.guard_parameters import read_parameters
 from nodeupgrade.engine.memory import Memory
 from nodeupgrade.engine.status_pace import may_wait
+from nodeupgrade.engine.sweep import Sweep
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
@@ -75,6 +76,7 @@ class Rollouts:
         self._kube = kube
         self._agents = agents
         self._fleet = fleet or LiveFleet(kube, agents.namespace)
+        self._sweep = Sweep(kube, self._fleet, agents.namespace)
         self._operator_node = None if operator_node is None else NodeName(operator_node)
         self._status_interval = status_interval
         self._reported_at: dict[str, datetime] = {}
@@ -83,6 +85,10 @@ class Rollouts:
     async def unfinished(self) -> tuple[str, ...]:
         """Name all NodeUpgrades that may need work."""
         return tuple(body["metadata"]["name"] for body in await self._kube.list(UPGRADES) if _needs_work(body))
+
+    async def sweep(self) -> tuple[NodeAction, ...]:
+        """Restore cordons that nobody answers for any more."""
+        return await self._sweep.make()
 
     async def reconcile(self, name: str) -> Pass:
         """Make one pass over one NodeUpgrade; one that is gone is over."""

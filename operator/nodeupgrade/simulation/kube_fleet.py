@@ -89,7 +89,7 @@ class FleetSimulator:
 
     async def _serve(self, pod: Json) -> None:
         name, node, pods = pod["metadata"]["name"], pod["spec"]["nodeName"], PODS.within(self.namespace)
-        if pod.get("status", {}).get("phase") == "Failed":
+        if pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
             return
         if not await self._exists(node):
             return
@@ -111,8 +111,11 @@ class FleetSimulator:
             task = parse_task(await self.kube.get(TASKS, node))
         except NotFoundError:
             return
-        if task.spec.run_id == pod["metadata"]["labels"][RUN_LABEL]:
+        asked = task.spec.run_id == pod["metadata"]["labels"][RUN_LABEL] and task.spec.action is not TaskAction.RELEASE
+        if asked and not task.reported.phase.terminal:
             await self._work(task, ask=pod["metadata"]["uid"])
+        else:
+            await self.kube.replace_status(pods, name, {"phase": "Succeeded"})
 
     async def _exists(self, node: str) -> bool:
         try:
@@ -124,8 +127,6 @@ class FleetSimulator:
     async def _work(self, task: Task, ask: str) -> None:
         """Go one phase further, as the part demands; ``ask`` is new for each agent."""
         part, reported = self.parts.get(task.name, Part.SUCCEED), task.reported
-        if reported.phase.terminal or task.spec.action is TaskAction.RELEASE:
-            return
         if reported.phase is TaskPhase.PENDING:
             await self._report(task, phase=TaskPhase.STAGING)
         elif part is Part.REFUSE:

@@ -132,7 +132,10 @@ class Player:
             self.tell(applied.name, actions)
             acted |= any(not isinstance(action, Wait | Hold) for action in actions)
             await self.scene.observe(applied.name)
-        return acted
+        swept = [each for each in await self.scene.operator.sweep() if isinstance(each, RestoreCordon)]
+        for each in swept:
+            self.write("", f"sweep: {told(each)}")
+        return acted or bool(swept)
 
     async def next_moment(self) -> timedelta:
         """Nothing is going on: go to when something may be, as far as that is known."""

@@ -16,7 +16,7 @@ from nodeupgrade.controlplane.driver import (
 from nodeupgrade.controlplane.handlers import EndlessBackoff
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout.actions import Hold, Release, Wait
+from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Release, Wait
 from nodeupgrade.domain.values import NodeName
 from nodeupgrade.engine.rollout_run import Pass
 from nodeupgrade.ports.kube import UnavailableError
@@ -99,6 +99,9 @@ class Flaky:
         return Pass(over=True)
 
     async def unfinished(self) -> tuple[str, ...]:
+        return ()
+
+    async def sweep(self) -> tuple[NodeAction, ...]:
         return ()
 
 

@@ -17,6 +17,7 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.rollout.orphans import is_orphaned
 from nodeupgrade.domain.rollout.setbacks import Setbacks
 from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.domain.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
@@ -218,6 +219,9 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
     foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
+    if is_orphaned(node, candidate.active_upgrades):
+        because = f"{_named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
+        return _object(Reason.CORDON_LEFT_BEHIND, because)
     because = f"{_named(candidate)} is cordoned, and not by this NodeUpgrade"
     return _object(Reason.CORDONED_BY_OTHERS, because, skip=True)
 

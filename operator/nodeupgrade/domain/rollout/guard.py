@@ -2,8 +2,8 @@
 
 The guard itself is two policies of the API server (``manifests/readiness-guard.yaml``). They act for the nodes that one
 ConfigMap names: under a node's name the moment by which its new kubelet runs, from which on each pod is guarded for as
-long as its own probes need; under ``node_`` and its name the moment at which the guard of the Node itself ends. Under ``lifted_`` and its name, which
-the policies do not read, stands when both were taken away.
+long as its own probes need; under ``node_`` and its name the moment at which the guard of the Node itself ends. Under
+``lifted_`` and its name, which the policies do not read, stands when both were taken away.
 """
 
 from __future__ import annotations

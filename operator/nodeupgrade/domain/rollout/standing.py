@@ -17,7 +17,7 @@ from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import NodeView
 from nodeupgrade.domain.wire import timestamp
 
-WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT})
+WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
 """What usually passes by itself and is seen from here: the rollout goes on waiting instead of calling a human."""
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})

@@ -1,0 +1,153 @@
+"""Cordons that a NodeUpgrade left behind: restored once its run is over, and not a moment before."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodeupgrade.domain.rollout.actions import RestoreCordon
+from nodeupgrade.domain.views import CORDON_ANNOTATION
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError
+from nodeupgrade.simulation.kube_fleet import Part
+from tests.scenario.rollout.harness import NAMESPACE, Scene
+
+NAME = "to-1-33"
+
+
+async def stage(part: Part) -> Scene:
+    scene = Scene(parts={"node-0": part})
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_pod("web-0", "node-0")
+    await scene.apply()
+    while not await reports(scene, "Running"):
+        await scene.step()
+    return scene
+
+
+async def reports(scene: Scene, phase: str) -> bool:
+    return any(task.get("status", {}).get("phase") == phase for task in await scene.kube.list(TASKS))
+
+
+async def leave(scene: Scene, how: str) -> None:
+    """Let the NodeUpgrade go without its having finished the node."""
+    await scene.kube.delete(UPGRADES, NAME)
+    if how == "abandoned":
+        uid = (await scene.upgrade()).uid
+        patch = {"metadata": {"annotations": {"nodeupgrade.dev/abandon": uid}}}
+        await scene.kube.merge(UPGRADES, NAME, patch)
+        await scene.operator.reconcile(NAME)
+    else:
+        await scene.kube.merge(UPGRADES, NAME, {"metadata": {"finalizers": None}})
+    assert await scene.kube.list(UPGRADES) == []
+
+
+async def swept(scene: Scene, looks: int = 6) -> bool:
+    """Let node sides go on and the operator look; whether it uncordoned the node."""
+    done = False
+    for _ in range(looks):
+        done |= any(isinstance(each, RestoreCordon) for each in await scene.operator.sweep())
+        await scene.fleet.tick()
+    return done
+
+
+async def cordoned(scene: Scene) -> bool:
+    node = await scene.node("node-0")
+    ours = CORDON_ANNOTATION in (node["metadata"].get("annotations") or {})
+    assert ours or not node["spec"].get("unschedulable")
+    return bool(node["spec"].get("unschedulable"))
+
+
+async def warnings(scene: Scene) -> list[tuple[str, int]]:
+    found = await scene.kube.list(EVENTS.within("default"))
+    return [(e["message"], e["count"]) for e in found if e["reason"] == "CordonLeftBehind"]
+
+
+@pytest.mark.parametrize("how", ["abandoned", "finalizer removed"])
+async def test_it_is_restored_when_the_run_is_over_and_not_before(how: str) -> None:
+    scene = await stage(Part.HANG)
+    await leave(scene, how)
+    assert not await swept(scene)
+    assert await cordoned(scene)
+    ((message, count),) = await warnings(scene)
+    assert (count, "agent pod nodeupgrade-agent-node-0 is at work" in message) == (1, True)
+    scene.parts["node-0"] = Part.ROLL_BACK
+    assert await swept(scene)
+    assert not await cordoned(scene)
+    assert await scene.kube.list(PODS.within(NAMESPACE)) == []
+    assert ("Node", "Uncordoned", 1) in await scene.events()
+
+
+async def test_a_silent_run_without_an_agent_is_not_over() -> None:
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    assert not await swept(scene)
+    assert "its run is not over (Running)" in (await warnings(scene))[0][0]
+
+
+async def test_a_node_that_could_not_be_rolled_back_stays_cordoned() -> None:
+    scene = await stage(Part.FAIL_TO_ROLL_BACK)
+    await leave(scene, "abandoned")
+    assert not await swept(scene)
+    assert await cordoned(scene)
+
+
+async def test_where_nobody_can_tell_it_stays_and_people_are_told_once() -> None:
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    assert not await swept(scene)
+    assert await cordoned(scene)
+    ((message, count),) = await warnings(scene)
+    assert count == 1
+    assert message.endswith("see on the node that nothing of nodeupgrade is at work, then uncordon it.")
+
+
+async def test_nobody_elses_cordon_is_touched() -> None:
+    """Not one without our annotation, and not one whose owner is there, whatever its run has come to."""
+    scene = await stage(Part.SUCCEED)
+    while not await reports(scene, "Succeeded"):
+        await scene.fleet.tick()
+    assert not await swept(scene)
+    assert await cordoned(scene)
+    await leave(scene, "finalizer removed")
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"annotations": {CORDON_ANNOTATION: None}}})
+    assert not await swept(scene)
+    assert (await scene.node("node-0"))["spec"]["unschedulable"]
+
+
+async def test_what_changed_since_it_was_looked_at_is_left_alone() -> None:
+    scene = await stage(Part.SUCCEED)
+    while not await reports(scene, "Succeeded"):
+        await scene.fleet.tick()
+    await leave(scene, "abandoned")
+    await scene.fleet.tick()
+    changed: list[str] = []
+
+    def label(verb: str, name: str) -> None:
+        if (verb, name) == ("delete", "nodeupgrade-agent-node-0"):
+            key = ("nodes", None, "node-0")
+            body = scene.kube._objects[key]
+            scene.kube._store(key, {**body, "metadata": {**body["metadata"], "labels": {"pool": "db"}}}, "label")
+            changed.append(name)
+
+    scene.kube.before_write = label
+    assert not await swept(scene, looks=1)
+    assert changed
+    assert await cordoned(scene)
+    assert await swept(scene)
+
+
+async def test_a_refused_uncordon_is_told() -> None:
+    scene = await stage(Part.SUCCEED)
+    while not await reports(scene, "Succeeded"):
+        await scene.fleet.tick()
+    await leave(scene, "abandoned")
+
+    def deny(verb: str, name: str) -> None:
+        if (verb, name) == ("merge", "node-0"):
+            raise RejectedError("denied by policy of the house")
+
+    scene.kube.before_write = deny
+    assert not await swept(scene)
+    assert ("Node", "WriteRefused", 1) in await scene.events()
