@@ -43,6 +43,23 @@ class ApiServer:
     def kubeconfig(self, user: str = "admin") -> Path:
         return self.directory / f"{user}.kubeconfig"
 
+    def agent_kubeconfig(self, node: str | None) -> Path:
+        """Speak as an agent whose pod is on a node, with a token such as its kubelet gets; or as one of no pod."""
+        bound: tuple[str, ...] = ()
+        if node is not None:
+            spec = {"nodeName": node, "serviceAccountName": "nodeupgrade-agent"}
+            spec |= {"containers": [{"name": "main", "image": "pause"}]}  # type: ignore[dict-item]
+            metadata = {"name": f"agent-{node}", "namespace": "nodeupgrade-system"}
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            assert self.kubectl_as("", "create", "-f", "-", stdin=json.dumps(body)) == ""
+            bound = "--bound-object-kind=Pod", f"--bound-object-name=agent-{node}"
+        token = self.kubectl("create", "token", "nodeupgrade-agent", "--namespace=nodeupgrade-system", *bound)
+        config = json.loads(self.kubeconfig("agent").read_text())
+        config["users"][0]["user"] = {"token": token.strip()}
+        path = self.directory / f"agent-on-{node}.kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as admin and return what it prints."""
         argv = [str(self.kubectl_binary), f"--kubeconfig={self.kubeconfig()}", *arguments]

@@ -284,7 +284,7 @@ def check(golden: Path, told: str) -> None:
 
 async def test_agents_may_do_what_they_must_and_nothing_else(admin: KubeClient, api_server: ApiServer) -> None:
     await admin.create(TASKS, {**task_object("rbac"), "spec": to_json(task_spec("rbac"))})
-    async with KubeClient.open(api_server.kubeconfig("agent")) as agent:
+    async with KubeClient.open(api_server.agent_kubeconfig("rbac")) as agent:
         await agent.get_task("rbac")
         await agent.patch_task_status("rbac", TaskStatus(run_id="run-1"))
         await agent.list_pods_on_node("rbac")

@@ -19,8 +19,8 @@ from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT, forget_upgrades
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 from tests.scenario.rollout.storyfile import read_story
-from tests.scenario.rollout.storyplay import summed_up
-from tests.scenario.rollout.storyplay import told as told_as
+from tests.scenario.rollout.storywords import summed_up
+from tests.scenario.rollout.storywords import told as told_as
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

@@ -40,6 +40,7 @@ from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
+from tests.scenario.rollout.storywords import summed_up, told
 
 IDLE = timedelta(seconds=15)
 QUIET_PASSES, BUSY_PASSES = 4, 400
@@ -393,19 +394,3 @@ CONDITIONS: dict[str, Deed] = {
     r"the rollout is (\w+)": Player.is_phase,
     r"NodeUpgrade (\S+) is (\w+)": Player.upgrade_is,
 }
-
-
-def told(action: NodeAction) -> str:
-    """Tell one decision."""
-    words = f"{type(action).__name__} {getattr(action, 'node', '')}".strip()
-    return f"{words}: {action.reason} – {action.message}"
-
-
-def summed_up(claims: list[NodeAction]) -> list[str]:
-    """Tell of nodes that are claimed or reopened together in one line for each wave."""
-    groups: dict[str, list[str]] = {}
-    for action in claims:
-        if isinstance(action, Claim | Reopen):
-            what = f"{type(action).__name__}: {action.reason} – {action.message.replace(f'node {action.node} ', '')}"
-            groups.setdefault(what, []).append(action.node)
-    return [what.replace(":", f" {', '.join(sorted(nodes))}:", 1) for what, nodes in groups.items()]
