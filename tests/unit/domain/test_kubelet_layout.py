@@ -137,3 +137,13 @@ def test_gates_driver_and_hierarchy_are_read_from_both() -> None:
 def test_gates_that_are_no_map_are_refused() -> None:
     with pytest.raises(ValueError, match="featureGates are not a map"):
         layout("", b"featureGates: [A]")
+
+
+def test_maps_are_merged_and_lists_replaced() -> None:
+    """As kubelets merge what lies in --config-dir (RFC 7396)."""
+    first = b"featureGates: {A: true}\nevictionHard: {memory.available: 1Gi}\nclusterDNS: [a, b]"
+    layout = read_layout((), first, b"featureGates: {B: true}\nevictionHard: {nodefs.available: 1%}\nclusterDNS: [c]")
+
+    assert layout.gates == {"A": True, "B": True}
+    assert layout.settings.document["evictionHard"] == {"memory.available": "1Gi", "nodefs.available": "1%"}
+    assert layout.settings.document["clusterDNS"] == ["c"]

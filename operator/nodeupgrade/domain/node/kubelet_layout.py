@@ -2,11 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import yaml
-
-from nodeupgrade.domain.node.arguments import canonical
+from nodeupgrade.domain.node.configured import UNCONFIGURED, Configured, configured
 
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
@@ -37,6 +34,7 @@ class KubeletLayout:
         cgroup_driver: the one it is configured to use.
         fails_on_cgroup_v1: whether it may end at its start on cgroup v1, as kubelets do from 1.35 unless told not to.
         kubeconfig: the kubelet's credentials for the API server, if it has any.
+        settings: everything else that it is configured to do.
     """
 
     endpoint: str
@@ -47,16 +45,17 @@ class KubeletLayout:
     cgroup_driver: str = DEFAULT_CGROUP_DRIVER
     fails_on_cgroup_v1: bool = True
     kubeconfig: str | None = None
+    settings: Configured = UNCONFIGURED
 
 
 def config_path(words: tuple[str, ...]) -> str | None:
     """The configuration file that a command line names."""
-    return _flag(words, "config") or None
+    return Configured(words=words).flag("config") or None
 
 
 def config_directory(words: tuple[str, ...]) -> str | None:
     """The directory of further configuration files that a command line names (kubelet 1.28+)."""
-    return _flag(words, "config-dir") or None
+    return Configured(words=words).flag("config-dir") or None
 
 
 def is_drop_in(name: str) -> bool:
@@ -65,7 +64,7 @@ def is_drop_in(name: str) -> bool:
 
 
 def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
-    """Read the layout of a running kubelet.
+    """Read the layout of a kubelet.
 
     Args:
         words: its arguments, without the program.
@@ -74,36 +73,31 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
     Raises:
         ValueError: a configuration file is not a YAML map, or a value is not what it should be.
     """
-    document: dict[str, Any] = {}
-    for config in configs:
-        document |= {key: value for key, value in _parse(config).items() if value is not None}
-    root = _flag(words, "root-dir") or DEFAULT_ROOT
-
-    def setting(flag: str, field: str, default: str) -> str:
-        given = _flag(words, flag)
-        return str(document.get(field, default) if given is None else given)
-
+    settings = configured(words, *configs)
+    root = settings.flag("root-dir") or DEFAULT_ROOT
     return KubeletLayout(
-        endpoint=_socket(setting("container-runtime-endpoint", "containerRuntimeEndpoint", "") or DEFAULT_ENDPOINT),
+        settings=settings,
+        endpoint=_socket(settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)),
         healthz_url=_healthz(
-            setting("healthz-bind-address", "healthzBindAddress", "") or DEFAULT_HEALTHZ_ADDRESS,
-            setting("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
+            settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
+            settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
         ),
-        manifests=setting("pod-manifest-path", "staticPodPath", "") or None,
+        manifests=settings.text("pod-manifest-path", "staticPodPath") or None,
         state_files=tuple(f"{root}/{name}" for name in STATE_FILES),
-        gates=_gates(words, document.get("featureGates")),
-        cgroup_driver=setting("cgroup-driver", "cgroupDriver", "") or DEFAULT_CGROUP_DRIVER,
-        fails_on_cgroup_v1=document.get("failCgroupV1") is not False,
-        kubeconfig=_flag(words, "kubeconfig") or None,
+        gates=_gates(settings),
+        cgroup_driver=settings.text("cgroup-driver", "cgroupDriver", DEFAULT_CGROUP_DRIVER),
+        fails_on_cgroup_v1=settings.document.get("failCgroupV1") is not False,
+        kubeconfig=settings.flag("kubeconfig") or None,
     )
 
 
-def _gates(words: tuple[str, ...], configured: object) -> dict[str, bool]:
+def _gates(settings: Configured) -> dict[str, bool]:
     """Gates of the configuration file, and those of the flags, which win one by one."""
-    if configured is not None and not isinstance(configured, dict):
-        raise ValueError(f"the kubelet's featureGates are not a map: {configured!r}")
-    gates = {str(name): value is True for name, value in (configured or {}).items()}
-    for pair in (pair for value in _flags(words, "feature-gates") for pair in value.split(",")):
+    written = settings.document.get("featureGates")
+    if written is not None and not isinstance(written, dict):
+        raise ValueError(f"the kubelet's featureGates are not a map: {written!r}")
+    gates = {str(name): value is True for name, value in (written or {}).items()}
+    for pair in (pair for value in settings.flags("feature-gates") for pair in value.split(",")):
         name, equals, value = pair.strip().partition("=")
         if equals:
             gates[name] = value.lower() in {"true", "t", "1"}
@@ -121,38 +115,6 @@ def _healthz(address: str, port: str) -> str | None:
     if not port.isdecimal():
         raise ValueError(f"the kubelet's healthz port {port} is not a number")
     return None if int(port) == 0 else f"http://{_reachable(address)}:{int(port)}/healthz"
-
-
-def _parse(config: bytes) -> Mapping[str, Any]:
-    try:
-        document = yaml.safe_load(config)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist, say
-        raise ValueError(f"the kubelet's configuration file is not YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ValueError("the kubelet's configuration file is not a map")  # noqa: TRY004 - it is content, not a type
-    return document
-
-
-def _flag(words: tuple[str, ...], name: str) -> str | None:
-    """Value of the last flag of this name, as the kubelet reads it."""
-    given = _flags(words, name)
-    return given[-1] if given else None
-
-
-def _flags(words: tuple[str, ...], name: str) -> list[str]:
-    """Values of all flags of this name."""
-    given: list[str] = []
-    for i, word in enumerate(words):
-        written, equals, value = word.partition("=")
-        if canonical(written) != f"--{name}":
-            continue
-        if equals:
-            given.append(value)
-        elif i + 1 < len(words):
-            given.append(words[i + 1])
-    return given
 
 
 def _reachable(address: str) -> str:
