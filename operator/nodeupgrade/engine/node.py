@@ -125,6 +125,14 @@ class HostView(Protocol):
         """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
         ...
 
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+
+        Raises:
+            StepFailed: there are none in it that can be used.
+        """
+        ...
+
 
 class Host(Protocol):
     """What can be used of a node before it is known where its runtime listens."""

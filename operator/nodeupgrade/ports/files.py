@@ -35,6 +35,18 @@ class FilesView(Protocol):
         """Regular files in a directory, sorted; empty when there is no such directory."""
         ...
 
+    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Regular files and symbolic links in a directory and below it, in the order of their names; empty if none."""
+        ...
+
+    def changed(self, path: PurePosixPath) -> float | None:
+        """When a file or directory was changed last in any respect, in seconds since 1970.
+
+        Whatever leads to it counts too, such as a symbolic link that is pointed elsewhere. ``None`` when there is no
+        such path.
+        """
+        ...
+
     def immutable(self, path: PurePosixPath) -> bool:
         """Whether a file or directory must not be changed, even by root; False for what is not there."""
         ...

@@ -8,6 +8,27 @@ from typing import Protocol
 from nodeupgrade.domain.wire import Json
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered: the status of HTTP, and the text."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingEndpoint:
+    """Where a kubelet serves, and the certificates by which it is known.
+
+    Attributes:
+        certificates: in PEM; whoever shows none of them is not the kubelet.
+    """
+
+    address: str
+    port: int
+    certificates: bytes
+
+
 class Kubelet(Protocol):
     """Asks a kubelet, running or not."""
 
@@ -25,6 +46,30 @@ class Kubelet(Protocol):
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Real path of a running process' program; ``None`` when the file was deleted or replaced."""
+        ...
+
+    def environment(self, pid: int) -> Mapping[str, str]:
+        """Variables that a running process was started with.
+
+        Raises:
+            Transient: there is no such process.
+        """
+        ...
+
+    def started(self, pid: int) -> float:
+        """When a running process was started, in seconds since 1970 by the clock as it is now.
+
+        Raises:
+            Transient: there is no such process.
+        """
+        ...
+
+    def configz(self, where: ServingEndpoint) -> Answer:
+        """What the running kubelet says that it is configured to do, asked with this program's own credentials.
+
+        Raises:
+            Transient: it does not answer, or it cannot be told that it is the kubelet who does.
+        """
         ...
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
@@ -45,16 +90,16 @@ class Kubelet(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the API server answered: the status of HTTP, and the text."""
-
-    status: int
-    text: str
-
-
 class AsKubelet(Protocol):
     """The API server, asked as the node's own kubelet would ask it."""
+
+    def read(self, path: str) -> Answer:
+        """Read an object (``path`` below the server).
+
+        Raises:
+            Transient: there is no answer.
+        """
+        ...
 
     def try_patch(self, path: str, patch: Json) -> Answer:
         """Ask what would come of a strategic merge patch of an object (``path`` below the server); nothing is changed.

@@ -1,5 +1,6 @@
 """The service manager of one node."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.domain.node.host import UnitStatus
@@ -12,6 +13,10 @@ class ServicesView(Protocol):
 
     def status(self, unit: str) -> UnitStatus:
         """Look at a unit; an unknown unit has load_state ``not-found``."""
+        ...
+
+    def environment(self) -> Mapping[str, str]:
+        """Variables that every service is given."""
         ...
 
 

@@ -191,3 +191,33 @@ def test_what_cannot_be_changed_is_found(files: HostFiles, root: Path) -> None:
         assert not files.immutable(PurePosixPath("/etc/none"))
     finally:
         subprocess.run(["chattr", "-i", root / "etc/file"], check=True, timeout=10)
+
+
+def test_the_time_of_a_change_is_that_of_everything_that_leads_there(files: HostFiles, root: Path) -> None:
+    """Content, attributes, and the links on the way; not the time that somebody wrote into the file's own."""
+    (root / "one").mkdir()
+    (root / "two").mkdir()
+    for place in ("one", "two"):
+        (root / place / "config").write_bytes(b"x")
+    os.utime(root / "two/config", (1, 1))
+    (root / "now").symlink_to("/one")
+    before = files.changed(PurePosixPath("/now/config"))
+    assert before is not None
+    assert files.changed(PurePosixPath("/two/config")) == (root / "two/config").stat().st_ctime
+    os.utime(root / "now", (9e9, 9e9), follow_symlinks=False)
+
+    assert files.changed(PurePosixPath("/now/config")) == 9e9
+    assert files.changed(PurePosixPath("/one")) == (root / "one").stat().st_mtime
+    assert files.changed(PurePosixPath("/nowhere/config")) is None
+
+
+def test_a_directory_is_walked_in_the_order_of_a_kubelet(files: HostFiles, root: Path) -> None:
+    for name in ("d/b.conf", "d/a/z.conf", "d/a.conf"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+    (root / "d/c.conf").symlink_to("/elsewhere")
+
+    found = [str(path) for path in files.walk(PurePosixPath("/d"))]
+
+    assert found == ["/d/a/z.conf", "/d/a.conf", "/d/b.conf", "/d/c.conf"]
+    assert files.walk(PurePosixPath("/nowhere")) == ()

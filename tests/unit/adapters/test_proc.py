@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -76,3 +77,14 @@ def test_a_boot_is_told_by_the_kernel_and_by_init(tmp_path: Path) -> None:
 
     assert first == "c0ffee:176946"
     assert clock.boot() != first
+
+
+def test_a_process_tells_its_start_and_its_environment() -> None:
+    kubelet = HostKubelet(ProcessTable())
+    before = time.time()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={"A": "1=2", "B": ""}) as process:
+        assert kubelet.environment(process.pid) == {"A": "1=2", "B": ""}
+        assert before - 0.1 <= kubelet.started(process.pid) <= time.time()
+    for ask in (kubelet.environment, kubelet.started):
+        with pytest.raises(Transient, match="is gone"):
+            ask(2**22 + 1)

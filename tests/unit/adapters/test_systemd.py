@@ -6,7 +6,15 @@ import pytest
 
 from nodeupgrade.adapters.systemd import SystemdManager, systemctl
 from nodeupgrade.adapters.systemd.fence import Fence
-from nodeupgrade.adapters.systemd.manager import LOG_LINES, command_of, program_of
+from nodeupgrade.adapters.systemd.manager import (
+    LOG_LINES,
+    assignments_of,
+    command_of,
+    environment_files_of,
+    moment_of,
+    program_of,
+    start_line_of,
+)
 from nodeupgrade.domain.errors import StepFailed
 
 
@@ -108,3 +116,17 @@ def test_a_log_that_takes_long_is_given_up_soon(tmp_path: Path, monkeypatch: pyt
 
     with pytest.raises(StepFailed, match=r"did not end within 0\.3 s"):
         services.log("x.service")
+
+
+def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
+    one = "{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet $ARGS --v=2 ; ignore_errors=no ; pid=0 }"
+
+    assert start_line_of(one) == "/usr/bin/kubelet $ARGS --v=2"
+    assert start_line_of(f"{one}\n{one}") == start_line_of("") == ""
+    assert assignments_of('A=1 "B=--x=2 --y" C=') == ("A=1", "B=--x=2 --y", "C=")
+    assert not any("=" in each for each in assignments_of('A="1'))
+    files = "/etc/default/kubelet (ignore_errors=yes)\n/etc/needed (ignore_errors=no)"
+    assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/needed", True))
+    assert environment_files_of("") == ()
+    assert moment_of("Thu 1970-01-01 00:01:00 UTC") == 60.0
+    assert moment_of("Thu 1970-01-01 00:01:00 CET") is moment_of("") is moment_of("n/a") is None

@@ -21,6 +21,7 @@ from nodeupgrade.domain.task import ArtifactKind, TaskArtifact
 from nodeupgrade.domain.values import NodeName, RunId
 from nodeupgrade.engine.gather import Candidate
 from nodeupgrade.engine.node import NodeView
+from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import ServicesView
 
 NEW = b"\x7fELF the new kubelet"
@@ -55,6 +56,9 @@ class Host:
 
     def node(self, endpoint: str) -> NodeView:
         raise AssertionError(f"nor of the runtime's at {endpoint}")
+
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+        raise AssertionError(f"nor of the API server's with {kubeconfig}")
 
     @property
     def kubelet(self) -> HostKubelet:

@@ -11,7 +11,9 @@ from nodeupgrade.ports.disk import Disk
 MAX_LINKS = 40  # as the kernel allows
 
 
-def resolve(root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = os) -> Path:
+def resolve(
+    root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = os, links: list[Path] | None = None
+) -> Path:
     """Resolve a node's path as the node would, and never leave ``root``.
 
     An absolute symbolic link inside a container's view of the host would otherwise lead into the container.
@@ -21,6 +23,7 @@ def resolve(root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = 
         root: where the node's root directory is seen.
         path: absolute path on the node.
         follow_last: whether a symbolic link in the last place is followed too.
+        links: gets every symbolic link that is followed.
 
     Raises:
         OSError: EINVAL if the path is not absolute, ELOOP after 40 symbolic links.
@@ -29,7 +32,7 @@ def resolve(root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = 
         raise OSError(errno.EINVAL, "not an absolute path", str(path))
     pending = deque(path.parts[1:])
     done: list[str] = []
-    links = 0
+    followed: list[Path] = [] if links is None else links
     while pending:
         part = pending.popleft()
         if part == "..":
@@ -39,8 +42,8 @@ def resolve(root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = 
         if not (pending or follow_last) or not _is_link(here, disk):
             done.append(part)
             continue
-        links += 1
-        if links > MAX_LINKS:
+        followed.append(here)
+        if len(followed) > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         target = PurePosixPath(disk.readlink(here))
         if target.is_absolute():

@@ -150,6 +150,25 @@ class HostFiles:
             names = [n for n in self._disk.listdir(found) if is_regular(found / n, self._disk)]
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
 
+    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Regular files and symbolic links in a directory and in those below it, in the order of their names."""
+        with _failing(f"cannot list {directory}"):
+            found = resolve(self._root, directory, follow_last=True)
+            below = [Path(place) / name for place, _, names in os.walk(found) for name in names]
+            files = [path.relative_to(found) for path in below if path.is_symlink() or path.is_file()]
+            return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
+
+    def changed(self, path: PurePosixPath) -> float | None:
+        """Latest time of change of content or attributes, of the path and of every symbolic link that leads to it."""
+        with _failing(f"cannot ask for the times of {path}"):
+            links: list[Path] = []
+            found = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
+            try:
+                times = [os.lstat(place) for place in (found, *links)]
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return max(max(status.st_mtime, status.st_ctime) for status in times)
+
     def immutable(self, path: PurePosixPath) -> bool:
         """Whether a file or directory is immutable or append-only; filesystems without such attributes have none."""
         with _failing(f"cannot ask for the attributes of {path}"):

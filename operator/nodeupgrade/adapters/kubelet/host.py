@@ -1,13 +1,17 @@
 """Implements ports.kubelet.Kubelet: a health endpoint, a process, a program."""
 
 import http.client
+import os
 import subprocess
+import time
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from nodeupgrade.adapters.kubelet import serving
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"
@@ -24,6 +28,7 @@ class HostKubelet:
         prefix: what to put before the kubelet's program, for example ``("chroot", "/host")`` in a pod.
         healthz_timeout: seconds to wait for the health endpoint; it answers at once or is not there.
         program_timeout: seconds for the program to print its version.
+        token: of the service account, for asking the kubelet's own server.
     """
 
     def __init__(
@@ -34,12 +39,14 @@ class HostKubelet:
         prefix: tuple[str, ...] = (),
         healthz_timeout: float = 1.0,
         program_timeout: float = 60.0,
+        token: Path = serving.TOKEN,
     ) -> None:
         self._processes = processes
         self._healthz = urlsplit(healthz)
         self._prefix = prefix
         self._healthz_timeout = healthz_timeout
         self._program_timeout = program_timeout
+        self._token = token
 
     def healthy(self) -> bool:
         """Whether ``/healthz`` answers ok now. No proxy is asked, whatever the environment says."""
@@ -69,6 +76,35 @@ class HostKubelet:
     def executable(self, pid: int) -> PurePosixPath | None:
         """Path of a running process' program; ``None`` when that file was deleted or replaced."""
         return self._processes.executable(pid)
+
+    def environment(self, pid: int) -> dict[str, str]:
+        """Variables that a running process was started with.
+
+        Raises:
+            Transient: there is no such process.
+        """
+        if (environment := self._processes.environment(pid)) is None:
+            raise Transient(f"cannot read the environment of process {pid} because it is gone; look for the new one")
+        return environment
+
+    def started(self, pid: int) -> float:
+        """When a running process was started: now, less what has passed since, whatever was done to the clock.
+
+        Raises:
+            Transient: there is no such process.
+        """
+        if (process := self._processes.process(pid)) is None:
+            raise Transient(f"cannot tell when process {pid} was started because it is gone; look for the new one")
+        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
+
+    def configz(self, where: ServingEndpoint) -> Answer:
+        """Ask with the service account's token, which is sent to nobody but the kubelet.
+
+        Raises:
+            Transient: nobody answers, or somebody who does not show one of the certificates.
+        """
+        return serving.configz(where, self._token)
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
         """Let a program judge feature gates; it ends for want of a configuration at the latest.

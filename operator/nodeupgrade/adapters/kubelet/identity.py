@@ -26,6 +26,17 @@ class KubeletIdentity:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
 
+    def read(self, path: str) -> Answer:
+        """Read an object.
+
+        Raises:
+            Transient: the API server does not answer, or does not accept these credentials' certificates.
+        """
+        try:
+            return ask(self._credentials, "GET", path, None)
+        except (OSError, ValueError) as error:
+            raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
+
     def try_patch(self, path: str, patch: Json) -> Answer:
         """Ask what would come of a patch; nothing is ever changed.
 

@@ -87,6 +87,15 @@ class ProcessTable:
         parts = raw.removesuffix(b"\0").split(b"\0") if raw else []
         return tuple(part.decode(errors="surrogateescape") for part in parts)
 
+    def environment(self, pid: int) -> dict[str, str] | None:
+        """Variables that a process was started with; ``None`` when there is no such process."""
+        try:
+            raw = (self._root / str(pid) / "environ").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        pairs = (part.decode(errors="surrogateescape").partition("=") for part in raw.split(b"\0") if part)
+        return {name: value for name, _, value in pairs}
+
     def executable(self, pid: int) -> PurePosixPath | None:
         """Path of a process' program; ``None`` when the process or the file it was started from is gone."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):

@@ -1,6 +1,8 @@
 """Implements ports.services.ServiceManager for systemd."""
 
 import re
+import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nodeupgrade.adapters.systemd.fence import Fence
@@ -11,11 +13,13 @@ from nodeupgrade.domain.node.host import UnitStatus
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "NeedDaemonReload",
+    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp",
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
 EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_errors=no ; ", re.MULTILINE)
+EXEC_LINE = re.compile(r"^\{ path=\S+ ; argv\[\]=(.*?) ; ignore_errors=", re.MULTILINE)
+ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(yes|no)\)")
 LOG_LINES = 20_000
 DOWN = frozenset({"inactive", "failed"})
 
@@ -58,7 +62,18 @@ class SystemdManager:
             command=command_of(shown.get("ExecStart", "")),
             started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
             needs_reload=shown.get("NeedDaemonReload") == "yes",
+            start_line=start_line_of(shown.get("ExecStart", "")),
+            drop_ins=tuple(shown.get("DropInPaths", "").split()),
+            environment=assignments_of(shown.get("Environment", "")),
+            environment_files=environment_files_of(shown.get("EnvironmentFiles", "")),
+            started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
         )
+
+    def environment(self) -> dict[str, str]:
+        """Variables that systemd gives to every service."""
+        lines = self._systemctl.run("show-environment").splitlines()
+        pairs = (pair.partition("=") for line in lines for pair in assignments_of(line))
+        return {name: value for name, _, value in pairs}
 
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit. A start limit that was reached earlier does not count."""
@@ -164,6 +179,34 @@ def command_of(exec_start: str) -> tuple[str, ...]:
         return ()
     words = tuple(found[2].split(" "))
     return words if words[0] == found[1] and all(words) else ()
+
+
+def start_line_of(exec_start: str) -> str:
+    """The one command in what systemd shows as ExecStart, all words in one line; empty unless there is exactly one."""
+    lines = EXEC_LINE.findall(exec_start)
+    return lines[0] if len(lines) == 1 else ""
+
+
+def assignments_of(shown: str) -> tuple[str, ...]:
+    """Assignments such as ``A=1 "B=2 3"``; where their borders cannot be told, one that is none."""
+    try:
+        return tuple(shlex.split(shown.replace("$'", "'")))
+    except ValueError:
+        return (shown,) if "=" not in shown else ("",)
+
+
+def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
+    """Each line of EnvironmentFiles: ``/etc/default/kubelet (ignore_errors=yes)``."""
+    found = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
+    return tuple((line[1], line[2] == "no") for line in found if line)
+
+
+def moment_of(shown: str) -> float | None:
+    """``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` if it is another form or nothing."""
+    try:
+        return datetime.strptime(shown, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _checked(unit: str) -> str:

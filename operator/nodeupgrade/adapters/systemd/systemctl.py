@@ -10,6 +10,7 @@ from nodeupgrade.domain.errors import StepFailed
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LC_ALL": "C",
+    "TZ": "UTC",
     "SYSTEMD_IGNORE_CHROOT": "1",
     "SYSTEMD_COLORS": "0",
     "SYSTEMD_PAGER": "",

@@ -41,6 +41,12 @@ class UnitStatus:
         started: when its main process was started, seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
         command: all words of ExecStart; empty where they cannot be told for sure.
+        start_line: ExecStart as systemd shows it, without quotes and with variables in their places; empty if there
+            are several commands or none.
+        drop_ins: files that add to the unit file.
+        environment: assignments of the unit's own Environment.
+        environment_files: path of each, and whether the unit needs it to start.
+        started_at: when its main process was started by the clock of that time, seconds since 1970.
     """
 
     name: str
@@ -58,6 +64,11 @@ class UnitStatus:
     command: tuple[str, ...] = ()
     started: float | None = None
     needs_reload: bool = False
+    start_line: str = ""
+    drop_ins: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    environment_files: tuple[tuple[str, bool], ...] = ()
+    started_at: float | None = None
 
     @property
     def running(self) -> bool:

@@ -10,12 +10,18 @@ from nodeupgrade.domain.values import Digest
 from nodeupgrade.simulation.node.calls import Calls
 
 FREE_BYTES = 10 * 1024**3
+LONG_AGO = 1e9
 
 
 class SimulatedFiles:
-    """Implements ports.files.Files over a dictionary that survives every reboot, but for ``/run``."""
+    """Implements ports.files.Files over a dictionary that survives every reboot, but for ``/run``.
+
+    Attributes:
+        touched: when a file or directory was changed, where that was not long ago.
+    """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
+        self.touched: dict[str, float] = {}
         self._disk = disk
         self._calls = calls
 
@@ -75,6 +81,17 @@ class SimulatedFiles:
         """Files in a directory, sorted."""
         self._calls.read(f"files.list {directory}")
         return tuple(sorted(path for name in self._disk if (path := PurePosixPath(name)).parent == directory))
+
+    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Files in a directory and below it, sorted."""
+        self._calls.read(f"files.walk {directory}")
+        return tuple(sorted(path for name in self._disk if directory in (path := PurePosixPath(name)).parents))
+
+    def changed(self, path: PurePosixPath) -> float | None:
+        """Long ago, unless it was touched."""
+        self._calls.read(f"files.changed {path}")
+        there = str(path) in self._disk or any(path in PurePosixPath(name).parents for name in self._disk)
+        return self.touched.get(str(path), LONG_AGO if there else None)
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Nothing is."""

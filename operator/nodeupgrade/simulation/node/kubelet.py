@@ -14,6 +14,7 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.values import PodRef
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
@@ -81,6 +82,7 @@ class SimulatedKubelet:
         pods: the node's pods as the API server has them.
         behaviour: of kubelets that do not do well, by version, for example ``v1.33.13``.
         exited: called when the process ends by itself.
+        configuration: what it tells whoever asks; ``None`` if nobody may.
         wrote: its log since it was started.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet had a container before it with another era's hash.
@@ -101,6 +103,7 @@ class SimulatedKubelet:
         self.exited: Callable[[], None] = lambda: None
         self.process: KubeletProcess | None = None
         self.wrote: list[str] = []
+        self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
         self.violations: list[str] = []
         self._disk = disk
@@ -131,6 +134,24 @@ class SimulatedKubelet:
         if _refuses(version, arguments):
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
+
+    def environment(self, pid: int) -> Mapping[str, str]:
+        """What systemd gives to every service, and no more."""
+        self._calls.read("kubelet.environment")
+        self._of(pid)
+        return {"PATH": "/usr/bin:/bin"}
+
+    def started(self, pid: int) -> float:
+        """When the process was started."""
+        self._calls.read("kubelet.started")
+        return self._timeline.wall.timestamp() - self._timeline.monotonic + self._of(pid).started
+
+    def configz(self, where: ServingEndpoint) -> Answer:
+        """What the kubelet says, if it says it to anybody."""
+        self._calls.read(f"kubelet.configz {where.address}")
+        if self.configuration is None:
+            return Answer(403, "Forbidden")
+        return Answer(200, json.dumps({"kubeletconfig": self.configuration}))
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
         """What the program complains about; the one gate that no kubelet knows, or the missing configuration."""

@@ -85,6 +85,10 @@ class SimulatedServices:
             command=self.runtime_command if unit == RUNTIME_UNIT else (),
         )
 
+    def environment(self) -> dict[str, str]:
+        """What every service is given."""
+        return {"PATH": "/usr/bin:/bin"}
+
     def log(self, unit: str) -> tuple[str, ...]:
         """What the kubelet wrote; of the runtime, whether it writes at all."""
         self._calls.read(f"services.log {unit}")
@@ -190,6 +194,7 @@ class SimulatedServices:
             restarts=self.unit.restarts,
             fenced=self.unit.fenced,
             program=PROGRAM,
+            start_line=" ".join((PROGRAM, *self.unit.arguments)),
             started=process.started if process else None,
         )
 

@@ -52,10 +52,11 @@ class SimulatedNode:
             disk=self.disk, kubelet=self.kubelet, runtime=self.runtime, timeline=self.timeline, calls=self.calls
         )
         self.journal = SimulatedJournal(self.calls)
+        self.files = SimulatedFiles(self.disk, self.calls)
         self.ports = Node(
             runtime=self.runtime,
             services=self.services,
-            files=SimulatedFiles(self.disk, self.calls),
+            files=self.files,
             kubelet=self.kubelet,
             clock=SimulatedClock(self.timeline),
             failpoint=self.calls.failpoint,

@@ -1,0 +1,52 @@
+"""The kubelet's own server: asked over TLS, with the service account's token, and with nobody else listening.
+
+A kubelet's certificate is mostly signed by itself, so no authority vouches for it. But it lies on the node's disk,
+where only root writes: who shows that very certificate, and so has its key, is the kubelet. The token is sent to nobody
+else.
+"""
+
+import http.client
+import re
+import socket
+import ssl
+from pathlib import Path
+
+from nodeupgrade.domain.errors import Transient
+from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
+
+TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+TIMEOUT_SECONDS = 5.0
+LARGEST = 1024 * 1024
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def configz(where: ServingEndpoint, token: Path) -> Answer:
+    """Ask a kubelet what it is configured to do.
+
+    Raises:
+        Transient: nobody answers, or somebody who does not show one of the certificates.
+    """
+    try:
+        bearer = token.read_text(encoding="ascii").strip()
+        with _connected(where) as connected:
+            connection = http.client.HTTPConnection(where.address, where.port)
+            connection.sock = connected
+            connection.request("GET", "/configz", headers={"Authorization": f"Bearer {bearer}"})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.read(LARGEST).decode(errors="replace"))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Transient(f"cannot ask the kubelet at {where.address}:{where.port} because {error}") from error
+
+
+def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the certificate itself is compared below, before anything is said
+    connected = context.wrap_socket(socket.create_connection((where.address, where.port), TIMEOUT_SECONDS))
+    known = [
+        ssl.PEM_cert_to_DER_cert(found) for found in _CERTIFICATE.findall(where.certificates.decode("ascii", "ignore"))
+    ]
+    if connected.getpeercert(binary_form=True) not in known:
+        connected.close()
+        raise OSError("who answers there does not show the certificate that the kubelet keeps on disk")
+    return connected
