@@ -5,7 +5,7 @@ Nothing in here can change anything on the node: it holds only views of it.
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 import structlog
@@ -14,6 +14,7 @@ from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import backup_path, staged_path
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.node.clearance import exposure_seconds
+from nodeupgrade.domain.node.drift import find
 from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
@@ -21,12 +22,12 @@ from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.task_report import failed_status
 from nodeupgrade.domain.node.traffic import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import FlagPolicy
+from nodeupgrade.domain.run_settings import DriftPolicy, FlagPolicy
 from nodeupgrade.domain.task import Task
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import Digest, RunId
 from nodeupgrade.domain.violations import PASSING, Violation
-from nodeupgrade.engine import gather
+from nodeupgrade.engine import drift, gather
 from nodeupgrade.engine.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
@@ -118,6 +119,10 @@ class Looking:
         running = self.running(task)
         program = _program(running)
         layout = gather.kubelet_layout(self._host.files, running)
+        found = find(drift.look(self._host, running, layout, shown.node), spec.kubelet.configuration_drift)
+        if found.words is not None and found.policy is DriftPolicy.ACCEPT:
+            running = replace(running, words=found.words)
+            layout = gather.kubelet_layout(self._host.files, running)
         wanted = gather.Wanted(
             target=KubeletVersion.parse(spec.to_version),
             allow_downgrade=spec.allow_downgrade,
@@ -129,6 +134,7 @@ class Looking:
         )
         node = self._host.node(layout.endpoint)
         facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
+        facts = replace(facts, drift=found)
         request = RunRequest(
             run_id=attempt,
             node=self._settings.node,

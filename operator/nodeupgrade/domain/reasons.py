@@ -145,6 +145,15 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "the new kubelet would not start with the configuration, state or hierarchy that it would find on the node",
         "change what the message names, restart the kubelet, and retry",
     ),
+    Reason.CONFIGURATION_DRIFT: Explanation(
+        "the kubelet would not start as it runs: its configuration was changed after its start",
+        "restart the kubelet at a time of your choice first, or set kubelet.configurationDrift: Accept if the change "
+        "is meant for the new kubelet",
+    ),
+    Reason.POD_WOULD_NOT_BE_ADMITTED: Explanation(
+        "a kubelet admits all pods anew when it starts, and would reject and so kill a running one",
+        "change what the message names, or delete the pod",
+    ),
     Reason.PROGRAM_NOT_REPLACEABLE: Explanation(
         "the kubelet's program cannot be replaced where it lies", "take the attribute away that the message names"
     ),

@@ -13,6 +13,14 @@ class FlagPolicy(StrEnum):
     STRIP = "Strip"
 
 
+class DriftPolicy(StrEnum):
+    """What to do about a node whose kubelet would not start as it runs now."""
+
+    REFUSE = "Refuse"
+    ACCEPT = "Accept"
+    """What is on the node's disk is meant for the new kubelet; going back means starting the old one with it too."""
+
+
 class HashMode(StrEnum):
     """Whether stored hashes are rewritten, or a node where any would have to be is refused."""
 
@@ -37,6 +45,7 @@ class KubeletSettings:
     unit: str = "kubelet.service"
     flag_policy: FlagPolicy = FlagPolicy.REFUSE
     remove_flags: tuple[str, ...] = ()
+    configuration_drift: DriftPolicy = DriftPolicy.REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

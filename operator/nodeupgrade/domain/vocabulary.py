@@ -46,6 +46,8 @@ class Reason(StrEnum):
     TASK_LOST = "TaskLost"
     CORDON_LEFT_BEHIND = "CordonLeftBehind"
     KUBELET_WOULD_NOT_START = "KubeletWouldNotStart"
+    CONFIGURATION_DRIFT = "ConfigurationDrift"
+    POD_WOULD_NOT_BE_ADMITTED = "PodWouldNotBeAdmitted"
     PROGRAM_NOT_REPLACEABLE = "ProgramNotReplaceable"
     RUNTIME_NOT_READY = "RuntimeNotReady"
     INTERNAL_ERROR = "InternalError"

@@ -102,15 +102,21 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
     Raises:
         Refused: its configuration file cannot be read.
     """
-    paths = [PurePosixPath(path) for path in (config_path(running.words),) if path is not None]
-    if (directory := config_directory(running.words)) is not None:
-        paths += [path for path in files.list(PurePosixPath(directory)) if is_drop_in(path.name)]
+    paths = config_files(files, running.words)
     try:
         return read_layout(running.words, *(data for path in paths if (data := files.read(path)) is not None))
     except ValueError as error:
         raise Refused(
             Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
         ) from error
+
+
+def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
+    """The configuration files that a kubelet with this command line reads, in order."""
+    paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
+    if (directory := config_directory(words)) is not None:
+        paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
+    return paths
 
 
 def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
@@ -154,6 +160,7 @@ def gather(
         inventory=inventory,
         stored=stored,
         shims=shim_limit.find(node, unit),
+        host=readiness.host(node.files, layout),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,

@@ -4,6 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.admission import Host
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
 from nodeupgrade.domain.node.mounts import is_read_only
@@ -12,6 +13,10 @@ from nodeupgrade.ports.kubelet import Kubelet
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
+APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
+APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
+NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+DEVICES = "kubelet_internal_checkpoint"
 # How a pod's own cgroup is named by either driver. A pod sees the others' paths relative to its own, so that the
 # beginning may be missing; the kubelet may have a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
@@ -63,3 +68,26 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     paths += [paths[0].with_name("pod_status_manager_state")]
     known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
     return {name: data for name, data in known.items() if data is not None}
+
+
+def host(files: FilesView, layout: KubeletLayout) -> Host:
+    """What of the host decides about pods."""
+    profiles = files.read(APPARMOR_PROFILES)
+    devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
+    return Host(
+        apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
+        profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
+        numa_nodes=_counted((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        devices=None if devices is None else files.read(PurePosixPath(devices)),
+    )
+
+
+def _profiles(text: str) -> frozenset[str]:
+    """Names in lines such as ``docker-default (enforce)``."""
+    return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
+
+
+def _counted(listed: str) -> int:
+    """How many a list such as ``0-1,3`` names; at least one."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))

@@ -1,5 +1,6 @@
 """Bit-exact container hashes of every kubelet from 1.5 to 1.37, computed from what the API serves. Pure and offline."""
 
+from .amounts import resource_amount
 from .detect import detect
 from .digest import HashValue
 from .eras import Era, era_of
@@ -34,6 +35,7 @@ __all__ = [
     "hash_manifest_container",
     "hash_without_resources",
     "qos_class",
+    "resource_amount",
     "static_pod_uid",
     "static_uid_may_stay",
 ]

@@ -32,6 +32,7 @@ from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.scenario.agent.shown import shown_node
 
 NODE = NodeName("node-a")
 OLD, NEW = "v1.30.14", "v1.33.13"
@@ -71,6 +72,7 @@ class Kube:
         self.task: Task | None = task
         self.statuses: list[TaskStatus] = []
         self.labels: dict[str, str] = {}
+        self.node_status: dict[str, Any] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
         self.services: list[Json] = []
         self.asked_about: list[str] = []
@@ -95,7 +97,7 @@ class Kube:
 
     async def get_node(self, name: str) -> dict[str, Any]:
         self.hook("get_node")
-        return {"metadata": {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": self.labels}}
+        return shown_node(name, self.labels, self.node_status)
 
     async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
         self.hook("list_pods_on_node")
@@ -159,6 +161,10 @@ class ControlPlane:
             self.asked.append(ask)
         if self.answers is not None and kube.task.spec.guard.answers != ask:
             kube.wish(guard=replace(self.answers(), wanted=True, answers=ask))
+
+    def read(self, path: str) -> Answer:
+        self.tried.append(path)
+        return Answer(200, json.dumps({"metadata": {"uid": "node-uid"}})) if self.usable else Answer(401, "")
 
     def try_patch(self, path: str, patch: Json) -> Answer:
         assert patch["status"]["conditions"] == [{"type": "Ready", "status": "False"}]

@@ -128,7 +128,7 @@ async def test_flags_that_would_go_are_listed(make: Make) -> None:
     world = make("v1.26.15", "v1.33.13")
     process = world.node.kubelet.process
     assert process is not None
-    process.arguments = (*process.arguments, FLAG_REMOVED_IN_1_27)
+    process.arguments = world.node.services.unit.arguments = (*process.arguments, FLAG_REMOVED_IN_1_27)
 
     assert previewed(await precheck(world)).removed_flags == (FLAG_REMOVED_IN_1_27,)
 

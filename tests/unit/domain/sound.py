@@ -33,6 +33,13 @@ SPEC: dict[str, Any] = {
 }
 
 
+STATUS = {
+    "capacity": {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "0"},
+    "allocatable": {"cpu": "4", "memory": "8092Mi", "ephemeral-storage": "90Gi", "pods": "110", "hugepages-2Mi": "0"},
+}
+"""What a node has, with a kubelet that reserves nothing."""
+
+
 def pod(ref: PodRef = WEB, **spec: Any) -> dict[str, Any]:
     """A pod as the API serves it."""
     return {
@@ -123,7 +130,10 @@ def facts(**fields: Any) -> NodeFacts:
     """A node that may be upgraded; ``stored`` is what the inventory serves unless given."""
     held = fields.get("inventory", inventory(instance(hash_container(SPEC, OLD))))
     known: dict[str, Any] = {
-        "node": {"metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1", "labels": {"disk": "ssd"}}},
+        "node": {
+            "metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1", "labels": {"disk": "ssd"}},
+            "status": STATUS,
+        },
         "pods": (view(pod()),),
         "target": NEW,
         "allow_downgrade": False,

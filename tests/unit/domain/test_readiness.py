@@ -69,6 +69,16 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"current": V("v1.31.1"), "target": V("v1.32.0"), "state": {"pod_status_manager_state": b"{}"}},
         "pod_status_manager_state",
     ),
+    "a CPU manager's policy that is not the state file's": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"layout": read_layout(("--cgroup-driver=systemd",), b"cpuManagerPolicy: static")},
+        "cpuManagerPolicy is static in the kubelet's configuration, but cpu_manager_state was kept under none",
+    ),
+    "a memory manager's policy that was taken away": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"state": {"memory_manager_state": b'{"policyName":"Static","checksum":1}'}},
+        "memoryManagerPolicy is None",
+    ),
     "a containerd that forgets addresses": (
         Reason.UNSUPPORTED_RUNTIME, {"runtime": containerd("1.6.13~ds1")}, "#7843",
     ),
@@ -107,6 +117,12 @@ def test_every_check_is_tried_by_some_defect() -> None:
         {**NEWEST, "layout": read_layout(("--cgroup-driver=systemd",), b"failCgroupV1: false")},
         {**NEWEST, "cgroup_v2": True},
         {"state": {"cpu_manager_state": b""}},
+        {
+            "layout": read_layout(
+                ("--cgroup-driver=systemd", "--cpu-manager-policy=static"), b"cpuManagerPolicy: none"
+            ),
+            "state": {"cpu_manager_state": b'{"policyName":"static","checksum":1}'},
+        },
         {"current": V("v1.19.0"), "target": V("v1.20.15"), "state": {"memory_manager_state": b"left by a later one"}},
         {"current": V("v1.32.0"), "target": V("v1.33.13"), "state": {"pod_status_manager_state": b"{}"}},
         {"runtime": containerd("1.6.8")},

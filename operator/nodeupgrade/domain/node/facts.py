@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nodeupgrade.domain.node.admission import NOTHING_SEEN, Admission, Host
 from nodeupgrade.domain.node.arguments import Arguments
+from nodeupgrade.domain.node.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
@@ -59,6 +61,8 @@ class NodeFacts:
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
         traffic: what clients of the pods depend on.
         shims: how long they would get to answer the restarted runtime.
+        host: what of the host decides about pods.
+        drift: in what the kubelet would not start as it runs.
     """
 
     node: Json
@@ -75,6 +79,22 @@ class NodeFacts:
     readiness: Readiness
     traffic: Traffic
     shims: ShimLimit = AS_CONFIGURED
+    host: Host = NOTHING_SEEN
+    drift: Drift = NO_DRIFT
+
+    @property
+    def admission(self) -> Admission:
+        """What decides whether a kubelet that starts admits every pod again."""
+        layout = self.readiness.layout
+        return Admission(
+            node=self.node,
+            pods=self.pods,
+            settings=layout.settings,
+            gates=layout.gates,
+            current=self.kubelet.current,
+            target=self.target,
+            host=self.host,
+        )
 
     def running_pods(self) -> Iterator[NodePod]:
         """Those of the pods of which a container runs."""

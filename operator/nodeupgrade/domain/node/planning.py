@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from nodeupgrade.domain.node import admission, drift
 from nodeupgrade.domain.node.arguments import drop_in
 from nodeupgrade.domain.node.facts import NodeFacts
 from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
@@ -82,7 +83,7 @@ class Examination:
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """What people should know of, whatever forbids the run."""
-        return cautions(self.facts.traffic)
+        return (*drift.cautions(self.facts.drift), *cautions(self.facts.traffic))
 
     @property
     def agents(self) -> frozenset[PodUid]:
@@ -105,7 +106,7 @@ def examine(
     static = match(manifests, facts.inventory, request.node)
     from_manifests, unread = manifest_views(static)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
-    violations = [*preflight(facts, pods_are_admitted), *_health_can_be_asked(layout), *unread]
+    violations = [*preflight(facts, starts_as_it_runs, pods_are_admitted), *_health_can_be_asked(layout), *unread]
     rewriting = _rewriting(facts)
     violations += rewriting.violations
     pins: tuple[StaticPodPin, ...] = ()
@@ -183,12 +184,14 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
     )
 
 
-def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
-    """Every running pod would be admitted again.
+def starts_as_it_runs(facts: NodeFacts) -> Iterator[Violation]:
+    """The kubelet would start as it runs now, or somebody accepts that it would not: see domain.node.drift."""
+    yield from drift.objections(facts.drift)
 
-    A kubelet admits all pods anew when it starts, running or not, static pods included, and kills those whose node
-    selector or required affinity the node no longer meets (kubernetes #123980, unchanged up to 1.37).
-    """
+
+def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
+    """Every pod would be admitted again: see domain.node.admission."""
+    yield from admission.rejections(facts.admission)
     node = view_node(dict(facts.node))
     running = {container.pod.uid for container in facts.inventory.running()}
     for pod in facts.pods:

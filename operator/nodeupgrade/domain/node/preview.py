@@ -24,7 +24,7 @@ from nodeupgrade.kubelethash import (
 
 WHY_LENGTH = 256
 
-_KILLS_THE_POD = frozenset({Reason.POD_CGROUP_MOVES, Reason.NODE_AFFINITY_NOT_MET})
+_KILLS_THE_POD = frozenset({Reason.POD_CGROUP_MOVES, Reason.NODE_AFFINITY_NOT_MET, Reason.POD_WOULD_NOT_BE_ADMITTED})
 """Violations about a whole pod which say that the next kubelet kills it."""
 
 

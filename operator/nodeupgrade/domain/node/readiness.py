@@ -22,6 +22,11 @@ CGROUP_V1_REFUSED_MINOR = 35
 CPU_STATE_V2_MINOR = 18
 MEMORY_STATE_MINOR = 21
 STATUS_STATE_DROPPED_MINOR = 32
+MANAGERS = (
+    ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
+    ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
+)
+"""State file, key and flag of its manager's policy, and what that is by default."""
 SHIM_SECONDS = 2.5
 """Half of what containerd waits for a shim when it starts (io.containerd.timeout.shim.load, 5 s)."""
 
@@ -145,6 +150,21 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Violation]:
             yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
+def state_fits_the_policies(facts: Readiness) -> Iterator[Violation]:
+    """The state files were written under the policies that are configured; no kubelet would start otherwise."""
+    for name, key, flag, default in MANAGERS:
+        if facts.target.minor < MEMORY_STATE_MINOR and name == "memory_manager_state":
+            continue
+        configured, kept = facts.layout.settings.text(flag, key, default), _policy(facts.state.get(name, b""))
+        if kept and kept.lower() != configured.lower():
+            detail = (
+                f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
+                "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
+                "restart the kubelet first"
+            )
+            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
 def runtime_survives_restarts(facts: Readiness) -> Iterator[Violation]:
     """The runtime is no version that is known to lose something when it is restarted."""
     version = _numbers(facts.runtime.version)
@@ -169,6 +189,15 @@ def shims_answer(facts: Readiness) -> Iterator[Violation]:
         if container.process is None:
             detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
             yield Violation(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
+
+
+def _policy(data: bytes) -> str:
+    """The policy under which a state file was kept; empty if it does not say."""
+    try:
+        document = json.loads(data) if data.strip() else {}
+    except ValueError:  # state_files_are_readable has named it
+        return ""
+    return str(document.get("policyName") or "") if isinstance(document, dict) else ""
 
 
 def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
@@ -205,6 +234,7 @@ CHECKS: tuple[Check, ...] = (
     files_can_be_changed,
     cgroups_stay_where_they_are,
     state_files_are_readable,
+    state_fits_the_policies,
     runtime_survives_restarts,
     shims_answer,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodeupgrade.domain.run_settings import FlagPolicy, GuardPolicy, HashMode
+from nodeupgrade.domain.run_settings import DriftPolicy, FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.domain.schema.blocks import choice, count, immutable, moment
 from nodeupgrade.domain.schema.model import Flag, ListOf, Record, Rule, Text, Whole
 from nodeupgrade.domain.task import ArtifactKind, TaskAction, Verdict
@@ -81,6 +81,7 @@ TASK_SPEC = Record(
                 "unit": Text(longest=255),
                 "flagPolicy": choice(FlagPolicy, ""),
                 "removeFlags": ListOf(item=Text(longest=128), most=64),
+                "configurationDrift": choice(DriftPolicy, ""),
             },
         ),
         "verify": Record(

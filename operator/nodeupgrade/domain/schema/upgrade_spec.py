@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodeupgrade.domain.run_settings import FlagPolicy, GuardPolicy, HashMode
+from nodeupgrade.domain.run_settings import DriftPolicy, FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.domain.schema.artifact import ARTIFACT
 from nodeupgrade.domain.schema.blocks import choice, duration, immutable, text_set
 from nodeupgrade.domain.schema.model import Flag, Record, Text, Transition
@@ -54,6 +54,12 @@ _KUBELET = Record(
         ),
         "removeFlags": text_set(
             "Flags to leave out, whether the new kubelet knows them or not.", Text(shortest=1, longest=128), 64
+        ),
+        "configurationDrift": choice(
+            DriftPolicy,
+            "Whether a node whose kubelet would start with another configuration than it runs with is refused, or what "
+            "is on its disk is meant for the new kubelet (Accept); the way back then starts the old one with it too.",
+            default="Refuse",
         ),
     },
     transitions=_FIXED,

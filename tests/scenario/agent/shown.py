@@ -1,0 +1,19 @@
+"""What the API server shows of the node."""
+
+from typing import Any
+
+from nodeupgrade.domain.wire import Json
+
+NODE_STATUS: Json = {
+    "capacity": {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"},
+    "allocatable": {"cpu": "8", "memory": "16284Mi", "ephemeral-storage": "90Gi", "pods": "110"},
+    "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+    "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+}
+"""A node with room for every pod, whose kubelet reserves nothing but what it does by default."""
+
+
+def shown_node(name: str, labels: dict[str, str], status: dict[str, Any]) -> Json:
+    """The Node, with what of its status is another one."""
+    metadata = {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": labels}
+    return {"metadata": metadata, "status": {**NODE_STATUS, **status}}

@@ -1,0 +1,296 @@
+"""Each thing for which a kubelet that starts would kill a pod, and its control: the same without the one cause."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.node.admission import CHECKS, Admission, Host, rejections
+from nodeupgrade.domain.node.admission.amounts import allocatable, amounts, demand
+from nodeupgrade.domain.node.configured import configured
+from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.kubelethash import KubeletVersion
+
+V = KubeletVersion.parse
+CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
+PLENTY = {**CAPACITY, "example.com/gpu": "2"}
+DEVICES = b'{"Data":{"RegisteredDevices":{"example.com/gpu":["0","1"]}},"Checksum":1}'
+GPU = {"limits": {"example.com/gpu": "1"}}
+GUARANTEED = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
+HALVES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1500m", "memory": "1Gi"}}
+INIT = {"name": "init", "image": "i", "resources": GUARANTEED}
+SIDECAR = {"name": "proxy", "image": "i", "restartPolicy": "Always"}
+
+
+def pod(name: str = "web", resources: Json | None = None, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "app", "image": "i", "resources": resources or {}}]
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": name, **spec.pop("metadata", {})},
+        "spec": {"containers": containers, **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+def restarted(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "status": {"phase": "Running", "containerStatuses": [{"name": "app", "restartCount": 1}]}}
+
+
+def admission(
+    *pods: dict[str, Any],
+    config: bytes = b"",
+    words: tuple[str, ...] = (),
+    capacity: Json = CAPACITY,
+    allocatable: Json = PLENTY,
+    versions: tuple[str, str] = ("v1.30.14", "v1.33.13"),
+    gates: dict[str, bool] | None = None,
+    host: Host | None = None,
+) -> Admission:
+    return Admission(
+        node={"status": {"capacity": capacity, "allocatable": allocatable}},
+        pods=tuple(view(body) for body in pods or (pod(),)),
+        settings=configured(words, config),
+        gates=gates or {},
+        current=V(versions[0]),
+        target=V(versions[1]),
+        host=host or Host(devices=DEVICES),
+    )
+
+
+def sysctl(name: str) -> Any:
+    return {"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}
+
+
+def by_annotation(profile: str) -> dict[str, Any]:
+    return {"annotations": {"container.apparmor.security.beta.kubernetes.io/app": profile}}
+
+
+STATIC_MEMORY = b"memoryManagerPolicy: Static"
+FULL_CORES = b"cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}"
+ONE_NUMA_NODE = b"topologyManagerPolicy: single-numa-node"
+LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "web"}}}
+GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
+
+# What is found, and the same with the cause taken away.
+CASES: dict[str, tuple[Admission, str, Admission]] = {
+    "maxPods": (
+        admission(pod("a"), pod("b"), config=b"maxPods: 1"),
+        "2 pods are on the node and 1 would be admitted by the kubelet's configuration on disk (maxPods",
+        admission(pod("a"), pod("b"), config=b"maxPods: 2"),
+    ),
+    "maxPods by a flag": (
+        admission(pod("a"), pod("b"), config=b"maxPods: 50", words=("--max-pods", "1")),
+        "2 pods are on the node",
+        admission(pod("a"), pod("b"), config=b"maxPods: 1", words=("--max-pods=50",)),
+    ),
+    "podsPerCore": (
+        admission(*(pod(str(n)) for n in range(5)), config=b"podsPerCore: 1"),
+        "5 pods are on the node and 4",
+        admission(*(pod(str(n)) for n in range(4)), config=b"podsPerCore: 1"),
+    ),
+    "maxPods as the node says": (
+        admission(pod("a"), pod("b"), allocatable={**PLENTY, "pods": "1"}),
+        "by what the node says it can give",
+        admission(pod("a"), pod("b")),
+    ),
+    "systemReserved": (
+        admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3600m}"),
+        "its pods ask for 0.5 of cpu and 0.4 would be there by the kubelet's configuration on disk",
+        admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3500m}"),
+    ),
+    "kubeReserved by a flag": (
+        admission(pod(resources={"requests": {"cpu": "1"}}), words=("--kube-reserved=cpu=3500m,memory=1Gi",)),
+        "OutOfcpu",
+        admission(pod(resources={"requests": {"cpu": "1"}}), config=b"kubeReserved: {cpu: '3'}"),
+    ),
+    "reserved CPUs": (
+        admission(pod(resources={"requests": {"cpu": "2"}}), config=b"reservedSystemCPUs: 0-1,3"),
+        "OutOfcpu",
+        admission(pod(resources={"requests": {"cpu": "2"}}), config=b"reservedSystemCPUs: 0-1"),
+    ),
+    "evictionHard": (
+        admission(pod(resources={"requests": {"memory": "5Gi"}}), config=b"evictionHard: {memory.available: 3Gi}"),
+        "OutOfmemory",
+        admission(pod(resources={"requests": {"memory": "5Gi"}}), config=b"evictionHard: {memory.available: 25%}"),
+    ),
+    "evictionHard of the disk": (
+        admission(pod(resources={"requests": {"ephemeral-storage": "91Gi"}})),
+        "OutOfephemeral-storage",
+        admission(pod(resources={"requests": {"ephemeral-storage": "91Gi"}}), words=("--eviction-hard=",)),
+    ),
+    "huge pages": (
+        admission(pod(resources={"requests": {"hugepages-2Mi": "2Gi"}})),
+        "of hugepages-2Mi",
+        admission(pod(resources={"requests": {"hugepages-2Mi": "1Gi"}})),
+    ),
+    "devices": (
+        admission(pod(resources={"limits": {"example.com/gpu": "3"}}), capacity=PLENTY),
+        "OutOfexample.com/gpu",
+        admission(pod(resources=GPU), capacity=PLENTY),
+    ),
+    "a reservation that is none": (admission(config=b"systemReserved: {cpu: much}"), "nobody can tell", admission()),
+    "a node that says nothing": (admission(capacity={}), "does not say what it has", admission()),
+    "another system": (
+        admission(pod(os={"name": "windows"})), "its spec.os is windows", admission(pod(os={"name": "linux"})),
+    ),
+    "another system's label": (
+        admission(pod(metadata={"labels": {"kubernetes.io/os": "windows"}})),
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        admission(pod(metadata={"labels": {"kubernetes.io/os": "windows"}}), versions=("v1.20.15", "v1.22.1")),
+    ),
+    "a sysctl": (
+        admission(pod(**sysctl("net.core.somaxconn")), config=b"allowedUnsafeSysctls: [kernel.msg*]"),
+        "it sets sysctl net.core.somaxconn, which kubelet v1.33.13 does not allow",
+        admission(pod(**sysctl("net.core.somaxconn")), config=b"allowedUnsafeSysctls: ['net.core.*']"),
+    ),
+    "a sysctl that the old kubelet does not know": (
+        admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.30.14", "v1.33.13")),
+        "which kubelet v1.30.14 does not allow",
+        admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.32.1", "v1.33.13")),
+    ),
+    "AppArmor on a host without": (
+        admission(pod(**LOCALHOST)), "it asks for AppArmor", admission(pod(**LOCALHOST), host=Host(apparmor=True)),
+    ),
+    "AppArmor by annotation": (
+        admission(pod(metadata=by_annotation("runtime/default"))),
+        "it asks for AppArmor",
+        admission(pod(metadata=by_annotation("unconfined"))),
+    ),
+    "an AppArmor profile that is not loaded": (
+        admission(pod(**LOCALHOST), host=Host(apparmor=True), versions=("v1.20.15", "v1.30.14")),
+        "profile web, which is not loaded",
+        admission(
+            pod(**LOCALHOST), host=Host(apparmor=True, profiles=frozenset({"web"})), versions=("v1.20.15", "v1.30.14")
+        ),
+    ),
+    "sidecars on the way to 1.28": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15")),
+        "kubelet v1.28.15 rejects restartable init containers, and proxy of it is one",
+        admission(
+            pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15"), gates={"SidecarContainers": True}
+        ),
+    ),
+    "sidecars on the way to 1.27": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.30.14", "v1.27.16"), gates={"SidecarContainers": True}),
+        "kubelet v1.27.16 does not know restartable init containers",
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.30.14", "v1.29.1")),
+    ),
+    "sidecars on the way back to 1.28": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.28.15", "v1.29.1")),
+        "kubelet v1.28.15 rejects",
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.20.15", "v1.27.16")),
+    ),
+    "devices without their checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, host=Host()),
+        "checkpoint of devices is missing",
+        admission(pod(resources=GPU), capacity=CAPACITY, host=Host()),
+    ),
+    "devices and a kubelet that takes them away": (
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.3")),
+        "kubernetes #118559",
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.6")),
+    ),
+    "devices on the way back to such a kubelet": (
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.5", "v1.27.6")),
+        "kubelet v1.26.5 rejects",
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.4", "v1.27.6")),
+    ),
+    "devices across a change of the checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.19.1", "v1.20.15")),
+        "kubernetes #102880",
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.19.1", "v1.21.9")),
+    ),
+    "devices of init containers": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY),
+        "kubernetes #138446",
+        admission(pod(resources=GPU, initContainers=[INIT]), capacity=PLENTY),
+    ),
+    "devices of a container that was restarted": (
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.3")),
+        "kubelet v1.35.3 takes it for not running",
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.4")),
+    ),
+    "memory managers and init containers": (
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=STATIC_MEMORY),
+        "kubernetes #123971",
+        admission(pod(initContainers=[{"name": "init", "image": "i"}]), config=STATIC_MEMORY),
+    ),
+    "whole cores": (
+        admission(pod(resources=GUARANTEED), config=FULL_CORES),
+        "SMTAlignmentError",
+        admission(pod(resources=HALVES), config=FULL_CORES),
+    ),
+    "NUMA nodes": (
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE, host=Host(numa_nodes=2)),
+        "kubernetes #123859",
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "told", "control"), CASES.values(), ids=CASES.keys())
+def test_a_pod_that_would_be_killed_is_told_of_and_no_other(found: Admission, told: str, control: Admission) -> None:
+    [violation] = rejections(found)
+
+    assert violation.reason is Reason.POD_WOULD_NOT_BE_ADMITTED
+    assert told in violation.detail
+    assert list(rejections(control)) == []
+
+
+def test_every_check_is_tried_by_some_case() -> None:
+    assert [check.__name__ for check in CHECKS if not any(list(check(found)) for found, _, _ in CASES.values())] == []
+
+
+def test_pods_that_have_ended_count_for_nothing() -> None:
+    ended = {**pod("b", os={"name": "windows"}), "status": {"phase": "Failed"}}
+
+    assert list(rejections(admission(pod("a"), ended, config=b"maxPods: 1"))) == []
+
+
+def asks(**requests: str) -> Json:
+    return {"resources": {"requests": requests}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cpu"),
+    [
+        ({"containers": [{"name": "a", **asks(cpu="100m")}, {"name": "b", **asks(cpu="1")}]}, {}, 1100),
+        ({"containers": [{"name": "a", "resources": {"limits": {"cpu": "200m"}}}]}, {}, 200),
+        (
+            {"containers": [{"name": "a", **asks(cpu="1")}], "initContainers": [{"name": "i", **asks(cpu="3")}]},
+            {},
+            3000,
+        ),
+        (
+            {
+                "containers": [{"name": "a", **asks(cpu="1")}],
+                "initContainers": [{**SIDECAR, **asks(cpu="2")}, {"name": "i", **asks(cpu="1500m")}],
+            },
+            {},
+            3500,
+        ),
+        ({"containers": [{"name": "a", **asks(cpu="1")}], "overhead": {"cpu": "250m"}}, {}, 1250),
+        ({"containers": [{"name": "a", **asks(cpu="1")}], **asks(cpu="2")}, {}, 2000),
+        ({"containers": [{"name": "a", **asks(cpu="0.0001")}]}, {}, 1),
+        (
+            {"containers": [{"name": "a", **asks(cpu="1")}]},
+            {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1500m"}}]},
+            1500,
+        ),
+    ],
+)
+def test_what_a_pod_asks_for(spec: Json, status: Json, cpu: int) -> None:
+    assert demand(view({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}))["cpu"] == cpu
+
+
+@pytest.mark.parametrize(
+    ("config", "memory"),
+    [
+        (b"", 8192 - 1024 - 100),
+        (b"evictionHard: {}", 8192 - 1024),
+        (b"evictionHard: {nodefs.available: 1%}", 8192 - 1024),
+        (b"evictionHard: {nodefs.available: 1%}\nmergeDefaultEvictionSettings: true", 8192 - 1024 - 100),
+        (b"kubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 512Mi}", 8192 - 1024 - 100 - 1536),
+    ],
+)
+def test_what_a_kubelet_gives(config: bytes, memory: int) -> None:
+    assert allocatable(configured((), config), amounts(CAPACITY))["memory"] == memory * 1024**2
