@@ -16,12 +16,20 @@ from .pods import Container, Pod, container_name, init_containers, pod_name, pod
 from .version import KubeletVersion
 
 Amounts = dict[str, Fraction]
+Requirement = tuple[str, Mapping[str, object], tuple[str, ...]]
+"""Where the resources stand, the resources, and the lists in them that make up the requests."""
 
 _BOTH = {"cpu", "memory"}
+_HUGE_PAGES = "hugepages-"
 _HUGE_PAGES_COUNT = range(8, 10)
 _INIT_CONTAINERS_COUNT_SINCE = 16
 _STATUS_TRUSTED_SINCE = 29
 _POD_LEVEL_COUNTS_SINCE = 34
+_POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE = 37
+# Only a manifest can leave a request out where there is a limit. The limit is the default then; from 1.37 on not for
+# resources of the pod itself, since that default moved to the API server.
+_FILLED_IN = ("limits", "requests")
+_AS_GIVEN = ("requests",)
 _EACH_CONTAINER_MUST_MATCH_SINCE = 37
 
 
@@ -38,7 +46,7 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
 
     The differences: 1.8 and 1.9 count huge pages; from 1.16 init containers count (kubernetes #75223); from 1.29 the
     class in the pod's status is taken as it is; from 1.34 resources of the pod itself come before those of its
-    containers; from 1.37 every container has to be guaranteed by itself.
+    containers; from 1.37 they do so only if there are any, and every container has to be guaranteed by itself.
 
     Args:
         pod: as the API serves it. For a static pod, give its manifest: kubelets see no status there.
@@ -52,8 +60,8 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     if minor >= _STATUS_TRUSTED_SINCE and (known := _class_in_status(pod)):
         return known
     requirements = list(_requirements(pod, minor))
-    requests = [_amounts(pod, path, "requests", resources, minor) for path, resources in requirements]
-    limits = [_amounts(pod, path, "limits", resources, minor) for path, resources in requirements]
+    limits = [_amounts(pod, path, resources, ("limits",), minor) for path, resources, _ in requirements]
+    requests = [_amounts(pod, path, resources, keys, minor) for path, resources, keys in requirements]
     requested, limited = _sum(requests), _sum(limits)
     if not requested and not limited:
         return QosClass.BEST_EFFORT
@@ -69,33 +77,49 @@ def _class_in_status(pod: Pod) -> QosClass | None:
     return QosClass(known) if known in list(QosClass) else None
 
 
-def _requirements(pod: Pod, minor: int) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The resources that count, each with its path: those of the pod itself, or of each container."""
+def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
+    """The resources that count: those of the pod itself, or of each container."""
     of_pod = pod_spec(pod).get("resources")
-    if minor >= _POD_LEVEL_COUNTS_SINCE and isinstance(of_pod, Mapping):
-        yield "spec.resources", of_pod
-        return
     counted: Iterable[Container] = regular_containers(pod)
     if minor >= _INIT_CONTAINERS_COUNT_SINCE:
         counted = (*counted, *init_containers(pod))
+    if isinstance(of_pod, Mapping) and _pod_level_counts(of_pod, minor):
+        filled_in = minor < _POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE and not any(each.get("resources") for each in counted)
+        yield "spec.resources", of_pod, _FILLED_IN if filled_in else _AS_GIVEN
+        return
     for container in counted:
         resources = container.get("resources")
-        yield f"{container_name(pod, container)}.resources", resources if isinstance(resources, Mapping) else {}
+        yield (
+            f"{container_name(pod, container)}.resources",
+            resources if isinstance(resources, Mapping) else {},
+            _FILLED_IN,
+        )
 
 
-def _amounts(pod: Pod, path: str, key: str, resources: Mapping[str, object], minor: int) -> Amounts:
-    """The positive amounts of a resource list that matter for the class."""
-    try:
-        listed = resources.get(key)
-        given = {} if listed is None else values.mapping(listed)
-        amounts = {name: values.resource_quantity(given[name]).amount() for name in given if _counts(name, minor)}
-    except Misfit as error:
-        raise UnreadablePod(pod_name(pod), f"{path}.{key}", error.reason) from None
+def _pod_level_counts(resources: Mapping[str, object], minor: int) -> bool:
+    """Whether resources of the pod itself come before those of its containers; an amount of zero is one too."""
+    if minor < _POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE:
+        return minor >= _POD_LEVEL_COUNTS_SINCE
+    listed = (resources.get(key) for key in ("requests", "limits"))
+    names = (name for each in listed if isinstance(each, Mapping) for name in each)
+    return any(name in _BOTH or str(name).startswith(_HUGE_PAGES) for name in names)
+
+
+def _amounts(pod: Pod, path: str, resources: Mapping[str, object], keys: tuple[str, ...], minor: int) -> Amounts:
+    """The positive amounts that matter for the class; those of a later list come before those of an earlier one."""
+    amounts: Amounts = {}
+    for key in keys:
+        try:
+            listed = resources.get(key)
+            given = {} if listed is None else values.mapping(listed)
+            amounts |= {name: values.resource_quantity(given[name]).amount() for name in given if _counts(name, minor)}
+        except Misfit as error:
+            raise UnreadablePod(pod_name(pod), f"{path}.{key}", error.reason) from None
     return {name: amount for name, amount in amounts.items() if amount > 0}
 
 
 def _counts(resource: str, minor: int) -> bool:
-    return resource in _BOTH or (minor in _HUGE_PAGES_COUNT and resource.startswith("hugepages-"))
+    return resource in _BOTH or (minor in _HUGE_PAGES_COUNT and resource.startswith(_HUGE_PAGES))
 
 
 def _sum(lists: Iterable[Amounts]) -> Amounts:

@@ -98,13 +98,12 @@ class Quantity:
     def rounded_up_to_milli(self) -> "Quantity":
         """What Kubernetes' defaulting makes of it in a resource list: no finer than a thousandth.
 
-        Raises:
-            Misfit: a big decimal with a fraction, which Kubernetes versions round differently.
+        Go gives every big decimal exactly three decimals then, also one that had none.
         """
         if self.unscaled is not None:
-            if self.amount().denominator != 1:
-                raise Misfit("a quantity is too long to be rounded surely")
-            return self
+            thousandths = self.amount() * 1000
+            unscaled = _divide_up(thousandths.numerator, thousandths.denominator)
+            return replace(self, unscaled=unscaled, unscaled_scale=3)
         if self.scale >= -3:
             return self
         value = _divide_up(self.value, 10 ** (-3 - self.scale))

@@ -10,6 +10,8 @@ from .pods import Pod, pod_name
 from .version import KubeletVersion
 
 _TAG_OR_DIGEST = re.compile(r"(?P<repository>.*?)(?::(?P<tag>[\w][\w.-]*))?(?P<digest>@.+)?", re.ASCII)
+_HOOKS = frozenset({"postStart", "preStop"})
+_RESIZABLE = ("cpu", "memory")
 _HOST_AND_FILE_COUNT_SINCE = 21
 _FNV_SINCE = 35
 # Steps across which no field of the pod types changed. Inferred from the types, not observed.
@@ -47,7 +49,9 @@ def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -
     return low == high or (low, high) in _SAME_POD_TYPES
 
 
-def default_static_container(container: Mapping[str, object], *, host_network: bool) -> dict[str, object]:
+def default_static_container(
+    container: Mapping[str, object], *, host_network: bool, in_place_resize: bool = False
+) -> dict[str, object]:
     """A manifest's container with the defaults that a kubelet adds before it hashes.
 
     Follows `SetDefaults_*` in `pkg/apis/core/v1`. The result is for `hash_manifest_container`, which drops what the
@@ -56,12 +60,15 @@ def default_static_container(container: Mapping[str, object], *, host_network: b
     Args:
         container: the container as written in the manifest; it is left as it is.
         host_network: whether the pod sets `hostNetwork`.
+        in_place_resize: this is one of `containers`, and the kubelet's gate InPlacePodVerticalScaling is on. Kubelets
+            1.27 to 1.30 then add a resize policy, which others do not know or do not hash.
 
     Raises:
         UnhashableContainer: a list or a map is missing where defaults belong.
     """
     try:
-        return _defaulted(container, host_network=host_network)
+        done = _defaulted(container, host_network=host_network)
+        return {**done, "resizePolicy": _resize_policy(done)} if in_place_resize else done
     except Misfit as error:
         name = container.get("name")
         raise UnhashableContainer(name if isinstance(name, str) else "", error.path, error.reason) from None
@@ -83,7 +90,9 @@ def _defaulted(container: Mapping[str, object], *, host_network: bool) -> dict[s
             done[key] = _probe(done[key])
     if "lifecycle" in done:
         lifecycle = values.mapping(done["lifecycle"])
-        done["lifecycle"] = {key: _handler(value) for key, value in lifecycle.items() if value is not None}
+        done["lifecycle"] = {
+            key: _handler(value) if key in _HOOKS else value for key, value in lifecycle.items() if value is not None
+        }
     return done
 
 
@@ -117,6 +126,15 @@ def _resources(resources: object) -> dict[str, object]:
     if limits is not None:
         done["requests"] = {**values.mapping(limits), **values.mapping(done.get("requests") or {})}
     return done
+
+
+def _resize_policy(container: Mapping[str, object]) -> list[object]:
+    """What the manifest says of resizing, and that no restart is needed for the requests of which it says nothing."""
+    policies = [*values.sequence(container.get("resizePolicy") or ())]
+    requests = values.mapping(values.mapping(container.get("resources") or {}).get("requests") or {})
+    known = {values.mapping(each).get("resourceName") for each in policies}
+    missing = (name for name in _RESIZABLE if name in requests and name not in known)
+    return [*policies, *({"resourceName": name, "restartPolicy": "NotRequired"} for name in missing)]
 
 
 def _probe(probe: object) -> dict[str, object]:

@@ -186,6 +186,32 @@ def test_within_a_minor_a_static_pod_needs_neither_pin_nor_manifest() -> None:
     assert planned(plan(same, {"/m/etcd.yaml": MANIFEST})).pins == ()
 
 
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ((), True),
+        (("--feature-gates=InPlacePodVerticalScaling=true",), False),
+        (("--feature-gates=AllAlpha=true",), False),
+        (("--feature-gates=AllAlpha=true,InPlacePodVerticalScaling=false",), True),
+    ],
+)
+def test_a_gate_that_adds_a_default_is_minded(words: tuple[str, ...], refused: bool) -> None:
+    """Kubelets 1.27 to 1.30 with InPlacePodVerticalScaling add a resize policy to a static pod before they hash it."""
+    limited = MANIFEST + b"    resources: {limits: {memory: 1Gi}}\n"
+    written = {**WRITTEN, "resources": {"limits": {"memory": "1Gi"}}}
+    stored = hash_manifest_container(
+        default_static_container(written, host_network=False, in_place_resize=True), "1.30"
+    )
+    found = plan(
+        static_facts(mirror=None, old="v1.30.14", target="v1.33.13", value=stored),
+        {"/m/etcd.yaml": limited},
+        read_layout(words),
+    )
+    assert isinstance(found, RunPlan) is not refused
+    if refused:
+        assert reasons(found) == [Reason.STORED_HASH_NOT_REPRODUCED]
+
+
 def test_across_minors_a_static_pod_without_manifest_forbids_the_run() -> None:
     found = plan(static_facts(mirror=READ, old="v1.30.14", target="v1.33.13"))
 

@@ -7,6 +7,7 @@ import pytest
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
     UnsupportedKubelet,
+    default_static_container,
     hash_container,
     hash_manifest_container,
     hash_without_resources,
@@ -135,3 +136,14 @@ def test_text_that_no_kubelet_could_hold_is_refused_in_the_spew_eras_too() -> No
 def test_unknown_kubelets_are_refused(kubelet: str, reason: str) -> None:
     with pytest.raises(UnsupportedKubelet, match=reason):
         hash_container(MIN, kubelet)
+
+
+@pytest.mark.parametrize(
+    ("memory", "kubelet", "expected"),
+    [
+        pytest.param("1.5Gi", "1.12", "7f71d410", id="Go types of 1.12.10"),
+    ],
+)
+def test_quantities_of_manifests_are_rounded_as_go_rounds(memory: str, kubelet: str, expected: str) -> None:
+    written = {"name": "c", "image": "nginx:1", "resources": {"requests": {"memory": memory}}}
+    assert hash_manifest_container(default_static_container(written, host_network=False), kubelet) == expected

@@ -9,6 +9,7 @@ from nodeupgrade.kubelethash import (
     UnreadablePod,
     compared_containers,
     default_static_container,
+    hash_manifest_container,
     qos_class,
     static_pod_uid,
 )
@@ -77,6 +78,26 @@ UNEVEN = [
             {"1.33": "BestEffort", "1.34": "Guaranteed"},
             id="resources of the pod",
         ),
+        pytest.param(
+            pod([GUARANTEED], spec={"resources": {}}),
+            {"1.33": "Guaranteed", "1.34": "BestEffort", "1.36": "BestEffort", "1.37": "Guaranteed"},
+            id="resources of the pod that say nothing",
+        ),
+        pytest.param(
+            pod([GUARANTEED], spec={"resources": {"requests": {"hugepages-2Mi": "0"}}}),
+            {"1.36": "BestEffort", "1.37": "BestEffort"},
+            id="resources of the pod that say something else",
+        ),
+        pytest.param(
+            pod([{"limits": BOTH}], [{}]),
+            {"1.15": "Guaranteed", "1.16": "Burstable"},
+            id="a manifest's limits are its requests",
+        ),
+        pytest.param(
+            pod([{}], spec={"resources": {"limits": BOTH}}),
+            {"1.33": "BestEffort", "1.34": "Guaranteed", "1.36": "Guaranteed", "1.37": "Burstable"},
+            id="a manifest's limits of the pod",
+        ),
         pytest.param(pod(UNEVEN), {"1.36": "Guaranteed", "1.37": "Burstable"}, id="equal in sum only"),
     ],
 )
@@ -129,7 +150,7 @@ def test_a_manifest_gets_the_defaults_of_the_kubelet() -> None:
         "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}},
         "livenessProbe": {"httpGet": {"port": 2381}, "failureThreshold": 8},
         "readinessProbe": {"grpc": {"port": 1}},
-        "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/x"}}},
+        "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/x"}}, "stopSignal": "SIGUSR1"},
     }
     assert default_static_container(written, host_network=True) == {
         "name": "etcd",
@@ -155,8 +176,31 @@ def test_a_manifest_gets_the_defaults_of_the_kubelet() -> None:
             "successThreshold": 1,
             "failureThreshold": 3,
         },
-        "lifecycle": {"preStop": {"httpGet": {"path": "/x", "port": 1, "scheme": "HTTP"}}},
+        "lifecycle": {
+            "preStop": {"httpGet": {"path": "/x", "port": 1, "scheme": "HTTP"}},
+            "stopSignal": "SIGUSR1",
+        },
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "IfNotPresent",
     }
+
+
+@pytest.mark.parametrize(
+    ("resources", "written", "added"),
+    [
+        ({"limits": {"memory": "1Gi"}, "requests": {"cpu": "1"}}, None, ["cpu", "memory"]),
+        ({"requests": {"cpu": "1", "memory": "1Gi"}}, [{"resourceName": "cpu", "restartPolicy": "R"}], ["memory"]),
+        ({"requests": {"example.com/gpu": "1"}}, None, []),
+        (None, None, []),
+    ],
+)
+def test_a_manifest_gets_a_resize_policy_where_the_gate_is_on(resources: Any, written: Any, added: list[str]) -> None:
+    container = {"name": "c", "image": "i:1", "resources": resources, "resizePolicy": written}
+    plain = default_static_container(container, host_network=False)
+    gated = default_static_container(container, host_network=False, in_place_resize=True)
+    policies = [{"resourceName": name, "restartPolicy": "NotRequired"} for name in added]
+    assert gated["resizePolicy"] == [*(written or []), *policies]
+    for kubelet, differs in {"1.26": False, "1.27": True, "1.30": True, "1.31": False}.items():
+        changed = hash_manifest_container(plain, kubelet) != hash_manifest_container(gated, kubelet)
+        assert changed == (differs and bool(added)), kubelet

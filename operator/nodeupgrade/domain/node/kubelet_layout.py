@@ -47,6 +47,11 @@ class KubeletLayout:
     kubeconfig: str | None = None
     settings: Configured = UNCONFIGURED
 
+    @property
+    def resizes_in_place(self) -> bool:
+        """Whether the gate InPlacePodVerticalScaling was turned on: it is off by default up to 1.32."""
+        return self.gates.get("InPlacePodVerticalScaling", self.gates.get("AllAlpha", False))
+
 
 def config_path(words: tuple[str, ...]) -> str | None:
     """The configuration file that a command line names."""

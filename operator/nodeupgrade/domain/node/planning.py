@@ -104,7 +104,7 @@ def examine(
 ) -> Examination:
     """Run every check, prove every hash, and plan the run if nothing forbids it."""
     static = match(manifests, facts.inventory, request.node)
-    from_manifests, unread = manifest_views(static)
+    from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
     violations = [*preflight(facts, starts_as_it_runs, pods_are_admitted), *_health_can_be_asked(layout), *unread]
     rewriting = _rewriting(facts)

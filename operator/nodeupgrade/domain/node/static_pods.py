@@ -5,7 +5,7 @@ is a UID that the manifest itself names; so the present one is written into it, 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +13,7 @@ import yaml
 
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
-from nodeupgrade.domain.node.pods import Json, NodePod, PodContainer, view
+from nodeupgrade.domain.node.pods import Json, NodePod, Role, view
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import Digest, PodRef
 from nodeupgrade.domain.violations import Violation
@@ -93,16 +93,21 @@ def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Viola
     return tuple(pins), tuple(violations)
 
 
-def manifest_views(static: StaticPods) -> tuple[tuple[NodePod, ...], tuple[Violation, ...]]:
+def manifest_views(
+    static: StaticPods, *, in_place_resize: bool = False
+) -> tuple[tuple[NodePod, ...], tuple[Violation, ...]]:
     """Static pods as their kubelet reads them, which is not always what their mirrors show.
 
     A mirror lacks the fields that the kubelet which made it did not know, and may have been changed by admission.
+
+    Args:
+        in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
     """
     views: list[NodePod] = []
     violations: list[Violation] = []
     for pod in static.pods:
         try:
-            views.append(_manifest_view(pod))
+            views.append(_manifest_view(pod, in_place_resize=in_place_resize))
         except UnhashableContainer as error:
             violations.append(
                 Violation(
@@ -114,7 +119,7 @@ def manifest_views(static: StaticPods) -> tuple[tuple[NodePod, ...], tuple[Viola
     return tuple(views), tuple(violations)
 
 
-def _manifest_view(pod: StaticPod) -> NodePod:
+def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> NodePod:
     ref, spec = pod.sandbox.pod, pod.manifest["spec"]
     host_network = bool(spec.get("hostNetwork"))
     known = {**pod.manifest["metadata"], "namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
@@ -122,7 +127,12 @@ def _manifest_view(pod: StaticPod) -> NodePod:
     return NodePod(
         ref=ref,
         containers=tuple(
-            PodContainer(name=c.name, role=c.role, spec=default_static_container(c.spec, host_network=host_network))
+            replace(
+                c,
+                spec=default_static_container(
+                    c.spec, host_network=host_network, in_place_resize=in_place_resize and c.role is Role.REGULAR
+                ),
+            )
             for c in shown.containers
         ),
         restart_policy=shown.restart_policy,
