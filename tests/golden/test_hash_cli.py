@@ -1,5 +1,6 @@
 """What `nodeupgrade hash` and `explain` print. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from nodeupgrade.cli.main import main
+from nodeupgrade.domain.wire import Json
+from tests.golden.cli.cluster import FILES, Cluster, check
 
 HERE = Path(__file__).parent / "cli"
 HASH = ["hash", "--kubelet-version", "1.14,1.30,v1.33.13"]
@@ -19,6 +22,7 @@ HASH = ["hash", "--kubelet-version", "1.14,1.30,v1.33.13"]
         ("hash.jsonl", [*HASH, "--output", "json"]),
         ("explain-1.30-1.33.txt", ["explain", "--from", "1.30", "--to", "1.33"]),
         ("explain-1.30-1.33.jsonl", ["explain", "--from", "1.30", "--to", "1.33", "-o", "json"]),
+        ("explain-1.30-1.33.yaml", ["explain", "--from", "1.30", "--to", "1.33", "-o", "yaml"]),
         ("explain-1.13-1.15.txt", ["explain", "--from", "1.13", "--to", "1.15"]),
     ],
 )
@@ -35,3 +39,30 @@ def test_an_unknown_kubelet_is_refused_by_name() -> None:
     result = CliRunner().invoke(main, ["explain", "--from", "1.30", "--to", "1.38", "--pods", "-"], input="")
     assert result.exit_code == 2
     assert "cannot hash for kubelet v1.38.0 because the newest kubelet known here is 1.37" in result.output
+
+
+def test_verify(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILES)
+    crictl_ps = json.dumps(
+        {"containers": [each["status"] for each in inspected("inspected.json")]},
+    )
+    lines = [
+        "verify --containers inspected.json --pods node-pods.yaml",
+        "verify --containers inspected.json --pods node-pods.yaml -o json",
+        "verify --containers inspected-mixed.json --pods node-pods.yaml",
+        "verify --containers node-pods.yaml --pods node-pods.yaml",
+        "verify --containers - --pods -",
+    ]
+    cluster = Cluster()
+    transcripts = [cluster.run(f"nodeupgrade {line}") for line in lines]
+    transcripts.append(cluster.run("nodeupgrade verify --containers - --pods node-pods.yaml -o yaml", stdin=crictl_ps))
+    check("verify.txt", transcripts)
+
+
+def inspected(file: str) -> list[Json]:
+    decoder, text, found = json.JSONDecoder(), (FILES / file).read_text(encoding="utf-8"), list[Json]()
+    while text := text.strip():
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:]
+    return found

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.cli.pod_stream import KubernetesLoader
 from nodeupgrade.cli.program import CannotError
+from nodeupgrade.domain.kubernetes_yaml import Place, read_all
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
@@ -35,7 +35,7 @@ class Document:
 
     file: str
     body: Any
-    node: yaml.Node
+    place: Place
     repeated: tuple[Repeated, ...] = ()
 
     @property
@@ -51,12 +51,12 @@ class Document:
 
     def line(self, path: str) -> int:
         """Find the line of a field such as ``spec.waves[1].size``, or of the innermost part that is there."""
-        node, line = self.node, self.node.start_mark.line + 1
+        place, line = self.place, self.place.line
         for index, key in _STEP.findall(path):
-            found = _child(node, index or key)
+            found = _child(place, index or key)
             if found is None:
                 break
-            line, node = found
+            line, place = found
         return line
 
 
@@ -64,54 +64,44 @@ def documents(text: str, file: str) -> list[Document]:
     """Read all documents of a file; the items of a List count as documents.
 
     Raises:
-        CannotError: It is no YAML.
+        CannotError: It is no YAML, or nothing that Kubernetes would take.
     """
-    loader = KubernetesLoader(text)
-    found: list[Document] = []
     try:
-        while loader.check_node():
-            node = loader.get_node()
-            if node is None:
-                break
-            found += _split(Document(file=file, body=loader.construct_document(node), node=node))
-    except yaml.YAMLError as error:
+        return [each for parsed in read_all(text, places=True) for each in _split(file, parsed.value, parsed.place)]
+    except (yaml.YAMLError, UnicodeError) as error:
         raise CannotError(f"cannot read {file} because it is no YAML: {error}") from error
-    finally:
-        loader.dispose()
-    return found
 
 
-def _split(whole: Document) -> Iterator[Document]:
-    if whole.body is None:
+def _split(file: str, body: Any, place: Place | None) -> Iterator[Document]:
+    if body is None or place is None:
         return
-    items = _child(whole.node, "items") if whole.kind.endswith("List") else None
-    if items is None or not isinstance(items[1], yaml.SequenceNode):
-        yield Document(file=whole.file, body=whole.body, node=whole.node, repeated=tuple(_repeated(whole.node, "")))
+    whole = Document(file=file, body=body, place=place, repeated=_repeated(place))
+    items = place.fields.get("items") if whole.kind.endswith("List") else None
+    if items is None or not isinstance(body["items"], list):
+        yield whole
         return
-    for body, node in zip(whole.body["items"], items[1].value, strict=True):
-        yield Document(file=whole.file, body=body, node=node, repeated=tuple(_repeated(node, "")))
+    for item, where in zip(body["items"], items[1].items, strict=True):
+        yield Document(file=file, body=item, place=where, repeated=_repeated(where))
 
 
-def _child(node: yaml.Node, key: str) -> tuple[int, yaml.Node] | None:
-    """Return the line and the value of a field, or of an item by its number."""
-    if isinstance(node, yaml.MappingNode):
-        found = [(name.start_mark.line + 1, value) for name, value in node.value if name.value == key]
-        return found[-1] if found else None
-    if isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):
-        item = node.value[int(key)]
-        return item.start_mark.line + 1, item
+def _child(place: Place, key: str) -> tuple[int, Place] | None:
+    """Return the line and the place of a field, or of an item by its number."""
+    if key in place.fields:
+        return place.fields[key]
+    if place.items and key.isdecimal() and int(key) < len(place.items):
+        item = place.items[int(key)]
+        return item.line, item
     return None
 
 
-def _repeated(node: yaml.Node, path: str) -> Iterator[Repeated]:
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for name, value in node.value:
-            here = f"{path}.{name.value}" if path else str(name.value)
-            if name.value in seen:
-                yield Repeated(path=here, line=name.start_mark.line + 1)
-            seen.add(name.value)
-            yield from _repeated(value, here)
-    elif isinstance(node, yaml.SequenceNode):
-        for number, item in enumerate(node.value):
-            yield from _repeated(item, f"{path}[{number}]")
+def _repeated(place: Place) -> tuple[Repeated, ...]:
+    return tuple(sorted(_found_again(place, ""), key=lambda found: found.line))
+
+
+def _found_again(place: Place, path: str) -> Iterator[Repeated]:
+    for key, line in place.repeated:
+        yield Repeated(path=f"{path}.{key}" if path else key, line=line)
+    for key, (_, value) in place.fields.items():
+        yield from _found_again(value, f"{path}.{key}" if path else key)
+    for number, item in enumerate(place.items):
+        yield from _found_again(item, f"{path}[{number}]")

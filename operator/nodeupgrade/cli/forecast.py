@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.domain.wire import Json
@@ -16,6 +16,21 @@ class Restart:
 
     container: str
     why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodForecast:
+    """One pod.
+
+    Attributes:
+        running: its containers that run now.
+        restarts: those of them that would restart, and why.
+        whole_pod: the reasons among these that concern all of them.
+    """
+
+    running: tuple[str, ...]
+    restarts: Mapping[str, tuple[str, ...]]
+    whole_pod: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +77,13 @@ def forecast(node: str, pods: Iterable[Json], from_version: str, to_version: str
     """
     containers, restarts, unknown = 0, list[Restart](), list[str]()
     for pod in pods:
-        running = _running(pod)
-        containers += len(running)
+        containers += len(_running(pod))
         try:
-            restarts += _restarts(pod, running, from_version, to_version)
+            found = pod_forecast(pod, from_version, to_version)
+            restarts += (
+                Restart(container=f"{_name(pod)}/{name}", why="; besides, ".join(why))
+                for name, why in found.restarts.items()
+            )
         except HashError as error:
             unknown.append(f"{_name(pod)}: {error}")
     return NodeForecast(
@@ -108,23 +126,31 @@ def _minor(version: str) -> KubeletVersion:
     return KubeletVersion.parse(f"v{parsed.series}.0")
 
 
-def _restarts(pod: Json, running: set[str], from_version: str, to_version: str) -> Iterator[Restart]:
+def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
+    """Say which of a pod's running containers would restart.
+
+    Raises:
+        HashError: a hash, or the QoS class, is not certain.
+    """
+    running = _running(pod)
     if not running:
-        return
+        return PodForecast(running=(), restarts={}, whole_pod=())
     change = explain_pod(pod, from_version, to_version)
-    if change.whole_pod:
-        for name in sorted(running):
-            yield Restart(container=f"{_name(pod)}/{name}", why="; ".join(change.whole_pod))
-        return
-    for each in change.containers:
-        if each.container in running:
-            yield Restart(container=f"{_name(pod)}/{each.container}", why=each.sentence())
+    reasons = {name: change.whole_pod or change.reasons(name) for name in running}
+    return PodForecast(
+        running=running, restarts={name: why for name, why in reasons.items() if why}, whole_pod=change.whole_pod
+    )
 
 
-def _running(pod: Json) -> set[str]:
-    status = pod.get("status") or {}
+def _running(pod: Json) -> tuple[str, ...]:
+    """The containers that are shown running; of a pod without a status, those that would be."""
+    spec = pod.get("spec") or {}
+    status = pod.get("status")
+    if not status:
+        sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+        return tuple(str(each.get("name")) for each in (*sidecars, *(spec.get("containers") or ())))
     every = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return {each["name"] for each in every if "running" in (each.get("state") or {})}
+    return tuple(str(each.get("name")) for each in every if "running" in (each.get("state") or {}))
 
 
 def _name(pod: Json) -> str:

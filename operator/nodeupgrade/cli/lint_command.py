@@ -11,7 +11,7 @@ from nodeupgrade.cli import reading
 from nodeupgrade.cli.cluster import Connection, cluster_options
 from nodeupgrade.cli.documents import documents
 from nodeupgrade.cli.linting import findings, is_upgrade
-from nodeupgrade.cli.program import NO, OK, command
+from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
 from nodeupgrade.cli.screen import dump, output_option
 from nodeupgrade.domain.reasons import counted
 from nodeupgrade.domain.wire import Json, to_json
@@ -26,7 +26,7 @@ LIVE = "live"
     "git show main:rollout.yaml > /tmp/before.yaml; nodeupgrade lint rollout.yaml --against /tmp/before.yaml",
     "nodeupgrade lint rollout.yaml --against live",
 )
-@click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
+@click.argument("files", nargs=-1, required=True, type=InputFile())
 @click.option(
     "--against",
     metavar="live|FILE",
@@ -42,7 +42,7 @@ def lint_command(connection: Connection, files: Sequence[TextIO], against: str |
     not exist. Objects of other kinds are passed over. The exit code is 1 when there is a problem; warnings do not
     count. A cluster is needed only for --against live.
     """
-    found = [each for file in files for each in documents(file.read(), file.name)]
+    found = [each for file in files for each in documents(file.read(), name_of(file))]
     ours = [each for each in found if is_upgrade(each)]
     before = _before(connection, against, {each.name for each in ours if each.name})
     now = connection.world.now()
@@ -71,5 +71,5 @@ def _before(connection: Connection, against: str | None, names: set[str]) -> dic
         return {}
     if against == LIVE:
         return connection.run(lambda _world, kube: reading.bodies(kube, names))
-    with click.open_file(against, encoding="utf-8") as file:
+    with click.open_file(against, encoding="utf-8", errors="surrogateescape") as file:
         return {each.name: each.body for each in documents(file.read(), against) if is_upgrade(each)}

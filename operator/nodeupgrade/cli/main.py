@@ -10,11 +10,12 @@ from nodeupgrade.cli.node_commands import evidence_command, explain_node_command
 from nodeupgrade.cli.plan_command import plan_command
 from nodeupgrade.cli.program import Program
 from nodeupgrade.cli.status import status_command
+from nodeupgrade.cli.verify_command import verify_command
 
 COMMANDS: dict[str, tuple[click.Command, ...]] = {
     "Look": (plan_command, status_command, failures_command, explain_node_command, evidence_command),
     "Steer": (approve_command, pause_command, resume_command, retry_command, abort_command),
-    "Without a cluster": (lint_command, hash_command, explain_command),
+    "Without a cluster": (lint_command, hash_command, explain_command, verify_command),
 }
 
 

@@ -18,7 +18,7 @@ from nodeupgrade.cli.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.forecast import NodeForecast, forecast
 from nodeupgrade.cli.linting import findings, is_upgrade
 from nodeupgrade.cli.plan_report import UPGRADED, PlanReport, report, survey, with_pods
-from nodeupgrade.cli.program import NO, OK, CannotError, command
+from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.screen import dump, output_option, show
 from nodeupgrade.domain.rollout.standing import Place, Standing
 from nodeupgrade.domain.rollout.survey import Survey
@@ -38,7 +38,7 @@ READS_AT_ONCE = 8
     "kubectl get nodeupgrade kubelet-1-33-13 -o yaml | nodeupgrade plan -",
     "nodeupgrade plan kubelet-1-33-13.yaml -o json | jq '.nodes[] | select(.place == \"Refused\")'",
 )
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=InputFile())
 @click.option("--nodes", "long", is_flag=True, help="Add a line for every node.")
 @output_option()
 @cluster_options
@@ -70,10 +70,10 @@ def plan_command(connection: Connection, file: TextIO, long: bool, output: str) 
 
 
 def _only_upgrade(file: TextIO) -> Document:
-    found = [each for each in documents(file.read(), file.name) if is_upgrade(each)]
+    found = [each for each in documents(file.read(), name_of(file)) if is_upgrade(each)]
     if len(found) != 1:
         there = "there is none" if not found else f"there are {len(found)}: {', '.join(each.name for each in found)}"
-        raise CannotError(f"cannot plan {file.name} because {there}; give a file with one NodeUpgrade")
+        raise CannotError(f"cannot plan {name_of(file)} because {there}; give a file with one NodeUpgrade")
     return found[0]
 
 

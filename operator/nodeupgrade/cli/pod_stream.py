@@ -6,29 +6,24 @@ one document at a time.
 
 import json
 from collections.abc import Iterator
-from typing import Any, Protocol, cast
+from typing import cast
 
-import click
 import yaml
+
+from nodeupgrade.cli.program import CannotError
+from nodeupgrade.domain.kubernetes_yaml import Readable, read_all
 
 _PIECE = 1 << 16
 _LARGEST_VALUE = 1 << 26
+_LONGEST_NUMBER = 400
 _SPACE = " \t\r\n"
-
-
-class Readable(Protocol):
-    """What is needed of a text stream."""
-
-    def read(self, size: int = -1, /) -> str:
-        """The next characters, at most so many; empty at the end."""
-        ...
 
 
 def read_pods(stream: Readable) -> Iterator[object]:
     """The objects in a stream, Lists resolved into their items; what each of them is, is for the caller to judge.
 
     Raises:
-        click.ClickException: the stream is neither JSON nor YAML.
+        CannotError: the stream is neither JSON nor YAML, or nothing that Kubernetes would take.
     """
     source = _JsonSource(stream)
     try:
@@ -36,10 +31,26 @@ def read_pods(stream: Readable) -> Iterator[object]:
             yield from _from_json(source)
         else:
             yield from _from_yaml(source)
+    except RecursionError:
+        raise CannotError("cannot read the pods because the input is nested too deeply") from None
+    except _UnreadableNumberError as error:
+        raise CannotError(f"cannot read the pods because {error}") from None
     except (json.JSONDecodeError, yaml.YAMLError, UnicodeError) as error:
-        raise click.ClickException(
-            f"cannot read the pods because the input is neither JSON nor YAML: {error}"
-        ) from error
+        raise CannotError(f"cannot read the pods because the input is neither JSON nor YAML: {error}") from error
+
+
+class _UnreadableNumberError(Exception):
+    """A number that is none to Kubernetes either."""
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _LONGEST_NUMBER:
+        raise _UnreadableNumberError(f"there is a number of {len(digits)} digits in the input")
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise _UnreadableNumberError(f"JSON has no number {name}")
 
 
 class _JsonSource:
@@ -50,7 +61,7 @@ class _JsonSource:
         self._text = ""
         self._at = 0
         self._ended = False
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(parse_int=_whole, parse_constant=_constant)
 
     def peek(self) -> str:
         """The next character that is not white space; empty at the end."""
@@ -86,7 +97,7 @@ class _JsonSource:
             self._at = end
             return cast("object", value)
 
-    def read(self, size: int = _PIECE) -> str:
+    def read(self, size: int = _PIECE, /) -> str:
         """Hand over the text as it is, as a file does."""
         if self._at >= len(self._text):
             return self._stream.read(size)
@@ -141,21 +152,10 @@ def _elements(source: _JsonSource) -> Iterator[object]:
     source.take("]")
 
 
-class KubernetesLoader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: a date is text."""
-
-
-KubernetesLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _from_yaml(source: _JsonSource) -> Iterator[object]:
-    # PyYAML's types ask for a whole file; it only ever calls read().
-    documents = yaml.load_all(cast("Any", source), Loader=KubernetesLoader)
-    for document in documents:
-        if isinstance(document, dict) and isinstance(document.get("items"), list):
-            yield from document["items"]
-        elif document is not None:
-            yield document
+    for document in read_all(source):
+        body = document.value
+        if isinstance(body, dict) and isinstance(body.get("items"), list):
+            yield from body["items"]
+        elif body is not None:
+            yield body

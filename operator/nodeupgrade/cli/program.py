@@ -6,17 +6,21 @@ permit it; 4 the time given with ``--timeout`` is over.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 PLUGIN = "kubectl-nodeupgrade"
 OK, NO, WRONG_USAGE, NO_CLUSTER, TIME_IS_OVER = range(5)
 
+_STANDARD_INPUT = f"{__name__}.standard_input"
 _PROGRAM = re.compile(r"(^|[|&] )nodeupgrade ")
 
 
@@ -80,7 +84,68 @@ class Program(click.Group):
             plugin = PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN
             kwargs["prog_name"] = "kubectl nodeupgrade" if plugin else "nodeupgrade"
             kwargs.setdefault("complete_var", f"_{'KUBECTL_' if plugin else ''}NODEUPGRADE_COMPLETE")
-        return super().main(*args, **kwargs)
+        _let_every_terminal_show_it()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Reading and writing; what the cluster says comes as an error of its own.
+            _give_up_output()
+            _complain(f"cannot read the input or write the output: {error.strerror or error}")
+            sys.exit(NO)
+        finally:
+            _write_out()
+
+
+class InputFile(click.File):
+    """A file to read, or standard input for '-'; bytes that are no UTF-8 come as such, for the reader to judge."""
+
+    def __init__(self) -> None:
+        super().__init__("r", encoding="utf-8", errors="surrogateescape")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Open it."""
+        if value == "-" and (sys.stdin is None or sys.stdin.closed):
+            self.fail("standard input is closed", param, ctx)
+        if value == "-" and ctx is not None and ctx.meta.setdefault(_STANDARD_INPUT, self) is not self:
+            self.fail("standard input is given to something else already", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def name_of(file: TextIO) -> str:
+    """What to call an input in messages."""
+    return str(getattr(file, "name", "<stdin>"))
+
+
+def _let_every_terminal_show_it() -> None:
+    """Where a terminal has no sign for something, show a question mark rather than nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _write_out() -> None:
+    """Write what is still to be written, while there is somebody to tell that it cannot be."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        _give_up_output()
+        if isinstance(error, BrokenPipeError):
+            sys.exit(NO)
+        _complain(f"cannot write the output: {getattr(error, 'strerror', None) or error}")
+        sys.exit(NO)
+
+
+def _give_up_output() -> None:
+    """Leave nothing that Python would try to write once more at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        output = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+
+
+def _complain(message: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"error: {' '.join(message.split())}", err=True)
 
 
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:

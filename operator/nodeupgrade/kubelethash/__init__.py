@@ -9,6 +9,7 @@ from .explain import Cause, Change, PodChange, explain, explain_pod
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers
 from .qos import QosClass, qos_class
+from .resize import resize_may_restart
 from .static import default_static_container, static_pod_uid, static_uid_may_stay
 from .version import KubeletVersion
 
@@ -35,6 +36,7 @@ __all__ = [
     "hash_manifest_container",
     "hash_without_resources",
     "qos_class",
+    "resize_may_restart",
     "resource_amount",
     "static_pod_uid",
     "static_uid_may_stay",

@@ -9,6 +9,7 @@ from .eras import Era, era_of, supported_minor
 from .hashing import hash_container
 from .pods import Pod, compared_containers, container_name, init_containers, pod_name, regular_containers
 from .qos import qos_class
+from .resize import resize_may_restart
 from .schema import CONTAINER, STRUCTS
 from .static import static_uid_may_stay
 from .version import KubeletVersion
@@ -81,11 +82,21 @@ class PodChange:
         pod: its name.
         whole_pod: sentences on why all of it would be killed, sandbox included; empty when it would not.
         containers: the compared containers whose hash changes.
+        resized: the containers that may be restarted once because of their resize policy, whatever their hash.
+        to: the kubelet to come.
     """
 
     pod: str
     whole_pod: tuple[str, ...]
     containers: tuple[Change, ...]
+    resized: tuple[str, ...] = ()
+    to: KubeletVersion
+
+    def reasons(self, container: str) -> tuple[str, ...]:
+        """Why one of its containers would restart, the pod's own reasons aside; empty when it would not."""
+        hashes = (each.sentence() for each in self.containers if each.container == container)
+        resize = f"its resizePolicy says RestartContainer, so kubelet {self.to.series} may restart it once"
+        return (*hashes, *([resize] if container in self.resized else ()))
 
 
 def explain(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> Change | None:
@@ -130,6 +141,8 @@ def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str)
         pod=pod_name(pod),
         whole_pod=tuple(_whole_pod_reasons(pod, from_, to)),
         containers=tuple(change for change in changes if change),
+        resized=tuple(container_name(pod, each) for each in every if resize_may_restart(each, from_, to)),
+        to=KubeletVersion.of(to),
     )
 
 

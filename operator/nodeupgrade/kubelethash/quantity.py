@@ -30,7 +30,8 @@ _DECIMAL_TEXT = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.item
 _BINARY_TEXT = {0: "", **{exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}}
 
 _NUMBER = re.compile(
-    r"(?P<sign>[+-]?)0*(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>[eEinumkKMGTP]*[+-]?[0-9]*)",
+    # Nothing is ever given back, so that a long row of zeros is read once and not in every possible way.
+    r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<suffix>[eEinumkKMGTP]*+[+-]?[0-9]*+)",
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
@@ -128,8 +129,8 @@ def parse(text: str) -> Quantity:
     """
     if text == "0":
         return Quantity(cached=text, format=Format.DECIMAL_SI)
-    found = _NUMBER.fullmatch(text)
-    if not text or found is None or len(text) > _LONGEST_TEXT:
+    found = _NUMBER.fullmatch(text) if 0 < len(text) <= _LONGEST_TEXT else None
+    if found is None:
         raise Misfit(f"{text[:40]!r} is not a quantity")
     exponent, format_ = _suffix(found["suffix"], text)
     whole, fraction = found["whole"] or "0", found["fraction"] or ""

@@ -8,6 +8,8 @@ from typing import Self
 from .errors import UnsupportedKubelet
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?([-+][0-9A-Za-z.+_-]+)?", re.ASCII)
+# `1.20-1.30`, which would pass for 1.20 with a vendor's suffix; `1.28.2-1.1` is a package of one version.
+_RANGE = re.compile(r"v?1\.\d+(\.\d+)?\s*(-|–|\.\.+|to|:)\s*v?1\.\d+(?(1)\.\d+|(\.\d+)?)", re.ASCII | re.IGNORECASE)
 _PRE_RELEASE = re.compile(r"-(alpha|beta|rc)\b")
 
 
@@ -35,6 +37,8 @@ class KubeletVersion:
         Raises:
             UnsupportedKubelet: the text is not a version.
         """
+        if _RANGE.fullmatch(text.strip()):
+            raise UnsupportedKubelet(repr(text), "this is a range; name each version, such as 1.30")
         found = _VERSION.fullmatch(text.strip())
         if found is None:
             raise UnsupportedKubelet(repr(text), "this is not a version; write it like v1.30.14 or 1.30")

@@ -105,7 +105,6 @@ REFUSED = {
     "tabs as indentation": PLAIN.replace("  name", "\tname"),
     "not YAML": "metadata: {",
     "not UTF-8": PLAIN.replace("name: etcd", "name: \xe9tcd"),
-    "an impossible date": PLAIN.replace("metadata:\n", "metadata:\n  labels: {since: 2026-02-31}\n"),
     "bottomless": f"metadata: {'[' * 600}{']' * 600}",
     "a list": "- metadata\n",
     "nothing": "",

@@ -82,10 +82,23 @@ def test_json_holds_the_kept_or_the_canonical_text(text: str, written: str) -> N
     assert parse(text).text() == written
 
 
-@pytest.mark.parametrize("text", ["", "1 ", "1x", "1KI", "1kk", "1e", "1e5000", "--1", "1,5", "٣", "9" * 500])
+@pytest.mark.parametrize(
+    "text", ["", "1 ", "1x", "1KI", "1kk", "1e", "1e5000", "--1", "1,5", "٣", "9" * 500, f"{'0' * 1600}x"]
+)
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(Misfit):
         parse(text)
+
+
+def test_a_row_of_zeros_takes_no_time() -> None:
+    """Read in every possible way, these would take hours; the time limit of the tests tells."""
+    assert parse("0" * 399 + "1").value == 1
+    for text in ("0" * 400, "0" * 399 + "x", "0." + "0" * 397 + "y"):
+        for _ in range(1000):
+            try:
+                parse.__wrapped__(text)
+            except Misfit:
+                continue
 
 
 QUANTITIES = st.builds(

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.domain.kubernetes_yaml import read_one
 from nodeupgrade.domain.node.arguments import canonical
 
 
@@ -113,8 +114,8 @@ def _merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
 
 def _parse(config: bytes) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(config)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist, say
+        document = read_one(config)
+    except (yaml.YAMLError, UnicodeError) as error:
         raise ValueError(f"the kubelet's configuration file is not YAML: {error}") from error
     if document is None:
         return {}

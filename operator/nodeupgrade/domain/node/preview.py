@@ -24,8 +24,15 @@ from nodeupgrade.kubelethash import (
 
 WHY_LENGTH = 256
 
-_KILLS_THE_POD = frozenset({Reason.POD_CGROUP_MOVES, Reason.NODE_AFFINITY_NOT_MET, Reason.POD_WOULD_NOT_BE_ADMITTED})
-"""Violations about a whole pod which say that the next kubelet kills it."""
+_RESTARTS = frozenset(
+    {
+        Reason.POD_CGROUP_MOVES,
+        Reason.NODE_AFFINITY_NOT_MET,
+        Reason.POD_WOULD_NOT_BE_ADMITTED,
+        Reason.RESIZE_POLICY_RESTART,
+    }
+)
+"""Violations about a pod, or one of its containers, which say that the next kubelet kills or restarts it."""
 
 
 def preview(found: Examination) -> Preview | None:
@@ -53,13 +60,14 @@ def _restarts(found: Examination, current: KubeletVersion) -> Iterator[RestartFo
     """Every container that would not outlive an exchange of the kubelet's program and nothing else."""
     pods = {pod.ref.uid: pod for pod in found.facts.pods}
     renamed = dict(_renamed(found, current))
-    killed = {v.subject: v.detail for v in found.violations if v.reason in _KILLS_THE_POD}
+    killed = {v.subject: v.detail for v in found.violations if v.reason in _RESTARTS}
     for instance in found.facts.inventory.running():
         if instance.pod.uid in found.agents:
             continue
         whys = (
             renamed.get(instance.pod.uid),
             killed.get(str(instance.pod)),
+            killed.get(instance.label),
             _other_hash(instance, pods, current, found.facts.target),
         )
         told = "; besides, ".join(why for why in whys if why)

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.domain.kubernetes_yaml import read_one
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
 from nodeupgrade.domain.node.pods import Json, NodePod, Role, view
@@ -181,10 +182,10 @@ def _insert(text: str, uid: str) -> str:
 
 def _load(data: bytes) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(data.decode("utf-8"))
+        document = read_one(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise NotEditableError("it is not UTF-8 text") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that does not exist, say
+    except yaml.YAMLError as error:
         raise NotEditableError(f"it is not a single YAML document: {error}") from error
     if not isinstance(document, dict):
         raise NotEditableError("it is not a map")

@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from nodeupgrade.domain.node.facts import NodeFacts
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.violations import Violation
-from nodeupgrade.kubelethash import UnreadablePod, UnsupportedKubelet, qos_class
-
-RESIZE_FROM_MINOR = 33
+from nodeupgrade.kubelethash import (
+    UnhashableContainer,
+    UnreadablePod,
+    UnsupportedKubelet,
+    qos_class,
+    resize_may_restart,
+)
 
 
 def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
@@ -93,24 +97,23 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
 
 
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
-    """No container has a restarting resize policy on the first step to a kubelet that acts on it.
-
-    Kubelets from 1.33 (gate InPlacePodVerticalScaling on) compare resources with a record that older ones did
-    not keep, and act by restarting where the policy says RestartContainer.
-    """
+    """No container has a restarting resize policy on the first step to a kubelet that acts on it."""
     current = facts.kubelet.current
-    if current is None or not current.minor < RESIZE_FROM_MINOR <= facts.target.minor:
+    if current is None:
         return
     for pod in facts.running_pods():
         for container in pod.containers:
-            policies = container.spec.get("resizePolicy") or ()
-            resources = container.spec.get("resources") or {}
-            restarting = any(policy.get("restartPolicy") == "RestartContainer" for policy in policies)
-            if restarting and (resources.get("limits") or resources.get("requests")):
+            subject = f"{pod.ref}/{container.name}"
+            try:
+                restarted = resize_may_restart(container.spec, current, facts.target)
+            except UnsupportedKubelet:  # versions_are_known has named it
+                return
+            except UnhashableContainer as error:
+                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
+                continue
+            if restarted:
                 detail = (
                     f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
                     "delete the pod first, or change the policy in its template"
                 )
-                yield Violation(
-                    reason=Reason.RESIZE_POLICY_RESTART, subject=f"{pod.ref}/{container.name}", detail=detail
-                )
+                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)

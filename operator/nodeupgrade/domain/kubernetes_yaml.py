@@ -1,0 +1,282 @@
+"""YAML as Kubernetes reads it, from anybody: dates are text, keys are text, and a few bytes cannot stand for millions.
+
+PyYAML's own loaders compose documents recursively in C and let an alias stand for anything; what is read here comes
+from files and pipes, so depth and aliases are bounded, and nothing but plain values is ever made.
+"""
+
+import base64
+import binascii
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+DEEPEST = 100
+MOST_BY_ALIASES = 100_000
+
+Value = Any  # Any: what YAML can say; nobody has checked it yet
+
+_TAG = "tag:yaml.org,2002:"
+_FAST: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+_MERGE = "<<"
+
+
+class Readable(Protocol):
+    """What is needed of a text stream."""
+
+    def read(self, size: int = -1, /) -> str:
+        """The next characters, at most so many; empty at the end."""
+        ...
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a value stands, and what is in it.
+
+    Attributes:
+        line: of its beginning, from 1.
+        fields: of a map: the line of each key, and the place of its value.
+        items: of a list.
+        repeated: keys of a map that are given once more, with that line.
+    """
+
+    line: int
+    fields: dict[str, tuple[int, "Place"]] = field(default_factory=dict)
+    items: list["Place"] = field(default_factory=list)
+    repeated: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One document."""
+
+    value: Value
+    place: Place | None
+
+
+class UnreadableYamlError(yaml.MarkedYAMLError):
+    """It is YAML, but nothing that Kubernetes would take."""
+
+
+def read_one(text: str | bytes) -> Value:
+    """Read the only document of a text; ``None`` when there is none.
+
+    With PyYAML's own parser, which agrees with the marks that edits rest upon and is the stricter one about tabs.
+
+    Raises:
+        yaml.YAMLError: it is no YAML, too deep or too large, or there is more than one document.
+    """
+    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), places=False))
+    if len(documents) > 1:
+        raise UnreadableYamlError(problem="there is more than one document")
+    return documents[0].value if documents else None
+
+
+def read_all(source: str | Readable, *, places: bool = False) -> Iterator[Parsed]:
+    """Read document after document, so that a long stream needs no more memory than its longest document.
+
+    Args:
+        source: the text, or something to read it from.
+        places: whether it is asked where things stand.
+
+    Raises:
+        yaml.YAMLError: it is no YAML, or too deep or too large.
+        UnicodeError: it is no text.
+    """
+    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), places=places)
+
+
+def _documents(events: Iterator[Any], *, places: bool) -> Iterator[Parsed]:
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            yield _Document(events, places=places).read()
+
+
+class _WithoutNul:
+    """A stream that refuses NUL, which the C library takes for the end."""
+
+    name = "input"
+
+    def __init__(self, source: str | Readable) -> None:
+        self._source: Readable = io.StringIO(source) if isinstance(source, str) else source
+
+    def read(self, size: int = -1) -> str:
+        text = self._source.read(size)
+        if "\0" in text:
+            raise UnreadableYamlError(problem="there is a NUL character in it")
+        return text
+
+
+class _Document:
+    """Makes values of the events of one document."""
+
+    def __init__(self, events: Iterator[Any], *, places: bool) -> None:
+        self._events = events
+        self._places = places
+        self._made = 0
+        self._anchors: dict[str, tuple[Parsed, int] | None] = {}
+
+    def read(self) -> Parsed:
+        return self._value(next(self._events), 0)
+
+    def _value(self, event: Any, depth: int) -> Parsed:
+        if isinstance(event, yaml.AliasEvent):
+            return self._aliased(event)
+        if depth > DEEPEST:
+            raise _refusal(event, f"it is nested more than {DEEPEST} levels deep")
+        before = self._made
+        self._made += 1
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        place = Place(event.start_mark.line + 1) if self._places else None
+        match event:
+            case yaml.ScalarEvent():
+                value = _scalar(event)
+            case yaml.SequenceStartEvent():
+                _plain(event, "seq")
+                value = self._sequence(place, depth)
+            case _:
+                _plain(event, "map")
+                value = self._mapping(place, depth)
+        parsed = Parsed(value, place)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (parsed, self._made - before)
+        return parsed
+
+    def _aliased(self, event: Any) -> Parsed:
+        if event.anchor not in self._anchors:
+            raise _refusal(event, f"the alias *{event.anchor} has no anchor")
+        found = self._anchors[event.anchor]
+        if found is None:
+            raise _refusal(event, f"the alias *{event.anchor} stands for something that it is part of")
+        parsed, size = found
+        self._made += size
+        if size > MOST_BY_ALIASES or self._made > MOST_BY_ALIASES + event.start_mark.index:
+            raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
+        return parsed
+
+    def _sequence(self, place: Place | None, depth: int) -> list[Value]:
+        values = []
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            item = self._value(event, depth + 1)
+            values.append(item.value)
+            if place is not None and item.place is not None:
+                place.items.append(item.place)
+        return values
+
+    def _mapping(self, place: Place | None, depth: int) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        merged: dict[str, Value] = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            name, item = self._key(event, depth), self._value(next(self._events), depth + 1)
+            if name is None:
+                merged = {**_merged(event, item.value), **merged}
+                continue
+            if place is not None and item.place is not None:
+                line = event.start_mark.line + 1
+                if name in values:
+                    place.repeated.append((name, line))
+                place.fields[name] = (line, item.place)
+            values[name] = item.value
+        return {**merged, **values} if merged else values
+
+    def _key(self, event: Any, depth: int) -> str | None:
+        """A key as JSON has it, which is text; ``None`` for the one that merges other maps."""
+        if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+            return None
+        match self._value(event, depth + 1).value:
+            case str() as name:
+                return name
+            case bool() as name:
+                return "true" if name else "false"
+            case None | int() | float():
+                return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
+            case _:
+                raise _refusal(event, "a key is not text")
+
+
+def _merged(event: Any, value: Value) -> dict[str, Value]:
+    together: dict[str, Value] = {}
+    for each in value if isinstance(value, list) else [value]:
+        if not isinstance(each, Mapping):
+            raise _refusal(event, f"{_MERGE} takes a map, or a list of maps")
+        for key, item in each.items():
+            together.setdefault(key, item)
+    return together
+
+
+def _plain(event: Any, kind: str) -> None:
+    if event.tag not in {None, "!", f"{_TAG}{kind}"}:
+        raise _refusal(event, f"there is no such type as {event.tag}")
+
+
+class _Scalars(SafeConstructor, Resolver):
+    """What PyYAML makes of a single scalar."""
+
+    def __init__(self) -> None:
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+
+
+_SCALARS: Any = _Scalars()  # Any: PyYAML's resolver has no types
+
+
+def _scalar(event: Any) -> Value:
+    text: str = event.value
+    tag = event.tag
+    if tag in {None, "!"}:
+        if not event.implicit[0]:
+            return text
+        tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
+    match tag.removeprefix(_TAG):
+        case "str" | "timestamp" | "value" | "merge":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return _SCALARS.bool_values.get(text.lower(), text)
+        case "int":
+            return _whole(text)
+        case "float":
+            return _fraction(text)
+        case "binary":
+            return _decoded(event)
+    raise _refusal(event, f"there is no such type as {tag}")
+
+
+def _whole(text: str) -> Value:
+    """A whole number; what only looks like one to PyYAML, such as ``0x_`` or ``1:30``, is text."""
+    if ":" in text:
+        return text
+    try:
+        return _SCALARS.construct_yaml_int(yaml.ScalarNode(f"{_TAG}int", text))
+    except (ValueError, IndexError):
+        return _fraction(text)
+
+
+def _fraction(text: str) -> Value:
+    if ":" in text:
+        return text
+    try:
+        return _SCALARS.construct_yaml_float(yaml.ScalarNode(f"{_TAG}float", text))
+    except (ValueError, IndexError):
+        return text
+
+
+def _decoded(event: Any) -> str:
+    try:
+        return base64.b64decode(event.value, validate=False).decode()
+    except (binascii.Error, ValueError):
+        raise _refusal(event, "!!binary is not followed by text in base64") from None
+
+
+def _refusal(event: Any, problem: str) -> UnreadableYamlError:
+    return UnreadableYamlError(problem=problem, problem_mark=event.start_mark)

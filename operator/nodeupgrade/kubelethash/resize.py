@@ -1,0 +1,32 @@
+"""Containers that a kubelet may restart only because it begins to act on resize policies."""
+
+from collections.abc import Mapping
+
+from . import values
+from .eras import supported_minor
+from .errors import Misfit, UnhashableContainer
+from .version import KubeletVersion
+
+_ACTS_SINCE = 33
+
+
+def resize_may_restart(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
+    """Whether a kubelet may restart a running container once, on the first step to a minor that acts on its policy.
+
+    Kubelets from 1.33 on (gate InPlacePodVerticalScaling) compare a container's resources with a record that older
+    ones did not keep, and act by restarting where its `resizePolicy` says RestartContainer.
+
+    Raises:
+        UnsupportedKubelet: the tables do not cover one of the kubelets.
+        UnhashableContainer: a list or a map is missing where one belongs.
+    """
+    if not supported_minor(from_) < _ACTS_SINCE <= supported_minor(to):
+        return False
+    try:
+        policies = [values.mapping(each) for each in values.sequence(container.get("resizePolicy") or ())]
+        resources = values.mapping(container.get("resources") or {})
+    except Misfit as error:
+        name = container.get("name")
+        raise UnhashableContainer(name if isinstance(name, str) else "", "resizePolicy", error.reason) from None
+    restarting = any(policy.get("restartPolicy") == "RestartContainer" for policy in policies)
+    return restarting and bool(resources.get("limits") or resources.get("requests"))

@@ -1,0 +1,100 @@
+"""YAML from anybody: read as Kubernetes reads it, or refused before it costs anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.domain.kubernetes_yaml import DEEPEST, read_all, read_one
+
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 2024-01-01", {"a": "2024-01-01"}),
+        ("a: 0x_", {"a": "0x_"}),
+        ("a: 0x1F", {"a": 31}),
+        ("a: 010", {"a": 8}),
+        ("a: 08", {"a": "08"}),
+        ("a: 1_000", {"a": 1000}),
+        ("a: 1:30", {"a": "1:30"}),
+        ("a: 1:30.5", {"a": "1:30.5"}),
+        ("a: =", {"a": "="}),
+        ("=: 1", {"=": 1}),
+        ("a: <<", {"a": "<<"}),
+        ("[<<, =]", ["<<", "="]),
+        ("a: .inf", {"a": float("inf")}),
+        ("a: '5'", {"a": "5"}),
+        ("a: !!str 5", {"a": "5"}),
+        ("a: !!binary aGk=", {"a": "hi"}),
+        ("{1: a, 1.50: b, on: c, null: d, '': e}", {"1": "a", "1.50": "b", "true": "c", "null": "d", "": "e"}),
+        ("b: &b {x: 1, y: 2}\nc: {<<: *b, y: 3}", {"b": {"x": 1, "y": 2}, "c": {"x": 1, "y": 3}}),
+        ("[&a {x: 1}, &b {x: 2, z: 0}, {<<: [*a, *b]}]", [{"x": 1}, {"x": 2, "z": 0}, {"x": 1, "z": 0}]),
+        ("", None),
+        ("# nothing", None),
+        ("a: 1\na: 2", {"a": 2}),
+        (f"a: {'9' * 5000}", {"a": float("inf")}),
+    ],
+)  # fmt: skip
+def test_what_kubernetes_reads(text: str, value: Any) -> None:
+    assert read_one(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(LAUGHS, "stand for more than", id="billion laughs"),
+        pytest.param("[" * 10_000, f"more than {DEEPEST} levels deep", id="deep lists"),
+        pytest.param("- " * 10_000 + "x", f"more than {DEEPEST} levels deep", id="deep on one line"),
+        pytest.param("a: &a [*a]", "part of", id="part of itself"),
+        pytest.param("a: *b", "no anchor", id="no anchor"),
+        pytest.param("a: {<<: 1}", "takes a map", id="merging a number"),
+        pytest.param("? [a]\n: 1", "not text", id="a list for a key"),
+        pytest.param("a: !!python/object/apply:os.system [id]", "no such type", id="another language's type"),
+        pytest.param("a: !mine 5", "no such type", id="a type of one's own"),
+        pytest.param("a: !!binary 'x'", "base64", id="no base64"),
+        pytest.param("a: 1\n---\nb: 1", "more than one document", id="two documents"),
+        pytest.param("a: \x00", "NUL|not allowed", id="a NUL"),
+    ],
+)
+def test_what_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(yaml.YAMLError, match=problem):
+        read_one(text)
+    if "document" not in problem:
+        with pytest.raises(yaml.YAMLError, match=problem):
+            list(read_all(text))
+
+
+def test_aliases_within_reason_pass() -> None:
+    text = "base: &base {a: 1, b: [1, 2]}\nall:\n" + "- *base\n" * 1000
+    assert read_one(text)["all"] == [{"a": 1, "b": [1, 2]}] * 1000
+    assert len(list(read_all("a: &a 1\nb: *a\n---\n" * 3))) == 4
+
+
+def test_places_are_those_of_the_file() -> None:
+    (parsed,) = read_all("a:\n  - b: 1\n    c: {d: 2}\n  - e\n", places=True)
+    assert parsed.place is not None
+    line, a = parsed.place.fields["a"]
+    assert (line, [item.line for item in a.items], a.items[0].fields["c"][0]) == (1, [2, 4], 3)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_json_is_yaml(value: Any) -> None:
+    """What Kubernetes' own tools write comes back as it was."""
+    assert read_one(json.dumps(value, ensure_ascii=False)) == value
+    assert read_one(yaml.safe_dump(value)) == value
