@@ -13,7 +13,7 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels crds proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels crds oracle proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -68,6 +68,9 @@ images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, IMAGE_PYTH
 wheels: venv ## Collect the image's packages into wheels/, hashes checked
 	rm -rf wheels
 	$(BIN)/python -m tools.wheels --python $(IMAGE_PYTHON) wheels
+
+oracle: venv ## Ask a Kubernetes release itself what its kubelet computes (VERSION=1.38.0; builds it, minutes)
+	@$(BIN)/python -m tools.oracle $(VERSION)
 
 proto: venv ## Generate the committed protobuf modules from their .proto files
 	$(BIN)/python tools/generate_protobuf.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nodeupgrade.domain.wire import Json
 from nodeupgrade.kubelethash import Era, HashError, KubeletVersion, era_of, explain_pod
@@ -144,13 +145,21 @@ def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
 
 def _running(pod: Json) -> tuple[str, ...]:
     """The containers that are shown running; of a pod without a status, those that would be."""
-    spec = pod.get("spec") or {}
-    status = pod.get("status")
+    spec, status = _map(pod.get("spec")), _map(pod.get("status"))
     if not status:
-        sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-        return tuple(str(each.get("name")) for each in (*sidecars, *(spec.get("containers") or ())))
-    every = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return tuple(str(each.get("name")) for each in every if "running" in (each.get("state") or {}))
+        sidecars = [each for each in _maps(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
+        return tuple(str(each.get("name")) for each in (*sidecars, *_maps(spec.get("containers"))))
+    every = [*_maps(status.get("initContainerStatuses")), *_maps(status.get("containerStatuses"))]
+    return tuple(str(each.get("name")) for each in every if "running" in _map(each.get("state")))
+
+
+def _map(given: object) -> Mapping[str, Any]:
+    """A map, of a pod that nobody has checked; anything else is none."""
+    return given if isinstance(given, Mapping) else {}
+
+
+def _maps(given: object) -> list[Mapping[str, Any]]:
+    return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
 
 
 def _name(pod: Json) -> str:

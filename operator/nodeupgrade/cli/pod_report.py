@@ -21,6 +21,8 @@ from nodeupgrade.domain.reasons import counted
 from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
 
 _ROWS_PER_TABLE = 500
+_MOST_FAILURES = 10_000
+_DUMPER: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 _PADDING = (0, 2, 0, 0)
 
 Row = tuple[str, ...]
@@ -95,39 +97,37 @@ class PodName:
         return named
 
 
-def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, object]]:
+def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
     """Read pods with their names.
 
     Args:
         stream: the input.
-        wanted: the verb of what for; the error says it when there is not one pod, as when the command before a pipe has failed.
+        wanted: the verb of what for; said when there is not one pod, as when the command before a pipe has failed.
     """
     number = 0
     for number, pod in enumerate(read_pods(stream), start=1):
+        if not isinstance(pod, Mapping):
+            raise CannotError(f"cannot {wanted} anything but pods, and number {number} of the input is no object")
         yield _name(pod, number), pod
     if not number:
         raise CannotError(
-            f"cannot {wanted} anything because there is no pod in the input; look whether the command that writes it has failed"
+            f"cannot {wanted} anything because there is no pod in the input; "
+            "look whether the command that writes it has failed"
         )
 
 
-def checked_pod(pod: object, name: PodName) -> Mapping[str, Any]:
+def checked_pod(pod: Mapping[str, Any], name: PodName) -> Mapping[str, Any]:
     """The pod, if it is one.
 
     Raises:
         HashError: it is something else.
     """
-    if not isinstance(pod, Mapping):
-        raise HashError(f"this is no object; {_GIVE_PODS}")
     kind = pod.get("kind") or "Pod"
     if kind != "Pod":
         where = f"--namespace {name.namespace}" if name.namespace else "--all-namespaces"
         article = "an" if str(kind)[:1] in "AEIOU" else "a"
         raise HashError(f"this is {article} {kind}; give pods, as from: kubectl get pods {where} -o json")
     return pod
-
-
-_GIVE_PODS = "give pods, as from: kubectl get pods --all-namespaces -o json"
 
 
 def report(
@@ -158,6 +158,8 @@ def report(
                 if output == "text":
                     click.echo(f"{name.label}: {error}".encode(errors="replace"), err=True)
             yield {**name.entry(), **entry}, [(name.label, *row) for row in rows]
+            if failed >= _MOST_FAILURES:
+                break
 
     if output == "text":
         print_tables(("POD", *columns), (row for _, rows in results() for row in rows))
@@ -166,8 +168,9 @@ def report(
         if failed < examined and (last := closing()):
             click.echo(last)
     else:
-        for entry, _ in results():
-            click.echo(_dumped(entry, output), nl=False)
+        printed = (_dumped(entry, output) for entry, _ in results())
+        while batch := "".join(itertools.islice(printed, _ROWS_PER_TABLE)):
+            click.echo(batch, nl=False)
     if failed:
         them = "it is" if failed == 1 else "each is"
         told = f" of {counted(examined, 'pod')} could not be examined; {them} named above"
@@ -180,11 +183,13 @@ _MIRRORS = "(mirror) is what the API server shows of a static pod; its kubelet h
 def _dumped(entry: Entry, output: str) -> str:
     if output == "json":
         return f"{json.dumps(entry)}\n"
-    return str(yaml.safe_dump(entry, sort_keys=False, explicit_start=True))
+    try:
+        return str(yaml.dump(entry, Dumper=_DUMPER, sort_keys=False, explicit_start=True))
+    except UnicodeEncodeError:  # of a name that is no UTF-8, which only the slower one can write
+        return str(yaml.safe_dump(entry, sort_keys=False, explicit_start=True))
 
 
-def _name(pod: object, number: int) -> PodName:
-    given = pod if isinstance(pod, Mapping) else {}
+def _name(given: Mapping[str, Any], number: int) -> PodName:
     metadata = given.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     annotations = metadata.get("annotations")
