@@ -244,8 +244,13 @@ def node_is_ready(candidate: Candidate) -> Objection | None:
 
 def writes_are_accepted(candidate: Candidate) -> Objection | None:
     """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
-    name = candidate.node.name
-    known = (setback for deed in _BEGINNING if (setback := candidate.setbacks.get((name, deed))) is not None)
+    name, node, task = candidate.node.name, candidate.node, candidate.task
+    done = {
+        Claim.__name__: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
+        Cordon.__name__: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
+    }  # although nobody heard so
+    due = (deed for deed in _BEGINNING if not done.get(deed))
+    known = (setback for deed in due if (setback := candidate.setbacks.get((name, deed))) is not None)
     setback = next((each for each in known if candidate.now < each.again), None)
     return None if setback is None else Objection(reason=setback.reason, message=setback.message(name))
 
