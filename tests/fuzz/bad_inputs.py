@@ -83,7 +83,7 @@ def _damaged(random: Random) -> str:
     """Something good with characters changed, removed, doubled or inserted."""
     text = random.choice(_GOOD)
     for _ in range(random.choice((1, 2, 5, 40))):
-        at, length = random.randrange(len(text)), random.choice((0, 1, 3, 30, 400))
+        at, length = random.randrange(len(text) + 1), random.choice((0, 1, 3, 30, 400))
         text = text[:at] + random.choice((*_ODD, text[at : at + length] * 2, "")) + text[at + length :]
     return text
 

@@ -27,7 +27,8 @@ HASH = ["hash", "--kubelet-version", "1.14,1.30,v1.33.13"]
     ],
 )
 def test_output(golden: str, arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, [*arguments, "--pods", "-"], input=(HERE / "pods.yaml").read_bytes())
+    given = (HERE / "pods.yaml").read_bytes()
+    result = CliRunner().invoke(main, [*arguments, "--pods", "-"], input=given, env={"COLUMNS": "200"})
     printed = "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
     printed += f"exit code {result.exit_code}\n"
     if os.environ.get("UPDATE_GOLDEN"):
