@@ -42,3 +42,15 @@ def test_sums_add_up_however_many_nodes_there_are() -> None:
     for field in ("restarts", "unknown"):
         assert sum(getattr(each, field) for each in sums) == sum(len(getattr(node, field)) for node in nodes)
     assert all(sum(each.causes.values()) == each.restarts for each in sums)
+
+
+def test_a_restarting_resize_policy_is_counted_as_the_preflight_counts_it() -> None:
+    policies = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    container = {"name": "c", "image": "i", "resources": {"limits": {"memory": "1Gi"}}, "resizePolicy": policies}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    running = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    over = {"containerStatuses": [{"name": "c", "state": {"terminated": {}}}]}
+    for status, restarts in ((running, ["default/p/c"]), (over, []), (None, ["default/p/c"])):
+        found = forecast("it", [{**pod, "status": status}], "v1.32.13", "v1.33.13")
+        assert [each.container for each in found.restarts] == restarts
+    assert forecast("it", [{**pod, "status": running}], "v1.33.1", "v1.33.13").restarts == ()

@@ -51,6 +51,48 @@ def test_broken_input_is_refused(text: str) -> None:
         list(read_pods(io.StringIO(text)))
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("[" * 10_000, "nested too deeply", id="deep"),
+        pytest.param('{"a": ' * 10_000, "nested too deeply", id="deep objects"),
+        pytest.param("- " * 10_000, "more than 100 levels deep", id="deep YAML"),
+        pytest.param(f'{{"a": {"9" * 5000}}}', "a number of 5000 digits", id="digits"),
+        pytest.param('{"a": NaN}', "no number NaN", id="not a number"),
+        pytest.param("a: \x00", "NUL", id="binary"),
+        pytest.param("a: \udc80", "neither JSON nor YAML", id="no UTF-8"),
+    ],
+)
+def test_input_that_would_cost_too_much_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(click.ClickException, match=problem):
+        list(read_pods(io.StringIO(text)))
+
+
+POD = {"name": "first", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "cannot explain anything because there is no pod in the input"),
+        ('{"kind": "List", "items": []}', "cannot explain anything because there is no pod in the input"),
+        ("[1]", "cannot explain anything but pods, and number 1 of the input is no object"),
+        (
+            json.dumps({**POD, "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}),
+            "shop/web: this is a Deployment; give pods, as from: kubectl get pods --namespace shop -o json",
+        ),
+    ],
+)
+def test_there_is_no_false_comfort(given: str, said: str) -> None:
+    result = CliRunner().invoke(main, ["explain", "--from", "1.31", "--to", "1.33", "--pods", "-"], input=given)
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert "No container would restart" not in result.output
+    control = CliRunner().invoke(
+        main, ["explain", "--from", "1.31", "--to", "1.33", "--pods", "-"], input=json.dumps(POD)
+    )
+    assert (control.exit_code, control.output) == (0, "No container would restart: 1 running container examined.\n")
+
+
 @pytest.mark.parametrize("text", ["", "\n", "---\n"])
 def test_no_input_is_no_pods(text: str) -> None:
     assert list(read_pods(io.StringIO(text))) == []

@@ -111,3 +111,25 @@ def test_reasons_that_concern_the_whole_pod_are_told() -> None:
         "it is a static pod, and kubelet 1.16 gives it a new UID unless its manifest sets one",
     )
     assert explain_pod(pod, "1.16", "1.17").whole_pod == ()
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "policy", "resources", "resized"),
+    [
+        ("1.32", "1.33", "RestartContainer", {"requests": {"cpu": "1"}}, True),
+        ("1.32", "1.33", "RestartContainer", {"limits": {"cpu": "1"}}, True),
+        ("1.32", "1.33", "NotRequired", {"requests": {"cpu": "1"}}, False),
+        ("1.32", "1.33", "RestartContainer", {}, False),
+        ("1.31", "1.32", "RestartContainer", {"requests": {"cpu": "1"}}, False),
+        ("1.33", "1.34", "RestartContainer", {"requests": {"cpu": "1"}}, False),
+        ("1.33", "1.32", "RestartContainer", {"requests": {"cpu": "1"}}, False),
+    ],
+)
+def test_a_restarting_resize_policy_counts_once(
+    from_: str, to: str, policy: str, resources: dict[str, Any], resized: bool
+) -> None:
+    policies = [{"resourceName": "cpu", "restartPolicy": policy}]
+    container = {"name": "c", "image": "i", "resources": resources, "resizePolicy": policies}
+    change = explain_pod({"spec": {"containers": [container]}}, from_, to)
+    assert (change.containers, change.resized) == ((), ("c",) if resized else ())
+    assert bool(change.reasons("c")) == resized
