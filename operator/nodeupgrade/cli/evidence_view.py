@@ -156,9 +156,14 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
         return
     told = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
     yield "Containers", told
+    if counts.unknown:
+        told = f"of {counted(counts.unknown, 'container')}: the runtime did not answer at the end"
+        yield "Not known", Text(told, BAD)
     restarted = verdict.restarted if verdict else counts.restarted
     listed = (verdict.restarted_list if verdict else ()) or counts.restarted_list
-    yield "Restarted", Text(f"{counted(restarted, 'container')}" if restarted else "none", BAD if restarted else GOOD)
+    if restarted or not counts.unknown:
+        told = counted(restarted, "container") if restarted else "none"
+        yield "Restarted", Text(told, BAD if restarted else GOOD)
     for name in listed:
         yield "", Text(name, BAD)
     if counts.ended_list:

@@ -14,6 +14,7 @@ from nodeupgrade.cli.words import BAD, BUSY, FAINT, GOOD, NOTHING, coloured, fac
 from nodeupgrade.domain.reasons import Reason, counted, explain
 from nodeupgrade.domain.rollout.standing import Place
 from nodeupgrade.domain.task import Task, TaskAction, Verdict
+from nodeupgrade.domain.task_status import ContainerCounts
 from nodeupgrade.domain.wire import timestamp
 
 EVENTS_SHOWN = 10
@@ -95,14 +96,19 @@ def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[
     if told.recorded is not None:
         yield "Recorded", f"{counted(told.recorded, 'container')} before the run, to compare with afterwards"
     if counts.baseline:
-        restarted = Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
-        after = Text.assemble(f", {counts.rewritten} rewritten, ", restarted) if report.phase.terminal else Text()
-        yield "Containers", Text.assemble(f"{counts.baseline} before", after)
+        numbers = Text.assemble(f", {counts.rewritten} rewritten, ", _restarted(counts))
+        yield "Containers", Text.assemble(f"{counts.baseline} before", numbers if report.phase.terminal else Text())
     if (verdict := task.verdict) is not None:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
         yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
     if spec.cordon.by_us or spec.cordon.was_unschedulable:
         yield "Cordon", evidence_view.cordon(task)
+
+
+def _restarted(counts: ContainerCounts) -> Text:
+    if counts.unknown:
+        return Text("what restarted is not known", BAD)
+    return Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
 
 
 def _events(told: Story) -> RenderableType:

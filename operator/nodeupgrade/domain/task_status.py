@@ -103,6 +103,7 @@ class ContainerCounts:
     """What became of the containers; ``restarted_list`` holds at most 20 of ``namespace/pod/container``.
 
     Attributes:
+        unknown: of which nobody can say, because the runtime did not answer when the run was summed up.
         readiness_flaps: at most 20 of ``namespace/pod`` that were seen to become unready although their containers ran
             on.
     """
@@ -111,6 +112,7 @@ class ContainerCounts:
     rewritten: int = 0
     unchanged: int = 0
     restarted: int = 0
+    unknown: int = 0
     restarted_list: tuple[str, ...] = ()
     ended_list: tuple[str, ...] = ()
     readiness_flaps: tuple[str, ...] = ()

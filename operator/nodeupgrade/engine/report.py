@@ -1,6 +1,5 @@
 """Sums a finished run up."""
 
-from nodeupgrade.domain.node.departures import Departures
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node.machine import Finish
 from nodeupgrade.domain.node.plan import RunPlan
@@ -8,7 +7,7 @@ from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.node.verification import affected
 from nodeupgrade.engine.node import Node
-from nodeupgrade.engine.steps.watch import last_look
+from nodeupgrade.engine.steps.watch import Look, last_look
 
 ROLLBACK_SETTLE_SECONDS = 15.0
 LISTED = 20
@@ -19,8 +18,8 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 
     After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
     """
-    found = _settled(node, plan, finish.outcome)
-    labels = affected(found.damage)
+    looked = _settled(node, plan, finish.outcome)
+    labels = affected(looked.seen.damage)
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
@@ -31,12 +30,13 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:LISTED],
-        ended=affected(found.ended),
+        ended=affected(looked.seen.ended),
+        looked=looked.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
 
 
-def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Departures:
+def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
     if outcome is Outcome.ROLLED_BACK:
         node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
     return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)

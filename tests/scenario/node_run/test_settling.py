@@ -7,11 +7,13 @@ import pytest
 
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.engine.steps.watch import LOOK_SECONDS, WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour
+from nodeupgrade.simulation.node import Behaviour, Moment
 from nodeupgrade.simulation.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
 
@@ -190,3 +192,131 @@ def test_a_listing_that_lacks_something_once_proves_nothing() -> None:
     it.node.calls.interrupt = forgetful
 
     assert it.tell().outcome is Outcome.UPGRADED
+
+
+def falls_silent(it: Story, seconds: float) -> None:
+    """From soon after the start of the new kubelet, and for so long."""
+    troubles = it.node.runtime.troubles
+
+    def speak() -> None:
+        troubles.hangs = False
+
+    def hang() -> None:
+        troubles.hangs = True
+        it.node.timeline.after(seconds, speak)
+
+    while_settling(it, hang)
+
+
+def everything_ends(it: Story) -> None:
+    """All processes are killed behind the runtime's back: it will know when it is itself again."""
+    for container in it.plan.containers:
+        it.node.runtime.end(container.id, 255)
+
+
+@pytest.mark.parametrize("seconds", [8.0, 80.0])
+def test_nothing_is_committed_before_the_runtime_has_shown_everything(seconds: float) -> None:
+    it = story()
+    falls_silent(it, seconds)
+    while_settling(it, lambda: everything_ends(it), SETTLING + seconds / 2)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED)
+    assert report.restarted == 4
+
+
+@pytest.mark.parametrize("seconds", [8.0, 80.0])
+def test_control_a_runtime_that_speaks_again_is_waited_for(seconds: float) -> None:
+    it = story()
+    falls_silent(it, seconds)
+
+    assert (it.tell().outcome, it.nothing_restarted()) == (Outcome.UPGRADED, True)
+
+
+def test_a_runtime_that_stays_silent_is_a_failure_in_the_end() -> None:
+    it = story(limits=Limits(settle=5.0, runtime_restart=60.0))
+    falls_silent(it, 200.0)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_DID_NOT_ANSWER)
+    assert it.nothing_restarted()
+    assert "has shown nothing for" in report.message
+
+
+def silent_at_second_look(it: Story, seconds: float) -> None:
+    """The runtime shows damage once, and falls silent before it is asked again."""
+    troubles = it.node.runtime.troubles
+    damaged = iter(range(10**6))
+
+    def speak() -> None:
+        troubles.hangs = False
+
+    def interrupt(name: str, _number: int, _moment: object) -> None:
+        ended = it.node.kubelet.process is not None and not it.nothing_restarted()
+        if name == "runtime.inventory" and ended and next(damaged) == 1:
+            troubles.hangs = True
+            it.node.timeline.after(seconds, speak)
+
+    it.node.calls.interrupt = interrupt
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"), [(40, Reason.CONTAINER_RESTARTED), (200, Reason.RUNTIME_DID_NOT_ANSWER)]
+)
+def test_damage_seen_once_is_not_forgotten_when_the_runtime_falls_silent(seconds: float, reason: Reason) -> None:
+    it = story(limits=Limits(settle=5.0, runtime_restart=60.0))
+    silent_at_second_look(it, seconds)
+    while_settling(it, lambda: everything_ends(it))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, reason, 4)
+    assert "default/web/nginx stopped" in report.message
+
+
+def test_what_lacked_once_is_named_when_the_runtime_stays_silent() -> None:
+    it = story(limits=Limits(settle=5.0, runtime_restart=60.0))
+    runtime, victim = it.node.runtime, it.container("nginx")
+    while_settling(it, lambda: runtime.troubles.overlooks.add(victim))
+
+    def speak() -> None:
+        runtime.troubles.hangs = False
+
+    looks = iter(range(10**6))
+
+    def interrupt(name: str, _number: int, _moment: object) -> None:
+        if name == "runtime.inventory" and runtime.troubles.overlooks and next(looks) == 1:
+            runtime.troubles.hangs = True
+            runtime.troubles.overlooks.clear()
+            it.node.timeline.after(200, speak)
+
+    it.node.calls.interrupt = interrupt
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_DID_NOT_ANSWER)
+    assert "default/web/nginx gone" in report.message
+
+
+def at_the_very_end(it: Story, outcome: Outcome) -> RunReport:
+    """The runtime falls silent when everything is decided, and is asked once more for the report."""
+    effect = "verify done" if outcome is Outcome.UPGRADED else "confirm-binaries undone"
+    if outcome is Outcome.ROLLED_BACK:
+        it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS
+
+    def interrupt(name: str, _number: int, moment: Moment) -> None:
+        if (name, moment) == (f"journal.append {effect}", Moment.AFTER):
+            it.node.runtime.troubles.hangs = True
+
+    it.node.calls.interrupt = interrupt
+    return it.tell()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UPGRADED, Outcome.ROLLED_BACK])
+def test_a_report_that_could_not_look_does_not_say_that_nothing_restarted(outcome: Outcome) -> None:
+    report = at_the_very_end(story(), outcome)
+
+    assert report.outcome is outcome
+    assert not report.looked

@@ -185,6 +185,7 @@ def test_a_run_under_way(seen: Journal, status: TaskStatus) -> None:
 
 LOST = replace(ENDED, restarted=1, listed=("default/web/nginx", "default/web (sandbox)"))
 BACK = replace(ENDED, outcome=Outcome.ROLLED_BACK, reason=Reason.KUBELET_DID_NOT_START, message=CAUSE, rewritten=0)
+NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
 LOST_TOLD = "1 of 2 containers restarted, changed: default/web/nginx, default/web (sandbox)"
 ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
     "upgraded": (
@@ -211,6 +212,14 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
         replace(BACK, restarted=1, listed=("default/web/nginx",)), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
         f"rolled back to v1.30.14; 1 of 2 containers restarted, changed: default/web/nginx. Cause: {CAUSE}",
     ),
+    "upgraded, and nobody could look": (
+        replace(ENDED, looked=False), TaskPhase.FAILED, Reason.RUNTIME_DID_NOT_ANSWER,
+        f"kubelet v1.33.13 runs, and everything had settled, but {NOT_KNOWN}",
+    ),
+    "rolled back, and nobody could look": (
+        replace(BACK, looked=False), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        f"rolled back to v1.30.14; {NOT_KNOWN}. Cause: {CAUSE}",
+    ),
     "not rolled back": (
         replace(BACK, outcome=Outcome.DEGRADED, message="stop-kubelet cannot be undone"),
         TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED,
@@ -234,8 +243,9 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
         containers=ContainerCounts(
             baseline=2,
             rewritten=report.rewritten,
-            unchanged=2 - report.restarted,
+            unchanged=2 - report.restarted if report.looked else 0,
             restarted=report.restarted,
+            unknown=0 if report.looked else 2,
             restarted_list=report.listed,
         ),
         started_at=START,

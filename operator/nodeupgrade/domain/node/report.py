@@ -20,9 +20,10 @@ class RunReport:
             it was never stopped, or a reboot or a rescue without the executor makes the figure meaningless.
         baseline: containers that ran before.
         rewritten: containers whose stored hash is another one now.
-        restarted: containers that are not the same instance any more.
+        restarted: containers that are not the same instance any more, as far as was seen.
         listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
         ended: those that ended by themselves, or because their pod was deleted, while the new kubelet settled in.
+        looked: whether the runtime showed everything when this was summed up; if not, what restarted is not known.
     """
 
     outcome: Outcome
@@ -35,6 +36,7 @@ class RunReport:
     listed: tuple[str, ...]
     rebooted: bool
     ended: tuple[str, ...] = ()
+    looked: bool = True
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:

@@ -38,6 +38,7 @@ _RESULTS = {
     Mark.UNDONE: StepResult.UNDONE,
     Mark.UNDO_FAILED: StepResult.FAILED,
 }
+_NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
 _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 
@@ -215,6 +216,9 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
     restarts = _restarts(summary)
     match summary.outcome:
+        case Outcome.UPGRADED if not summary.looked:
+            message = f"kubelet {plan.to_version} runs, and everything had settled, but {_NOT_KNOWN}"
+            return TaskPhase.FAILED, Reason.RUNTIME_DID_NOT_ANSWER, message
         case Outcome.UPGRADED if restarts is None:
             message = (
                 f"kubelet {plan.from_version} became {plan.to_version}; "
@@ -228,7 +232,8 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
             message = f"kubelet {plan.to_version} runs, but {restarts}"
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
         case Outcome.ROLLED_BACK:
-            message = f"rolled back to {plan.from_version}; {restarts or 'nothing restarted'}. Cause: {summary.message}"
+            restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
+            message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
             remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
@@ -287,6 +292,8 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
     baseline = sum(1 for _ in plan.baseline.running())
     if summary is None:
         return ContainerCounts(baseline=baseline)
+    if not summary.looked:
+        return ContainerCounts(baseline=summary.baseline, rewritten=summary.rewritten, unknown=summary.baseline)
     return ContainerCounts(
         baseline=summary.baseline,
         rewritten=summary.rewritten,

@@ -187,6 +187,9 @@ def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
     if totals.restarted:
         message = f"{counted(totals.restarted, 'container')} restarted"
         return ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, message
+    if unknown := tally.unknown_containers(survey):
+        message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
+        return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, message
     if totals.baseline and survey.spec.action is not RolloutAction.PLAN:
         return ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted"
     return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node has been verified yet"

@@ -58,7 +58,7 @@ def failed(counts: Counts) -> int:
 
 def containers(survey: Survey) -> ContainerTotals:
     """Add up the containers of all nodes that have been verified."""
-    done = [s.task for s in survey.standings.values() if s.task is not None and s.outcome is not None]
+    done = _verified(survey)
     reported = [task.reported.containers for task in done]
     return ContainerTotals(
         baseline=sum(each.baseline for each in reported),
@@ -66,6 +66,15 @@ def containers(survey: Survey) -> ContainerTotals:
         unchanged=sum(each.unchanged for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None),
     )
+
+
+def unknown_containers(survey: Survey) -> int:
+    """Count the containers of which nobody can say whether they restarted."""
+    return sum(task.reported.containers.unknown for task in _verified(survey))
+
+
+def _verified(survey: Survey) -> list[Task]:
+    return [s.task for s in survey.standings.values() if s.task is not None and s.outcome is not None]
 
 
 def skips(survey: Survey) -> dict[str, int]:

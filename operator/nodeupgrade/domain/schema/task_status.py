@@ -65,6 +65,7 @@ TASK_STATUS = Record(
                 "rewritten": count("Whose stored hash was rewritten."),
                 "unchanged": count("Whose stored hash was right for both versions."),
                 "restarted": count("Which should be 0."),
+                "unknown": count("Of which it is not known, because the runtime did not answer at the end."),
                 "restartedList": CONTAINERS_NAMED,
                 "endedList": ListOf(
                     says="That ended by themselves, or with their pod, while the new kubelet settled in.",

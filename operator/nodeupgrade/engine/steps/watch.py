@@ -20,9 +20,26 @@ EARLY_SECONDS = 10.0
 LATER_LOOK_SECONDS = 1.0
 WORD_SECONDS = 3.0
 """How long the runtime may take to say how something ended, or the agent that its pod was deleted."""
+LAST_LOOK_SECONDS = 30.0
+"""How long the report waits for a runtime that does not answer; nothing depends on it any more."""
 LISTED = 20
 QUOTED = 320
 NOTHING = Departures(damage=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look came to.
+
+    Attributes:
+        complete: whether the runtime answered everything; if not, nothing is proved.
+        suspected: what seemed to have changed when the runtime fell silent, and could not be looked at again.
+    """
+
+    seen: Departures = NOTHING
+    inventory: Inventory = field(default_factory=Inventory)
+    complete: bool = True
+    suspected: tuple[Difference, ...] = ()
 
 
 @dataclass(slots=True)
@@ -34,6 +51,8 @@ class Watch:
     _began: float = 0.0
     _next: float = 0.0
     _waiting_since: float | None = field(default=None)
+    _silent_since: float | None = field(default=None)
+    _suspected: tuple[Difference, ...] = ()
 
     @classmethod
     def from_now(cls, node: Node, plan: RunPlan, *, first_look: float = LOOK_SECONDS) -> "Watch":
@@ -51,55 +70,79 @@ class Watch:
             self.content()
 
     def content(self, *, thorough: bool = False) -> bool:
-        """Look now, and say whether nothing has to be waited for.
+        """Look now, and say whether everything was seen and nothing has to be waited for.
 
         Raises:
-            StepFailed: as above.
+            StepFailed: as above; or the runtime has been silent for too long. For a while it is waited for: a kubelet
+                cannot end anything through a runtime that does not answer, and going back needs the runtime too.
         """
         now = self.node.clock.monotonic()
         waits = self._waiting_since is not None
         self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
-        seen, inventory = look(self.node, self.plan, thorough=thorough)
-        if not seen.damage:
+        looked = look(self.node, self.plan, thorough=thorough)
+        if not looked.complete:
+            self._bear_silence(now, looked.suspected)
+            return False
+        self._silent_since, self._suspected = None, ()
+        damage = looked.seen.damage
+        if not damage:
             self._waiting_since = None
             return True
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
         patience = now - self._waiting_since < WORD_SECONDS
-        if not (patience and may_be_harmless(self.plan, inventory, seen.damage)):
-            raise StepFailed(_story(self.node, self.plan, seen.damage), reason=Reason.CONTAINER_RESTARTED)
+        if not (patience and may_be_harmless(self.plan, looked.inventory, damage)):
+            raise StepFailed(
+                f"the new kubelet did not leave everything alone: {_story(self.node, self.plan, damage)}",
+                reason=Reason.CONTAINER_RESTARTED,
+            )
         return False
 
+    def _bear_silence(self, began: float, suspected: tuple[Difference, ...]) -> None:
+        self._silent_since = began if self._silent_since is None else self._silent_since
+        self._suspected = suspected or self._suspected
+        seconds = self.node.clock.monotonic() - self._silent_since
+        if seconds < self.plan.limits.runtime_restart:
+            return
+        last = _story(self.node, self.plan, self._suspected) if self._suspected else ""
+        raise StepFailed(
+            f"the runtime has shown nothing for {seconds:.0f} s, so whether the containers still run is not known"
+            + (f"; what it showed last: {last}" if last else ""),
+            reason=Reason.RUNTIME_DID_NOT_ANSWER,
+        )
 
-def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Departures:
+
+def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
     """Look thoroughly, and wait for what somebody has yet to say; what it comes to is told and not acted upon."""
-    end = node.clock.monotonic() + WORD_SECONDS
+    began = node.clock.monotonic()
     while True:
-        seen, inventory = look(node, plan, thorough=True, new_kubelet=new_kubelet)
-        settled = not (seen.damage and may_be_harmless(plan, inventory, seen.damage))
-        if settled or node.clock.monotonic() >= end:
-            return seen
+        looked = look(node, plan, thorough=True, new_kubelet=new_kubelet)
+        seconds = node.clock.monotonic() - began
+        damage = looked.seen.damage
+        waits = damage and may_be_harmless(plan, looked.inventory, damage) and seconds < WORD_SECONDS
+        if not waits and (looked.complete or seconds >= LAST_LOOK_SECONDS):
+            return looked
         node.clock.sleep(LOOK_SECONDS)
 
 
-def look(
-    node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True
-) -> tuple[Departures, Inventory]:
-    """Look once, and again if anything seems to have changed. A runtime that does not answer shows nothing.
+def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
+    """Look once, and again if anything seems to have changed.
 
     Args:
         thorough: also look at what costs a call per item, such as start times and addresses.
         new_kubelet: it runs, and is the only one that has run since the runtime was restarted. After a rollback the
             runtime's log does not go back far enough, so that nothing is taken to have ended by itself.
     """
+    found: tuple[Difference, ...] = ()
     try:
         first = node.runtime.inventory(full=thorough)
         if not (found := unplanned(plan, first)):
-            return NOTHING, first
+            return Look(inventory=first)
         second = node.runtime.inventory(full=True)
     except Transient:
-        return NOTHING, Inventory()
-    found = consistent(found, unplanned(plan, second))
-    return (divide(plan, second, found, _evidence(node, plan, new_kubelet=new_kubelet)) if found else NOTHING), second
+        return Look(complete=False, suspected=found)
+    if not (found := consistent(found, unplanned(plan, second))):
+        return Look(inventory=second)
+    return Look(seen=divide(plan, second, found, _evidence(node, plan, new_kubelet=new_kubelet)), inventory=second)
 
 
 def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
@@ -126,7 +169,7 @@ def _story(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
     log = _log(node, plan.swap.unit)
     listed = "; ".join(f"{difference}{_about(plan, difference, log)}" for difference in damage[:LISTED])
     more = f" and {len(damage) - LISTED} more" if len(damage) > LISTED else ""
-    return f"the new kubelet did not leave everything alone: {listed}{more}"
+    return f"{listed}{more}"
 
 
 def _about(plan: RunPlan, difference: Difference, log: tuple[str, ...]) -> str:

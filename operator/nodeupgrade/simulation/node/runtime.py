@@ -29,6 +29,9 @@ CONFIG = "version = 2\n"
 """Of the node's own, in its usual place."""
 KILLED = 255
 TERMINATED = 143
+CALL_SECONDS = 10.0
+"""How long a call waits for the answer of a runtime that hangs."""
+POLL_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class Troubles:
         slow_shims: seconds after which the shims of containers answer when it restarts.
         mute: its program does not show its configuration.
         hears_late: seconds after which it knows that a process has ended.
+        hangs: it takes calls and answers none.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -67,6 +71,7 @@ class Troubles:
     slow_shims: dict[ContainerId, float] = field(default_factory=dict)
     mute: bool = False
     hears_late: float = 0.0
+    hangs: bool = False
 
 
 class SimulatedRuntime:
@@ -166,15 +171,17 @@ class SimulatedRuntime:
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""
         self._calls.read("runtime.wait_until_answering")
-        rest = max(0.0, self._answers_from - self._timeline.monotonic)
-        self._timeline.advance(min(rest, timeout))
-        if rest > timeout:
-            raise Transient(f"the runtime did not answer within {timeout:.0f} s")
+        end = self._timeline.monotonic + timeout
+        while not self.answering:
+            rest = end - self._timeline.monotonic
+            if rest <= 0:
+                raise Transient(f"the runtime did not answer within {timeout:.0f} s")
+            self._timeline.advance(min(rest, max(self._answers_from - self._timeline.monotonic, POLL_SECONDS)))
 
     @property
     def answering(self) -> bool:
         """Whether the runtime serves requests now."""
-        return self._timeline.monotonic >= self._answers_from
+        return not self.troubles.hangs and self._timeline.monotonic >= self._answers_from
 
     def restart(self, *, shims_get: float = SHIMS_GET_SECONDS) -> None:
         """Read all metadata anew. Processes and their monitors live on; those whose shim answers too late end."""
@@ -288,6 +295,8 @@ class SimulatedRuntime:
         self._require_answer()
 
     def _require_answer(self) -> None:
+        if self.troubles.hangs:
+            self._timeline.advance(CALL_SECONDS)
         if not self.answering:
             raise Transient("the runtime does not answer yet")
 
