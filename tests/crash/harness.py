@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue, shim_limit
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.journal import Outcome, Step
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import differences
@@ -33,6 +33,7 @@ from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND, RUNTI
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
+REPAIRED_SECONDS = 5.0
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
@@ -73,12 +74,13 @@ class World:
         return self.node.calls.effects
 
 
-def world(*, small: bool = False, turns_back: bool = False) -> World:
+def world(*, small: bool = False, turns_back: bool = False, loses: bool = False) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
 
     Args:
         small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
+        loses: the runtime comes back empty from its restart, until somebody repairs its configuration a while later.
     """
     node = node_of(small=small)
     disk = dict(node.disk)
@@ -86,12 +88,30 @@ def world(*, small: bool = False, turns_back: bool = False) -> World:
     node.disk[STAGED] = program(NEW)
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    if loses:
+        lose(node)
     return World(node, plan, disk)
+
+
+def lose(node: SimulatedNode) -> None:
+    """Have the runtime restarted with another root, and put right some seconds after a run has begun to wait for it."""
+
+    def repair() -> None:
+        node.runtime.troubles.elsewhere = False
+        node.runtime.restart()
+
+    node.calls.before(f"services.restart {RUNTIME_UNIT}", lambda: setattr(node.runtime.troubles, "elsewhere", True))
+    for step in (Step.REWRITE_HASHES, Step.STOP_KUBELET):
+        node.calls.before(f"journal.append {step} held", lambda: node.timeline.after(REPAIRED_SECONDS, repair))
 
 
 forward = partial(world)
 back = partial(world, turns_back=True)
+losing = partial(world, loses=True)
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
+ALL_WAYS = pytest.mark.parametrize(
+    "make", [pytest.param(make, id=name) for name, make in (("forward", forward), ("back", back), ("losing", losing))]
+)
 
 
 def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None) -> SimulatedNode:

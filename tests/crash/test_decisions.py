@@ -13,25 +13,32 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.machine import Decision, Do, Finish, Hold, Observation, Undo, Wait, decide, needs_runtime
 from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.shown import Lack
+from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import BootIdentity
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)
+LOST = Lack(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
 ENOUGH_DECISIONS = 200
 WAYS = ["works", "works", "works", "fails", "fails half-way", "dies before", "dies half-way", "dies after"]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a kubelet depends on; ``running`` is the era of the kubelet that runs, if one does."""
+    """What a kubelet depends on; ``running`` is the era of the kubelet that runs, if one does.
+
+    ``shown`` is whether the runtime shows what still runs.
+    """
 
     stored: str = OLD
     served: str = OLD
     program: str = OLD
     running: str | None = OLD
     fenced: bool = False
+    shown: bool = True
 
 
 def effect(step: Step, world: Facts) -> Facts:
@@ -100,8 +107,21 @@ class Run(RuleBasedStateMachine):
             case Wait(seconds=pause):
                 assert pause > 0
                 self.now += pause
+            case Hold(undo=undo, seconds=pause):
+                assert self.world.fenced or self.world.running is None, "it waits and a kubelet runs"
+                self._announce(undo.step)
+                self.now += pause
             case Finish() as finish:
                 self.finished = finish
+
+    @precondition(lambda self: self.world.running is None)
+    @rule()
+    def runtime_comes_back_empty(self) -> None:
+        self.world = replace(self.world, shown=False)
+
+    @rule()
+    def somebody_repairs_it(self) -> None:
+        self.world = replace(self.world, shown=True)
 
     @rule(seconds=st.sampled_from([1.0, 12.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
@@ -116,6 +136,7 @@ class Run(RuleBasedStateMachine):
         """Whatever ran is gone. The executor holds the kubelet back while it has something to undo."""
         self.boot += 1
         self.now = 20.0
+        self.world = replace(self.world, shown=True)
         held = self.journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}
         if held and self.finished is None and self.journal.mark(Step.VERIFY) is not Mark.DONE:
             self.world = replace(self.world, running=None, fenced=True)
@@ -136,6 +157,7 @@ class Run(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When nothing goes wrong any more it ends, as exactly OLD or NEW, or says that a human is needed."""
+        self.somebody_repairs_it()
         for _ in range(ENOUGH_DECISIONS):
             if self.finished is not None:
                 break
@@ -153,9 +175,11 @@ class Run(RuleBasedStateMachine):
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _decide(self) -> Do | Undo | Wait | Finish:
+    def _decide(self) -> Decision:
         seen = Observation(monotonic=self.now, boot=BootIdentity(str(self.boot)), abort=self.abort)
         decision = decide(self.journal, seen, LIMITS)
+        if needs_runtime(decision) and not self.world.shown:
+            decision = decide(self.journal, replace(seen, lack=LOST), LIMITS)
         marks = {record.mark for record in self.journal.records}
         self.turned_back |= bool(marks & {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
         assert not (self.turned_back and isinstance(decision, Do)), "forward after backward"
@@ -172,8 +196,8 @@ class Run(RuleBasedStateMachine):
         self._record(step, Mark.FAILED if way.startswith("fails") else Mark.DONE)
 
     def _undo(self, step: Step, way: str) -> None:
-        if self.journal.mark(step) is not Mark.UNDOING:
-            self._record(step, Mark.UNDOING)
+        assert self.world.shown or step not in {Step.REWRITE_HASHES, Step.STOP_KUBELET}, "undone into nothing"
+        self._announce(step)
         after = reversal(self.meaning[step], self.world)
         if way == "dies before":
             return
@@ -181,6 +205,10 @@ class Run(RuleBasedStateMachine):
         if way.startswith("dies"):
             return
         self._record(step, Mark.UNDO_FAILED if way.startswith("fails") else Mark.UNDONE)
+
+    def _announce(self, step: Step) -> None:
+        if self.journal.mark(step) is not Mark.UNDOING:
+            self._record(step, Mark.UNDOING)
 
     def _record(self, step: Step, mark: Mark) -> None:
         record = Record(

@@ -7,6 +7,7 @@ from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.calls import Interrupt, never
 from tests.crash.harness import (
+    ALL_WAYS,
     HARMLESS_LEFTOVERS,
     LEFTOVERS,
     WAYS,
@@ -18,7 +19,7 @@ from tests.crash.harness import (
 )
 
 
-@WAYS
+@ALL_WAYS
 def test_one_failing_effect_ends_as_old_or_new_without_a_restart(make: Callable[[], World]) -> None:
     wrong = {}
     for number, name in enumerate(make().run().effects):
@@ -31,7 +32,7 @@ def test_one_failing_effect_ends_as_old_or_new_without_a_restart(make: Callable[
     assert wrong == {}
 
 
-@WAYS
+@ALL_WAYS
 def test_one_failing_reading_ends_as_old_or_new_without_a_restart(make: Callable[[], World]) -> None:
     def failing_reading(number: int) -> Interrupt:
         def interrupt(name: str, at: int, moment: Moment) -> None:

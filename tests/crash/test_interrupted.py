@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
-from tests.crash.harness import SHIMS_DROP_IN, WAYS, Strike, World, crashing, single_strikes, world, wrongs
+from tests.crash.harness import ALL_WAYS, SHIMS_DROP_IN, WAYS, Strike, World, crashing, single_strikes, world, wrongs
 
 PARTS = 4
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
@@ -33,7 +33,7 @@ def test_uninterrupted(make: Callable[[], World]) -> None:
     assert ("runtime.restore" in after.effects) is turned_back
 
 
-@WAYS
+@ALL_WAYS
 def test_one_interruption_anywhere_ends_as_old_or_new(make: Callable[[], World]) -> None:
     """Recovering once more changes nothing."""
     wrong = {}

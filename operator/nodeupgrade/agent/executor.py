@@ -60,6 +60,7 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         abort=lambda: runs.abort_requested(run),
         deleted_pods=lambda: runs.ask_for_deleted_pods(run),
         rescue=lambda: runs.rescue(run),
+        go_on=lambda: runs.go_on(run),
         failpoint=failpoints(os.environ),
     )
     with runs.open_journal(run) as store:
@@ -67,7 +68,7 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         notify_ready()
         log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # what is there by now stays; going through all of it takes 10 ms, perhaps without a kubelet
-        report = NodeRun(node=node, plan=plan, store=store).carry_out()
+        report = NodeRun(node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run)).carry_out()
     log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
 

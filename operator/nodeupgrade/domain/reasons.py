@@ -230,6 +230,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.RUNTIME_DID_NOT_ANSWER: Explanation(
         "the container runtime did not answer in time", "look at the runtime's log on the node"
     ),
+    Reason.RUNTIME_LOST_PODS: Explanation(
+        "the container runtime does not show containers that still run, so no kubelet is started on it",
+        "repair the runtime's configuration and restart it: the run goes on by itself",
+    ),
     Reason.BUDGET_SPENT: Explanation(
         "the kubelet was down for longer than its budget, so everything was undone",
         "look at the slow step in the task's status, or raise verify.kubeletDownBudget",

@@ -78,6 +78,7 @@ class Reason(StrEnum):
     KUBELET_DID_NOT_START = "KubeletDidNotStart"
     VERIFICATION_FAILED = "VerificationFailed"
     RUNTIME_DID_NOT_ANSWER = "RuntimeDidNotAnswer"
+    RUNTIME_LOST_PODS = "RuntimeLostPods"
     BUDGET_SPENT = "BudgetSpent"
     NODE_REBOOTED = "NodeRebooted"
     EXECUTOR_LOST = "ExecutorLost"

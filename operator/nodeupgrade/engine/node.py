@@ -56,6 +56,7 @@ class Node:
         abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
         deleted_pods: pods that somebody has deleted since the run began, as the agent hears from the API server.
         rescue: how far the rescue script has come with the run.
+        go_on: whether somebody wants the old kubelet started on a runtime that lost pods.
         failpoint: called at every place where a test may interrupt the run.
         seconds: how long the step at hand may wait for something.
         recorded: what the journal keeps of an earlier step.
@@ -69,6 +70,7 @@ class Node:
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
     rescue: Callable[[], Rescue] = no_rescue
+    go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
     recorded: Callable[[Step], Mapping[str, Json] | None] = nothing_recorded

@@ -15,17 +15,19 @@ from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.machine import Do, Finish, Hold, Observation, Undo, Wait, decide, needs_runtime
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.shown import Lack
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine import shim_limit
+from nodeupgrade.engine import lease, shim_limit, shown
 from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.report import report
 from nodeupgrade.engine.steps import STEPS
 from nodeupgrade.ports.journal import JournalStore
 
 MESSAGE_LENGTH = 2000
+SAY_AGAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +65,17 @@ class NodeRun:
             planned=self.plan.boot,
             rescue=self.node.rescue(),
         )
-        match decide(journal, seen, self.plan.limits):
+        decision = decide(journal, seen, self.plan.limits)
+        if needs_runtime(decision):
+            seen = replace(seen, lack=self._lack(journal), go_on=self.node.go_on())
+            decision = decide(journal, seen, self.plan.limits)
+        match decision:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
-                return self._undo(journal, step, undo)
+                return self._undo(self._announce(journal, undo), step, undo)
+            case Hold() as hold:
+                return self._hold(self._announce(journal, hold.undo), hold)
             case Wait(seconds=seconds):
                 clock.sleep(seconds)
                 return journal
@@ -97,8 +105,6 @@ class NodeRun:
         payload = journal.payload(step)
         if payload is None:  # it failed while it was prepared, before it could have any effect
             return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
-        if journal.mark(step) is not Mark.UNDOING:
-            journal = self._record(journal, Mark.UNDOING, step, error=undo.why, reason=undo.reason)
         try:
             self.node.failpoint(at(step, When.UNDOING))
             STEPS[step].undo(self.node, self.plan, payload)
@@ -106,6 +112,33 @@ class NodeRun:
         except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.UNDONE, step)
+
+    def _announce(self, journal: Journal, undo: Undo) -> Journal:
+        """Write down that, and why, a step is being undone, unless that is written or there is nothing to undo."""
+        if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
+            return journal
+        return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+
+    def _hold(self, journal: Journal, hold: Hold) -> Journal:
+        """Wait for the runtime; say so at once, and again if there is something else to say, but not all the time."""
+        lease.keep(self.node, self.plan)
+        lack, last = hold.lack, journal.records[-1]
+        told = last.mark is Mark.HELD and (
+            (last.reason, last.error) == (lack.reason, lack.why)
+            or self.node.clock.monotonic() - last.monotonic < SAY_AGAIN_SECONDS
+        )
+        if not told:
+            journal = self._record(journal, Mark.HELD, hold.undo.step, error=lack.why, reason=lack.reason)
+        self.node.clock.sleep(hold.seconds)
+        return journal
+
+    def _lack(self, journal: Journal) -> Lack | None:
+        stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+        rebooted = stopping is None or stopping.boot != self.node.clock.boot()
+        try:
+            return shown.lack(self.node, self.plan, rebooted=rebooted)
+        except Exception as error:  # noqa: BLE001 - what cannot be known is no proof that the runtime is fit
+            return Lack(reason=_reason(error), why=_sentence(error))
 
     def _record(
         self,

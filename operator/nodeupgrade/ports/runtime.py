@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from nodeupgrade.domain.node.host import RuntimeInfo
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.rescue import Remedy
 from nodeupgrade.domain.values import ContainerId
 
@@ -52,6 +52,10 @@ class RuntimeView(Protocol):
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
+        ...
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        """Which of these processes still run, by the word of the kernel; the runtime is not asked."""
         ...
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:

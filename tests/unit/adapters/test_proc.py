@@ -29,6 +29,27 @@ def test_anything_else_is_no_status(text: str) -> None:
         parse_stat(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "started", "lives"),
+    [
+        (f"42 (pause) {TAIL}", 176946, True),
+        (f"42 (pause) {TAIL}", 176945, False),
+        (f"42 (pause) Z{TAIL[1:]}", 176946, False),
+        (f"42 (pause) X{TAIL[1:]}", 176946, False),
+        (None, 176946, False),
+    ],
+    ids=["itself", "another of the same number", "zombie", "dead", "gone"],
+)
+def test_a_process_lives_as_long_as_it_is_the_same_and_has_not_ended(
+    tmp_path: Path, text: str | None, started: int, lives: bool
+) -> None:
+    if text is not None:
+        (tmp_path / "42").mkdir()
+        (tmp_path / "42/stat").write_text(text)
+
+    assert ProcessTable(tmp_path).lives(Process(pid=42, started=started)) is lives
+
+
 def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
     table, me = ProcessTable(), os.getpid()
 

@@ -1,15 +1,27 @@
 """The state machine on one screen: what happened so far, in words, and what comes next."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.machine import UNDO_RETRY_SECONDS, Decision, Do, Finish, Observation, Undo, Wait, decide
+from nodeupgrade.domain.node.machine import (
+    UNDO_RETRY_SECONDS,
+    Decision,
+    Do,
+    Finish,
+    Hold,
+    Observation,
+    Undo,
+    Wait,
+    decide,
+    needs_runtime,
+)
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.node.shown import Lack
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import BootIdentity
 
@@ -62,6 +74,8 @@ def said(decision: Decision) -> str:
             return f"undo {step}"
         case Wait():
             return "wait"
+        case Hold(undo=undo):
+            return f"hold {undo.step}"
         case Finish(outcome=outcome, reason=reason):
             return f"finish {outcome} {reason}"
 
@@ -236,3 +250,29 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
     if end.outcome is Outcome.ROLLED_BACK:
         assert all(life.journal.mark(step) in {None, Mark.UNDONE} for step in STEPS)
     assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(Step.VERIFY) is Mark.DONE)
+
+
+LOST = Lack(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
+SILENT = Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
+
+
+@pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
+@pytest.mark.parametrize(
+    ("lack", "go_on", "next_"),
+    [
+        (None, False, "undo"),
+        (LOST, False, "hold"),
+        (LOST, True, "undo"),
+        (SILENT, False, "hold"),
+        (SILENT, True, "hold"),
+    ],
+)
+def test_nothing_is_put_back_into_a_runtime_that_lacks_what_runs(
+    step: Step, lack: Lack | None, go_on: bool, next_: str
+) -> None:
+    journal = told(f"..{step} {step}:failed")
+    for _ in range(LIMITS.undo_attempts + 1):  # however often; waiting is no failure
+        seen = Observation(monotonic=500.0, boot=FIRST, lack=lack, go_on=go_on)
+        assert needs_runtime(decide(journal, replace(seen, lack=None), LIMITS))
+        assert said(decide(journal, seen, LIMITS)) == f"{next_} {step}"
+        journal = written(journal, step, Mark.HELD)

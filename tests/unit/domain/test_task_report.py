@@ -168,6 +168,21 @@ UNDER_WAY: dict[str, tuple[Journal, TaskStatus]] = {
             ),
         ),
     ),
+    "held": (
+        journal(
+            (Step.STOP_KUBELET, Mark.DOING),
+            (Step.STOP_KUBELET, Mark.UNDOING, CAUSE, Reason.KUBELET_DID_NOT_START),
+            (Step.STOP_KUBELET, Mark.HELD, "the runtime shows nothing", Reason.RUNTIME_LOST_PODS),
+        ),
+        running(
+            TaskPhase.ROLLING_BACK, "RuntimeLostPods",
+            "waiting with the kubelet fenced: the runtime shows nothing; "
+            f"{EXPLANATIONS[Reason.RUNTIME_LOST_PODS].remedy}",
+            StepStatus(
+                name="stop-kubelet", result=StepResult.UNDOING, started_at=at(0), detail="the runtime shows nothing"
+            ),
+        ),
+    ),
     "aborted": (
         journal(*ONE_STEP, (Step.CONFIRM_BINARIES, Mark.UNDOING, "aborted", Reason.ABORTED)),
         running(

@@ -15,7 +15,7 @@ from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.rescue import Call, Remedy
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.runtime import BeforeImage, Configuration, RuntimeInfo
@@ -97,6 +97,10 @@ class ContainerdRuntime:
     def restore(self, image: BeforeImage) -> None:
         """Store the bytes of the image again. Served after containerd's next start."""
         self._store.restore(image)
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        """Which of these processes still run, by the word of the kernel."""
+        return frozenset(process for process in processes if self._processes.lives(process))
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """What would hold for a containerd started so; ``None`` if the program does not tell."""

@@ -24,6 +24,7 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.node.shown import GO_ON
 from nodeupgrade.domain.task_status import GuardReport
 from nodeupgrade.domain.values import PodUid, RunId
 from nodeupgrade.ports.disk import Disk
@@ -220,6 +221,15 @@ class RunStore:
         except FileNotFoundError:
             return Rescue.NONE
         return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+
+    def go_on(self, run: RunId) -> bool:
+        """Whether somebody wants the old kubelet to be started on a runtime that lost pods."""
+        return exists(self._directory(run) / GO_ON, self._disk)
+
+    def beat(self, run: RunId) -> None:
+        """Show the rescue script that an executor lives which has nothing to write."""
+        with suppress(OSError):
+            os.utime(self._directory(run) / JOURNAL)
 
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.

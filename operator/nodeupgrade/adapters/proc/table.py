@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.domain.node.inventory import Process
 
 DELETED = " (deleted)"
+ENDED = frozenset("ZXx")
+"""States of a process that is no more: zombie, dead."""
 STAT_BYTES = 4096
 """More than any ``/proc/PID/stat`` has: 52 numbers and a name."""
 
@@ -77,6 +79,11 @@ class ProcessTable:
         """Identity of a process; ``None`` when there is none with this PID."""
         stat = self.stat(pid)
         return None if stat is None else stat.process
+
+    def lives(self, process: Process) -> bool:
+        """Whether this very process still runs; one that nobody has reaped yet does not."""
+        stat = self.stat(process.pid)
+        return stat is not None and stat.process == process and stat.state not in ENDED
 
     def arguments(self, pid: int) -> tuple[str, ...] | None:
         """Argument vector; ``None`` when there is no such process, empty for a zombie or a kernel thread."""

@@ -45,6 +45,8 @@ class Mark(StrEnum):
     UNDOING = "undoing"
     UNDONE = "undone"
     UNDO_FAILED = "undo-failed"
+    HELD = "held"
+    """Undoing it has to wait for the runtime, with the kubelet fenced."""
     FINISHED = "finished"
     """The run is over; the payload is its report. Belongs to no step."""
 
@@ -87,10 +89,10 @@ class Record:
 def may_be_lost(record: Record) -> bool:
     """Whether a power cut may take a record away without harm, as long as everything after it goes too.
 
-    That a step is done, or undone, is known again by looking or by doing it once more; what a step is about to do,
-    that one failed, the commit and the end are not.
+    That a step is done, undone or held is known again by looking or by doing it once more; what a step is about to
+    do, that one failed, the commit and the end are not.
     """
-    return record.mark in {Mark.DONE, Mark.UNDONE} and record.step is not Step.VERIFY
+    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not Step.VERIFY
 
 
 @dataclass(frozen=True, slots=True)

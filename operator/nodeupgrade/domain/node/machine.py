@@ -13,10 +13,13 @@ from nodeupgrade.domain.node.budget import undo_seconds
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.rescue import Rescue
+from nodeupgrade.domain.node.shown import Lack
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import BootIdentity
 
 UNDO_RETRY_SECONDS = 2.0
+HOLD_SECONDS = 5.0
+"""A runtime that lacks something is looked at again after this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,8 @@ class Observation:
         abort: somebody asked to stop and go back.
         planned: the boot that the plan was made in, if it says so.
         rescue: how far the rescue script has come, since the executor did not run for a while.
+        lack: why the runtime is not fit for a kubelet; only looked for before an undo that needs_runtime().
+        go_on: somebody wants the old kubelet back although the runtime lost pods.
     """
 
     monotonic: float
@@ -35,6 +40,8 @@ class Observation:
     abort: bool = False
     planned: BootIdentity | None = None
     rescue: Rescue = Rescue.NONE
+    lack: Lack | None = None
+    go_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,15 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Leave the kubelet fenced and ask again in ``seconds``: the runtime lacks what ``undo`` needs."""
+
+    undo: Undo
+    lack: Lack
+    seconds: float = HOLD_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """The run is over."""
 
@@ -75,7 +91,7 @@ class Finish:
     why: str
 
 
-Decision: TypeAlias = Do | Undo | Wait | Finish
+Decision: TypeAlias = Do | Undo | Wait | Hold | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +109,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
     * Any failure, abort, reboot or spent budget turns the run backward, and backward never turns forward again.
       The budget is spent when the time without a kubelet and the time that going back takes add up to it.
     * Backward undoes the last step, in order of definition, that may have happened and is not undone.
+    * No old hash is put back, and no old kubelet started, while the runtime does not show what still runs, for however
+      long that takes: hashes would be put back into nothing, and every pod made a second time.
     * Forward does the first step that is not done.
     """
     if journal.mark(Step.VERIFY) is Mark.DONE:
@@ -102,6 +120,11 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
         return _backward(journal, seen, limits, setback)
     left = seconds_left(journal, seen, limits)
     return Do(step=next_step(journal), seconds=inf if left is None else left)
+
+
+def needs_runtime(decision: Decision) -> bool:
+    """Whether a decision only stands if the runtime shows what still runs."""
+    return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
 
 
 def next_step(journal: Journal) -> Step:
@@ -188,7 +211,10 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setb
         rest = last.monotonic + UNDO_RETRY_SECONDS - seen.monotonic
         if rest > 0:
             return Wait(seconds=rest, why=f"undoing {step} failed; trying again")
-    return Undo(step=step, reason=setback.reason, why=setback.why)
+    undo = Undo(step=step, reason=setback.reason, why=setback.why)
+    if seen.lack is not None and not (seen.go_on and seen.lack.reason is Reason.RUNTIME_LOST_PODS):
+        return Hold(undo=undo, lack=seen.lack)
+    return undo
 
 
 def _reason(name: str | None) -> Reason:

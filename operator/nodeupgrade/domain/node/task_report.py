@@ -37,6 +37,7 @@ _RESULTS = {
     Mark.UNDOING: StepResult.UNDOING,
     Mark.UNDONE: StepResult.UNDONE,
     Mark.UNDO_FAILED: StepResult.FAILED,
+    Mark.HELD: StepResult.UNDOING,
 }
 _NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
 _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
@@ -206,11 +207,24 @@ def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
 def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
     steps = [record for record in journal.records if record.step is not None]
     failure = next((record for record in steps if record.mark in _BACKWARD), None)
+    if steps and (held := steps[-1]).mark is Mark.HELD:
+        return TaskPhase.ROLLING_BACK, _known(held.reason), _held(held)
     if failure is not None:
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
     phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
     return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
+
+
+def _held(held: Record) -> str:
+    """What a run waits for, and what a person must do."""
+    remedy = EXPLANATIONS[_known(held.reason)].remedy
+    told = f"waiting with the kubelet fenced: {held.error}"
+    return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
+
+
+def _known(reason: str | None) -> Reason:
+    return Reason(reason) if reason in set(Reason) else Reason.STEP_FAILED
 
 
 def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:

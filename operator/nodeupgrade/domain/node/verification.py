@@ -104,7 +104,12 @@ def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tup
 
 def affected(found: Iterable[Difference]) -> tuple[str, ...]:
     """The containers that differences are about; a sandbox only where none of its containers is named already."""
-    labels = dict.fromkeys(d.label for d in found)
+    return affected_labels(d.label for d in found)
+
+
+def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
+    """Likewise, of labels."""
+    labels = dict.fromkeys(found)
     containers = [label for label in labels if not label.endswith(SANDBOX)]
     named = {label.rpartition("/")[0] for label in containers}
     alone = [label for label in labels if label.endswith(SANDBOX) and label.removesuffix(SANDBOX) not in named]

@@ -4,14 +4,12 @@ That is the kubelet's fence, and how the runtime is restarted: reading unit file
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from nodeupgrade.domain.codec import Json
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine import shim_limit
-from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER, Node
+from nodeupgrade.engine import lease, shim_limit
+from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.rescue import lay_down
 from nodeupgrade.engine.steps.instances import require_planned
 
@@ -27,9 +25,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     What is not as planned any more is found before the kubelet stops; and the look at it then knows every process.
     """
     require_planned(node, plan)
-    if _keeps_lease(plan):  # early: while it starts, it takes a processor for a tenth of a second
-        with suppress(StepFailed):  # nothing depends on it
-            node.services.start(LEASE_KEEPER, wait=False)
+    lease.keep(node, plan)  # early: while it starts, it takes a processor for a tenth of a second
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue.TIMER)
@@ -43,9 +39,7 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     for timer in (rescue.TIMER, DEAD_MAN_TIMER):
         if node.services.status(timer).load_state != "not-found":  # a reboot takes the rescue's away
             node.services.stop(timer)
-    if _keeps_lease(plan):
-        with suppress(StepFailed):
-            node.services.stop(LEASE_KEEPER)
+    lease.release(node, plan)
     node.files.remove(rescue.SCRIPT)
     if plan.shims.raised:
         shim_limit.take_back(node.files, node.services, plan.runtime_unit)
@@ -54,7 +48,3 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
     """Do it again after an interruption."""
     return False
-
-
-def _keeps_lease(plan: RunPlan) -> bool:
-    return plan.limits.keep_lease and plan.kubeconfig is not None

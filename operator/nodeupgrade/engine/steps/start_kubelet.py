@@ -6,6 +6,7 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.shown import require_shown
 from nodeupgrade.engine.steps.health import wait_until_healthy
 from nodeupgrade.engine.steps.watch import Watch
 
@@ -20,6 +21,7 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     """Start it and wait until it is healthy; what it does to containers meanwhile may end the waiting."""
+    require_shown(node, plan)
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
     node.failpoint(KUBELET_STARTED)

@@ -166,6 +166,8 @@ class SimulatedKubelet:
         self.wrote = []
         process.expected = dict(self._expected(process))
         self.process = process
+        if unseen := self._runtime.living(everywhere=True) - self._runtime.living(everywhere=False):
+            self.violations.append(f"kubelet {version} is started beside {len(unseen)} processes that nobody shows it")
         self.watch()
         behaviour = self.behaviour.get(str(version), Behaviour.WELL)
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):

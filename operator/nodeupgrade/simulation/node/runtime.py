@@ -62,6 +62,7 @@ class Troubles:
         mute: its program does not show its configuration.
         hears_late: seconds after which it knows that a process has ended.
         hangs: it takes calls and answers none.
+        elsewhere: it is started with another root, in which it has never run anything.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -72,6 +73,7 @@ class Troubles:
     mute: bool = False
     hears_late: float = 0.0
     hangs: bool = False
+    elsewhere: bool = False
 
 
 class SimulatedRuntime:
@@ -81,11 +83,14 @@ class SimulatedRuntime:
         numbered: the last number that was given to anything.
         started: when its process was started, seconds since boot.
         asked: what it was asked to stop since then, as its log says.
+        unseen: containers and sandboxes in the root that it is not started with.
     """
 
     def __init__(self, timeline: Timeline, calls: Calls) -> None:
         self.containers: dict[ContainerId, Stored] = {}
         self.sandboxes: dict[SandboxId, SandboxInstance] = {}
+        self.unseen: tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]] = ({}, {})
+        self._is_elsewhere = False
         self.troubles = Troubles()
         self._timeline = timeline
         self._calls = calls
@@ -120,6 +125,18 @@ class SimulatedRuntime:
             i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
             for i, stored in held.items()
         }
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        """Which of these processes still run, wherever the runtime keeps its books."""
+        self._calls.read("runtime.alive")
+        return frozenset(processes) & self.living(everywhere=True)
+
+    def living(self, *, everywhere: bool) -> frozenset[Process]:
+        """The processes of containers and sandboxes; of those that are not shown too if asked for."""
+        roots = [(self.containers, self.sandboxes), *([self.unseen] if everywhere else [])]
+        found = [s.instance.process for containers, _ in roots for s in containers.values()]
+        found += [s.process for _, sandboxes in roots for s in sandboxes.values()]
+        return frozenset(process for process in found if process is not None)
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """What would hold for a runtime started so; an import counts as its own configuration file."""
@@ -185,6 +202,10 @@ class SimulatedRuntime:
 
     def restart(self, *, shims_get: float = SHIMS_GET_SECONDS) -> None:
         """Read all metadata anew. Processes and their monitors live on; those whose shim answers too late end."""
+        if self.troubles.elsewhere is not self._is_elsewhere:
+            self._is_elsewhere = self.troubles.elsewhere
+            here, self.unseen = self.unseen, (self.containers, self.sandboxes)
+            self.containers, self.sandboxes = here
         slow = self.troubles.slow_shims
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
@@ -198,10 +219,11 @@ class SimulatedRuntime:
 
     def power_off(self) -> None:
         """Every process dies."""
-        for container_id in self.containers:
-            self.end(container_id, KILLED)
-        for sandbox_id, sandbox in self.sandboxes.items():
-            self.sandboxes[sandbox_id] = replace(sandbox, ready=False, process=None, monitor=None)
+        for containers, sandboxes in ((self.containers, self.sandboxes), self.unseen):
+            for stored in containers.values():
+                self._end(stored, KILLED)
+            for sandbox_id, sandbox in sandboxes.items():
+                sandboxes[sandbox_id] = replace(sandbox, ready=False, process=None, monitor=None)
 
     def power_on(self) -> None:
         """Start for the first time in a boot, and answer at once."""
@@ -253,7 +275,9 @@ class SimulatedRuntime:
 
     def end(self, container_id: ContainerId, exit_code: int) -> None:
         """End a container's process, if it runs."""
-        stored = self.containers[container_id]
+        self._end(self.containers[container_id], exit_code)
+
+    def _end(self, stored: Stored, exit_code: int) -> None:
         if stored.instance.state is not ContainerState.RUNNING:
             return
         stored.instance = replace(stored.instance, process=None)

@@ -1,0 +1,194 @@
+"""A runtime that does not show what still runs never gets a kubelet: the run waits, fenced, for as long as it takes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.domain.node.journal import Mark, Outcome, Record, Step, parse
+from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine.node import LEASE_KEEPER
+from nodeupgrade.simulation.node import Behaviour, Crash, supervise
+from tests.scenario.node_run.test_node_run import START, Story, story
+
+HOUR = 3600.0
+RESTART = "services.restart containerd.service"
+
+
+class EnoughError(Exception):
+    """Somebody has seen enough."""
+
+
+def lost(*, restart: str = RESTART) -> Story:
+    """Somebody has changed the runtime's ``root``; whatever restarts it next finds nothing there."""
+    it = story()
+    it.plan = replace(it.plan, kubeconfig="/etc/kubernetes/kubelet.conf")
+    it.node.calls.before(restart, lambda: setattr(it.node.runtime.troubles, "elsewhere", True))
+    return it
+
+
+def repair(it: Story) -> None:
+    """What a person does."""
+    it.node.runtime.troubles.elsewhere = False
+    it.node.runtime.restart()
+
+
+def later(it: Story, seconds: float, action: Callable[[], object]) -> None:
+    """Let something happen so long after the run began to wait."""
+
+    def begun() -> None:
+        def act() -> None:
+            action()
+
+        it.node.timeline.after(seconds, act)
+
+    def interrupt(name: str, _number: int, _moment: object) -> None:
+        if name.endswith(" held"):
+            it.node.calls.interrupt = lambda *_: None
+            begun()
+
+    it.node.calls.interrupt = interrupt
+
+
+def held(it: Story) -> list[Record]:
+    return [record for record in parse(it.node.journal.data)[0].records if record.mark is Mark.HELD]
+
+
+def well_again(it: Story, report: RunReport) -> bool:
+    return (
+        report.outcome is Outcome.ROLLED_BACK
+        and it.kubelet == "v1.30.14"
+        and it.nothing_restarted()
+        and it.node.kubelet.violations == []
+        and not it.node.services.unit.fenced
+    )
+
+
+def test_a_run_whose_runtime_came_back_empty_goes_on_once_it_is_repaired() -> None:
+    it = lost()
+    later(it, 2 * HOUR, lambda: repair(it))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert (report.reason, report.restarted) == (Reason.VERIFICATION_FAILED, 0)
+    assert [(record.step, record.reason) for record in held(it)] == [(Step.REWRITE_HASHES, Reason.RUNTIME_LOST_PODS)]
+
+
+def test_until_then_it_stands_fenced_says_so_once_and_has_the_lease_renewed() -> None:
+    it = lost()
+
+    def stop() -> None:
+        raise EnoughError
+
+    later(it, 2 * HOUR, stop)
+    with pytest.raises(EnoughError):
+        supervise(it.node, it.plan)
+
+    effects = it.node.calls.effects
+    assert it.node.services.unit.fenced
+    assert effects.count(START) == 0
+    assert effects.count(f"services.start {LEASE_KEEPER}") >= 2 * HOUR / 10, "it ends by itself, and is started anew"
+    assert len(held(it)) == 1
+    for told in ("default/web/nginx", "4 of the instances", "touch /var/lib/nodeupgrade/runs/run-1/go-on"):
+        assert told in (held(it)[0].error or "")
+
+
+def test_control_a_kubelet_on_an_empty_runtime_makes_every_pod_a_second_time() -> None:
+    it = lost()
+    it.node.ports = replace(it.node.ports, go_on=lambda: True)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 4)
+    assert held(it) == []
+    assert "beside" in it.node.kubelet.violations[0]
+
+
+def test_somebody_may_say_go_on_later() -> None:
+    it, wishes = lost(), list[bool]()
+    later(it, 60, lambda: wishes.append(True))
+    it.node.ports = replace(it.node.ports, go_on=lambda: bool(wishes))
+
+    assert (it.tell().outcome, len(held(it))) == (Outcome.ROLLED_BACK, 1)
+
+
+def test_what_has_provably_ended_is_not_waited_for() -> None:
+    it = lost()
+
+    def kill() -> None:
+        containers, sandboxes = it.node.runtime.unseen
+        for stored in containers.values():
+            stored.instance = replace(stored.instance, process=None)
+        for name, sandbox in sandboxes.items():
+            sandboxes[name] = replace(sandbox, process=None)
+
+    later(it, 60, kill)
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.violations == []
+
+
+def test_after_a_reboot_nothing_is_expected() -> None:
+    it = lost()
+
+    def reboot() -> None:
+        raise Crash(reboot=True)
+
+    later(it, 60, reboot)
+    report = supervise(it.node, it.plan)
+
+    assert report is not None
+    assert (report.outcome, report.rebooted) == (Outcome.ROLLED_BACK, True)
+
+
+def test_a_runtime_that_was_restarted_again_while_the_executor_was_away_gets_no_new_kubelet() -> None:
+    """Between the look at it and the start of the kubelet."""
+    it = story()
+
+    def away() -> None:
+        it.node.runtime.troubles.elsewhere = True
+        it.node.runtime.restart()
+        later(it, 60, lambda: repair(it))
+        raise Crash
+
+    it.node.calls.before(START, away)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.reason is Reason.RUNTIME_LOST_PODS
+
+
+def test_a_runtime_that_loses_pods_after_the_hashes_were_put_back_gets_no_old_kubelet_either() -> None:
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS
+
+    def lose() -> None:
+        it.node.runtime.troubles.elsewhere = True
+        it.node.runtime.restart()
+        later(it, 60, lambda: repair(it))
+
+    it.node.calls.before("journal.append confirm-inventory undone", lose)
+
+    assert well_again(it, it.tell())
+    assert [record.step for record in held(it)] == [Step.STOP_KUBELET]
+
+
+@pytest.mark.parametrize("seconds", [30.0, 2 * HOUR])
+def test_a_runtime_that_hangs_on_the_way_back_is_waited_for(seconds: float) -> None:
+    it = story()
+    troubles = it.node.runtime.troubles
+
+    def hang() -> None:
+        troubles.hangs = True
+        it.node.timeline.after(seconds, lambda: setattr(troubles, "hangs", False))
+
+    it.node.calls.before(RESTART, hang)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.reason is Reason.RUNTIME_DID_NOT_ANSWER
+    assert {record.reason for record in held(it)} <= {Reason.RUNTIME_DID_NOT_ANSWER}
