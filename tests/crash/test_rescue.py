@@ -16,9 +16,11 @@ from nodeupgrade.domain.node.journal import Outcome, Step
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node_run import NodeRun
-from nodeupgrade.simulation.node import Crash, supervise
+from nodeupgrade.simulation.node import Crash, Moment, supervise
+from nodeupgrade.simulation.node import reboot as reboot_node
+from nodeupgrade.simulation.node.calls import never
 from nodeupgrade.simulation.node.kubelet import PROGRAM
-from tests.crash.harness import WAYS, World, wrongs
+from tests.crash.harness import WAYS, World, world, wrongs
 
 
 def play(world: World, *, through: bool) -> None:
@@ -73,6 +75,36 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
 
     assert wrong == {}
     assert reached > 15
+
+
+COMMIT = "journal.append verify done"
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["cut off in the middle", "through"])
+@pytest.mark.parametrize("reboot", [False, True], ids=["killed", "rebooted"])
+def test_a_rescue_after_the_commit_ends_as_old_too(through: bool, reboot: bool) -> None:
+    """None begins then; but if one did, the run must not end as upgraded with hashes of both eras and a fence."""
+    after = world()
+
+    def lost(name: str, _number: int, moment: Moment) -> None:
+        if (name, moment) == (COMMIT, Moment.AFTER):
+            raise Crash
+
+    after.node.calls.interrupt = lost
+    with suppress(Crash):
+        NodeRun(node=after.node.ports, plan=after.plan, store=after.node.journal).carry_out()
+    after.node.calls.interrupt = never
+    play(after, through=through)
+    word = Rescue.DONE if through else Rescue.BEGUN
+    after.node.ports = replace(after.node.ports, rescue=partial(Rescue, word))
+    if reboot:
+        reboot_node(after.node, after.plan)
+
+    after.report = supervise(after.node, after.plan)
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason is Reason.EXECUTOR_LOST) == (Outcome.ROLLED_BACK, not reboot)
+    assert wrongs(after, restarts_allowed=reboot) == []
 
 
 def _lost_at(world: World, name: Failpoint) -> bool:

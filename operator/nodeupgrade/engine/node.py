@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.failpoints import Failpoint
 from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.domain.node.rescue import Rescue
@@ -20,7 +21,7 @@ from nodeupgrade.ports.services import ServiceManager, ServicesView
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again whenever it is gone while a run is unfinished."""
 
-LEASE_KEEPER = "nodeupgrade-lease-keeper.service"
+LEASE_KEEPER = rescue.KEEPER
 """Renews the node's Lease while no kubelet does."""
 
 

@@ -15,7 +15,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.node.machine import Do, Finish, Hold, Observation, Undo, Wait, decide, needs_runtime
+from nodeupgrade.domain.node.machine import Do, Finish, Hold, Observation, Undo, Wait, committed, decide, needs_runtime
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.shown import Lack
@@ -187,7 +187,7 @@ def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
     last = journal.last
     if last is None or journal.finished is not None or last.boot == node.clock.boot():
         return
-    if journal.mark(Step.VERIFY) is Mark.DONE:  # committed: nothing will be undone, so nobody would lift the fence
+    if committed(journal, node.rescue()):  # nothing will be undone, so nobody would lift the fence
         return
     if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
         node.services.mask(plan.swap.unit)

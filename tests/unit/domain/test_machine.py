@@ -122,6 +122,9 @@ def test_what_comes_next(story: str, next_: str) -> None:
     [
         ("..read-back", Observation(monotonic=20, boot=FIRST, abort=True), "undo read-back"),
         ("..verify", Observation(monotonic=99, boot=FIRST, abort=True), "finish Upgraded Succeeded"),
+        # A rescue that began after the commit has made a mixture of what was one: there is no way but back.
+        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "undo verify"),
+        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
         ("", Observation(monotonic=0, boot=FIRST, abort=True), "finish RolledBack Aborted"),
         ("..read-back", Observation(monotonic=20, boot=SECOND), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=3, boot=SECOND), "undo start-kubelet"),
@@ -143,7 +146,6 @@ def test_what_comes_next(story: str, next_: str) -> None:
             Observation(monotonic=9, boot=FIRST, rescue=Rescue.DONE),
             "undo arm-dead-man",
         ),
-        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "finish Upgraded Succeeded"),
         ("..arm-dead-man", Observation(monotonic=500, boot=FIRST), "do stop-kubelet"),
     ],
 )

@@ -5,6 +5,7 @@ and notice what a kubelet would see at the moment it is started.
 """
 
 import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.domain.node import rescue
+from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.rescue import ABSENT_SECONDS, Call, FileBefore, Remedy, hung_seconds
-from nodeupgrade.domain.values import Digest
+from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
+from tests.unit.domain.sound import instance, inventory
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
 
@@ -29,6 +32,7 @@ cd {root}; echo "systemctl $*" >> calls
 case "$*" in
   *MainPID*) echo "MainPID=$(cat pid)";;
   "stop kubelet.service") echo 0 > pid;;
+  *kill*nodeupgrade-executor*) [ ! -e last-words ] || cat last-words >> runs/journal;;
   "--no-block start kubelet.service")
     [ ! -e {flag} ] || exit 1
     cat program served stored/* node{root}/state runs/rescue > seen-by-kubelet; echo 4711 > pid;;
@@ -38,12 +42,13 @@ esac
 """
 CURL = """#!/bin/sh
 cd {root}
-[ "$1" != --version ] || {{ cat features; exit 0; }}
+[ "$2" != --version ] || {{ cat features; exit 0; }}
 for word; do case "$last" in --output) body=$word;; --dump-header) head=$word;; esac; last=$word; done
 echo "curl $last" >> calls
+case "$*" in "-q "*"--noproxy * "*) ;; *) exit 1;; esac
 {struck}
 case "$last" in
-  */healthz) [ "$(cat pid)" = 4711 ];;
+  */healthz) [ "$(cat pid)" = 4711 ] && [ ! -e sick ];;
   */restore/*) cat > stored/${{last##*/}}; echo "grpc-status: 0" > "$head";;
   */gone/*) cat > /dev/null; echo "grpc-status: 5" > "$head";;
   */list) cat > /dev/null; cat served > "$body"; echo "grpc-status: 0" > "$head";;
@@ -57,6 +62,8 @@ exec {real} "$@"
 STRUCK = 'n=$(($(cat {root}/count) + 1)); echo $n > {root}/count; [ $n != "$(cat {root}/strike)" ] || kill -9 $PPID'
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 IDS = ("a", "b")
+COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"verify"}\n'
+END = "systemctl --no-block stop nodeupgrade-rescue.timer"
 LOOK = str(rescue.LOOK.relative_to("/"))
 
 
@@ -85,7 +92,21 @@ class Node:
         swap = replace(
             plan.swap, path=f"{self.root}/program", backup=f"{self.root}/backup", before=Digest(sha256(OLD).hexdigest())
         )
-        return replace(plan, swap=swap, healthz_url="http://127.0.0.1:1/healthz")
+        kubeconfig = "/etc/kubernetes/kubelet.conf"
+        return replace(plan, swap=swap, healthz_url="http://127.0.0.1:1/healthz", kubeconfig=kubeconfig)
+
+    def with_baseline(self, **processes: tuple[int, str]) -> "Node":
+        """Have containers in the plan's baseline; each has a process that was started at 1000 and now is as told."""
+        containers: list[ContainerInstance] = []
+        for name, (started, state) in processes.items():
+            pid = 100 + len(containers)
+            containers.append(replace(instance("h"), id=ContainerId(name), process=Process(pid=pid, started=1000)))
+            (self.root / f"proc/{pid}").mkdir(parents=True)
+            fields = [state, *("1" * 18), str(started), "1"]
+            self.write(f"proc/{pid}/stat", f"{pid} (a (b) c) {' '.join(fields)}\n")
+        self.plan = replace(self.plan, baseline=inventory(*containers))
+        self.lay_down()
+        return self
 
     def lay_down(self, *, hashes: bool = True) -> None:
         restore = [Call(path=f"/restore/{name}", frame=f"{name}:OLD\n".encode()) for name in IDS]
@@ -101,6 +122,7 @@ class Node:
         )
         text = rescue.script(self.plan, remedy, files, PurePosixPath(self.root / "runs")).decode()
         text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
+        text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
         text = text.replace("flock -w 10", "flock -w 0.1")
         self.write("rescue.sh", text.replace("PATH=/usr", f"PATH={self.root}/bin:/usr"))
         flag = f"{self.root}/run/nodeupgrade/fence/kubelet.service"
@@ -184,10 +206,11 @@ def test_it_brings_the_old_kubelet_back_once_the_executor_is_lost(node: Node) ->
     [
         lambda node: node.write("pid", "4711\n"),
         lambda node: node.write("runs/journal", node.read("runs/journal") + '{"mark":"finished","step":null}\n'),
+        lambda node: node.write("runs/journal", node.read("runs/journal") + COMMIT),
         lambda node: node.write("runs/journal", '{"mark":"done","step":"arm-dead-man"}\n'),
         lambda node: (node.root / "runs/journal").unlink(),
     ],
-    ids=["a kubelet is well", "the run is over", "the kubelet was never stopped", "no run"],
+    ids=["a kubelet is well", "the run is over", "the run is committed", "the kubelet was never stopped", "no run"],
 )
 def test_it_touches_nothing_while(node: Node, change: object) -> None:
     change(node)  # type: ignore[operator]
@@ -195,7 +218,8 @@ def test_it_touches_nothing_while(node: Node, change: object) -> None:
     for _ in range(3):
         node.look(after=ABSENT_SECONDS)
 
-    assert [call for call in node.calls if "show" not in call and "healthz" not in call and "rm -f" not in call] == []
+    harmless = ("show", "healthz", END)
+    assert [call for call in node.calls if not any(word in call for word in harmless)] == []
 
 
 def test_an_executor_that_comes_back_in_time_is_left_alone(node: Node) -> None:
@@ -297,3 +321,122 @@ def test_killed_anywhere_it_ends_the_same(tmp_path: Path) -> None:
             wrong.append((strike, node.calls[strike - 1], node.read("seen-by-kubelet"), node.read("runs/rescue.log")))
 
     assert wrong == []
+
+
+def restored_times(node: Node) -> int:
+    return sum("restore/a" in call for call in node.calls)
+
+
+def test_a_kubelet_that_is_slow_to_start_is_not_taken_back_again(node: Node) -> None:
+    """It gets as long as it needs; whatever comes of it, nothing is restored a second time."""
+    node.write("sick", "").look()
+    for _ in range(30):
+        node.look(after=ABSENT_SECONDS)
+
+    assert old_again(node), node.read("runs/rescue.log")
+    assert restored_times(node) == 1
+    assert node.calls.count("systemctl stop kubelet.service") == 1
+
+
+def test_it_ends_with_its_work_and_a_later_upgrade_by_hand_is_nobodys_business(node: Node) -> None:
+    node.look()
+    node.look(after=ABSENT_SECONDS)
+    assert node.calls[-1] == END
+    known = len(node.calls)
+    node.write("pid", "0").write("program", "one that somebody put there by hand\n")
+    node.write(f"node{node.root}/state", "its state\n")
+
+    for _ in range(5):
+        node.look(after=ABSENT_SECONDS)
+
+    assert node.read("program") == "one that somebody put there by hand\n"
+    assert node.read(f"node{node.root}/state") == "its state\n"
+    assert not [
+        call for call in node.calls[known:] if call.startswith(("systemctl stop kubelet", "mv", "ln", "curl */r"))
+    ]
+
+
+def test_it_ends_when_a_kubelet_is_well_and_nobody_has_come_back_for_long(node: Node) -> None:
+    node.write("pid", "4711\n").look()
+    node.look(after=hung_seconds(node.plan.limits) - 1)
+    assert END not in node.calls
+    with node.executor():
+        node.look(after=2)
+    assert END not in node.calls
+    node.look()
+
+    node.look(after=hung_seconds(node.plan.limits))
+
+    assert node.calls[-1] == END
+    assert node.read("runs/rescue") == ""
+
+
+def test_a_commit_at_the_last_moment_is_respected(node: Node) -> None:
+    """The executor writes it right before it is killed."""
+    node.write("last-words", COMMIT).look()
+
+    node.look(after=ABSENT_SECONDS)
+
+    assert not node.started
+    assert node.read("runs/rescue") == ""
+    assert not (node.root / "run/nodeupgrade/fence/kubelet.service").exists()
+    assert node.calls[-2:] == ["systemctl --no-block start nodeupgrade-dead-man.timer", END]
+
+
+def test_a_held_executor_shows_that_it_lives(node: Node) -> None:
+    """It has nothing to write for days, and touches its journal."""
+    patience = hung_seconds(node.plan.limits)
+    with node.executor():
+        for moment in range(5):
+            os.utime(node.root / "runs/journal", (1000 + moment, 1000 + moment))
+            node.look(after=patience)
+
+    assert node.read("runs/rescue.log") == ""
+
+
+LIVES, ANOTHER, ZOMBIE = (1000, "S"), (1001, "S"), (1000, "Z")
+HOLDS_BACK = pytest.mark.parametrize("rewriting", [True, False], ids=["rewritten", "untouched"])
+
+
+def untouched(node: Node) -> None:
+    node.write("runs/journal", '{"mark":"doing","step":"stop-kubelet"}\n')
+    for name in IDS:
+        node.write(f"stored/{name}", f"{name}:OLD\n")
+    node.write("served", "a:OLD\nb:OLD\n")
+
+
+@HOLDS_BACK
+def test_a_runtime_that_does_not_show_what_still_runs_gets_no_kubelet_and_no_hash(node: Node, rewriting: bool) -> None:
+    node.with_baseline(a=LIVES, b=LIVES)
+    if not rewriting:
+        untouched(node)
+    right = node.read("served")
+    node.write("served", "b:NEW\n").look()
+    for _ in range(3):
+        node.look(after=ABSENT_SECONDS)
+
+    assert not node.started
+    assert restored_times(node) == 0
+    assert (node.root / "run/nodeupgrade/fence/kubelet.service").exists()
+    said = node.read("runs/rescue.log").splitlines()
+    assert "does not show 1 of the containers that still run" in said[-1]
+    assert f"touch {node.root}/runs/go-on" in said[-1]
+    assert len(said) == 2, "it says so once"
+    for unit in ("nodeupgrade-dead-man.timer", "nodeupgrade-lease-keeper.service"):
+        assert node.calls.count(f"systemctl --no-block start {unit}") == 3
+
+    node.write("served", right)
+    assert old_again(node.look(after=ABSENT_SECONDS)), node.read("runs/rescue.log")
+
+
+@pytest.mark.parametrize("process", [ANOTHER, ZOMBIE])
+def test_what_has_provably_ended_need_not_be_shown(node: Node, process: tuple[int, str]) -> None:
+    node.with_baseline(a=LIVES, c=process).look()
+
+    assert old_again(node.look(after=ABSENT_SECONDS))
+
+
+def test_somebody_may_overrule_it(node: Node) -> None:
+    node.with_baseline(a=LIVES, c=LIVES).write("runs/go-on", "").look()
+
+    assert old_again(node.look(after=ABSENT_SECONDS))

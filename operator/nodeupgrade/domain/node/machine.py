@@ -105,7 +105,7 @@ class Setback:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
     """Say what comes next.
 
-    * ``verify: done`` is the commit: the run is upgraded, whatever else is true.
+    * ``verify: done`` is the commit: the run is upgraded, unless the rescue script has begun to bring OLD back.
     * Any failure, abort, reboot or spent budget turns the run backward, and backward never turns forward again.
       The budget is spent when the time without a kubelet and the time that going back takes add up to it.
     * Backward undoes the last step, in order of definition, that may have happened and is not undone.
@@ -113,13 +113,22 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
       long that takes: hashes would be put back into nothing, and every pod made a second time.
     * Forward does the first step that is not done.
     """
-    if journal.mark(Step.VERIFY) is Mark.DONE:
+    if committed(journal, seen.rescue):
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
     setback = setback_of(journal, seen, limits)
     if setback is not None:
         return _backward(journal, seen, limits, setback)
     left = seconds_left(journal, seen, limits)
     return Do(step=next_step(journal), seconds=inf if left is None else left)
+
+
+def committed(journal: Journal, rescue: Rescue) -> bool:
+    """Whether the run is past the point of no return.
+
+    The rescue script leaves a committed run alone. Should it have begun all the same, what stands is of both eras, or
+    OLD; only going back is certain to end it as one.
+    """
+    return journal.mark(Step.VERIFY) is Mark.DONE and rescue is Rescue.NONE
 
 
 def needs_runtime(decision: Decision) -> bool:

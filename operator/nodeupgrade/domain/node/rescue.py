@@ -16,6 +16,7 @@ from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.journal import Mark, Step
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.rescue_logic import LOGIC
+from nodeupgrade.domain.node.shown import GO_ON
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot there is no container left to be kept, and the journal's own undo puts files back."""
@@ -24,6 +25,7 @@ LOOK = PurePosixPath("/run/nodeupgrade-rescue")
 UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
 LOOK_SECONDS = 3
+KEEPER = "nodeupgrade-lease-keeper.service"
 ABSENT_SECONDS = 20
 """An executor that is killed holds its journal again within 10 s, on a busy machine and through its timer too."""
 SYSTEMCTL_SECONDS = 120
@@ -101,7 +103,12 @@ def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_dir
         "flag": str(fence.flag(unit)),
         "drop_in": str(fence.drop_in(unit)),
         "drop_in_text": fence.drop_in_text(unit).strip(),
+        "look_timer": TIMER,
+        "script": str(SCRIPT),
+        "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
+        "go_on": str(run_directory / GO_ON),
         "finished": f'"mark":"{Mark.FINISHED}"',
+        "committed": f'"mark":"{Mark.DONE}".*"step":"{Step.VERIFY}"',
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
         "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if remedy.restore else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
@@ -115,10 +122,23 @@ def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_dir
         *_function("restore_hashes", (_piped(f"restored {quote(c.path)}", c.frame) for c in remedy.restore)),
         *_function("listing", [_piped(f"call {quote(remedy.listing.path)}", remedy.listing.frame)]),
         *_function("wrong_hashes", [_piped("base64 -d", b"\n".join(remedy.wrong) + b"\n")]),
+        *_function("baseline", _baseline(plan)),
         *_function("restore_files", (_restored(file) for file in files)),
         LOGIC,
     ]
     return "\n".join(lines).encode()
+
+
+def _baseline(plan: RunPlan) -> Iterator[str]:
+    """A command that prints the id of each container that ran, its process, and when that was started."""
+    expendable = {c.id for c in plan.containers if c.expendable}
+    lines = [
+        f"{c.id} {c.process.pid} {c.process.started}"
+        for c in plan.baseline.running()
+        if c.process is not None and c.id not in expendable
+    ]
+    if lines:
+        yield "\n".join(["    cat <<'.'", *lines, "."])
 
 
 def _function(name: str, commands: Iterator[str] | list[str]) -> Iterator[str]:

@@ -11,11 +11,21 @@ say() {
     echo "$(date -u +%FT%TZ) $*" >> "$run/rescue.log"
 }
 
+# Somebody else may succeed: an executor that can run again, or a person. Until then the node is said to be alive.
 fail() {
     said="cannot bring kubelet $version back because $*; the kubelet stays fenced, and this is tried again"
     tail -n 1 "$run/rescue.log" 2> /dev/null | grep -qF "$said" || say "$said"
+    systemctl --no-block start nodeupgrade-dead-man.timer
+    [ -z "$lease_keeper" ] || systemctl --no-block start "$lease_keeper"
     echo "$seen $(uptime_seconds)" > "$look"
     exit 1
+}
+
+# Nothing is left to do, and nobody shall find this at work on what is somebody else's by then.
+over() {
+    rm -f "$look" "$script"
+    systemctl --no-block stop "$look_timer"
+    exit 0
 }
 
 uptime_seconds() {
@@ -32,21 +42,35 @@ main_pid() {
 well() {
     [ "$(main_pid)" != 0 ] || return 1
     command -v curl > /dev/null || return 0
-    curl --silent --fail --max-time 2 --output /dev/null "$healthz"
+    curl -q --noproxy '*' --silent --fail --max-time 2 --output /dev/null "$healthz"
+}
+
+# From the commit on, the new kubelet is the one to keep.
+ended() {
+    [ ! -e "$run/journal" ] || grep -qF "$finished" "$run/journal" || grep -q "$committed" "$run/journal"
+}
+
+restored_before() {
+    [ "$(cat "$run/rescue" 2> /dev/null)" = done ]
 }
 
 look_again() {
-    if [ ! -e "$run/journal" ] || grep -qF "$finished" "$run/journal" || ! grep -qF "$stopping" "$run/journal" || well
-    then
+    ! ended || over
+    if ! grep -qF "$stopping" "$run/journal"; then
         rm -f "$look"
         exit 0
     fi
-    # The executor locks its journal for as long as it lives.
+    # The executor locks its journal for as long as it lives, and touches it when it has nothing to write.
     exec 9<> "$run/journal"
-    if flock -n 9; then
-        seen=absent patience=$absent_seconds
+    if ! flock -n 9; then
+        seen=at-$(wc -c < "$run/journal")-$(stat -c %Y "$run/journal") patience=$hung_seconds
+        ! well || seen=at-work patience=-1
+    elif restored_before; then
+        finish
+    elif well; then
+        seen=well patience=$hung_seconds
     else
-        seen=at-$(wc -c < "$run/journal") patience=$hung_seconds
+        seen=absent patience=$absent_seconds
     fi
     exec 9>&-
     last='' since=0
@@ -55,13 +79,15 @@ look_again() {
         echo "$seen $(uptime_seconds)" > "$look"
         exit 0
     fi
-    [ $(($(uptime_seconds) - since)) -ge "$patience" ] || exit 0
+    [ "$patience" -ge 0 ] && [ $(($(uptime_seconds) - since)) -ge "$patience" ] || exit 0
+    [ "$seen" != well ] || over
 }
 
 # ── the runtime ──────────────────────────────────────────────────────────────
 
 call() {
-    base64 -d | curl --silent --show-error --max-time 10 --http2-prior-knowledge --unix-socket "$socket" \
+    base64 -d | curl -q --noproxy '*' --silent --show-error --max-time 10 \
+        --http2-prior-knowledge --unix-socket "$socket" \
         --header 'content-type: application/grpc' --header 'te: trailers' --header 'containerd-namespace: k8s.io' \
         --dump-header "$answers/head" --output "$answers/body" --data-binary @- "http://localhost$1" || return 1
     status=$(sed -n 's/^grpc-status: *\([0-9]*\).*/\1/p' "$answers/head" | tail -n 1)
@@ -86,10 +112,34 @@ serves_new_hashes() {
     [ -s "$answers/wrong" ] && grep -qaFf "$answers/wrong" "$answers/body"
 }
 
-hashes() {
-    curl --version 2> /dev/null | grep -q HTTP2 || fail "hashes can only be put back by a curl that speaks HTTP/2"
+can_ask() {
+    curl -q --version 2> /dev/null | grep -q HTTP2
+}
+
+# What ran when the run was planned and still does, by the word of the kernel, has to be in the answer.
+shows_what_runs() {
+    [ ! -e "$go_on" ] || return 0
+    baseline > "$answers/baseline"
+    missing=0
+    while read -r id pid started; do
+        { read -r stat < "/proc/$pid/stat"; } 2> /dev/null || continue
+        set -- ${stat##*) }
+        [ "${20}" = "$started" ] || continue
+        case $1 in [ZXx]) continue ;; esac
+        grep -qaF "$id" "$answers/body" || missing=$((missing + 1))
+    done < "$answers/baseline"
+    [ "$missing" = 0 ]
+}
+
+# A runtime that lost pods gets neither a hash nor a kubelet: each of them would be made a second time.
+require_shown() {
     systemctl is-active --quiet "$runtime_unit" || systemctl start "$runtime_unit"
     wait_for_runtime || fail "the runtime does not answer"
+    shows_what_runs || fail "the runtime does not show $missing of the containers that still run" \
+        "(repair its configuration and restart it; to have them made a second time: touch $go_on)"
+}
+
+hashes() {
     restore_hashes || fail "the runtime did not take a hash (status ${status:-none})"
     listing || fail "the runtime does not answer"
     if serves_new_hashes; then
@@ -97,6 +147,7 @@ hashes() {
         systemctl restart "$runtime_unit" || fail "the runtime does not restart"
         wait_for_runtime || fail "the runtime does not answer after its restart"
         ! serves_new_hashes || fail "the runtime still serves hashes of the new kubelet"
+        require_shown
     fi
 }
 
@@ -146,25 +197,39 @@ start_kubelet() {
     systemctl --no-block start "$unit"
 }
 
+finish() {
+    [ "$(main_pid)" != 0 ] || start_kubelet
+    say "kubelet $version was started; every hash and file is what it was before the run"
+    over
+}
+
 rescue() {
     exec 9<> "$run/journal"
     systemctl stop nodeupgrade-dead-man.timer
     systemctl kill --signal=KILL nodeupgrade-executor.service 2> /dev/null
     systemctl stop nodeupgrade-executor.service
     flock -w 10 9 || fail "the executor still holds its journal"
+    if ended; then  # it came to its end in the last moment
+        systemctl --no-block start nodeupgrade-dead-man.timer
+        over
+    fi
     answers=$(mktemp -d /run/nodeupgrade-rescue.XXXXXX) || fail "there is no room in /run"
     trap 'rm -rf "$answers"' EXIT
     lost=$(($(uptime_seconds) - since))
     [ -e "$run/rescue" ] || say "no executor for $lost s ($seen): bringing kubelet $version back"
     note begun || fail "the run's directory cannot be written"
     fence_kubelet
-    if grep -qF "$rewriting" "$run/journal"; then hashes; fi
+    if grep -qF "$rewriting" "$run/journal"; then
+        can_ask || fail "hashes can only be put back by a curl that speaks HTTP/2"
+        require_shown
+        hashes
+    elif can_ask; then
+        require_shown
+    fi
     restore_files || fail "a file cannot be put back"
     restore_program || fail "the program of kubelet $version is not there any more"
     note done || fail "the run's directory cannot be written"
-    start_kubelet
-    rm -f "$look"
-    say "kubelet $version was started; every hash and file is what it was before the run"
+    finish
 }
 
 look_again
