@@ -3,7 +3,7 @@
 from .amounts import resource_amount
 from .detect import detect
 from .digest import HashValue
-from .eras import Era, era_of
+from .eras import NEWEST_MINOR, Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, Change, PodChange, explain, explain_pod
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
@@ -14,6 +14,7 @@ from .static import default_static_container, static_pod_uid, static_uid_may_sta
 from .version import KubeletVersion
 
 __all__ = [
+    "NEWEST_MINOR",
     "Cause",
     "Change",
     "Era",

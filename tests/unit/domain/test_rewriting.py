@@ -54,8 +54,6 @@ ROLES: dict[str, dict[str, Any]] = {
         ("regular", "v1.15.0", True, True),
         ("regular", "v1.30.14", True, True),
         ("regular", "v1.31.14", True, True),
-        ("sidecar", "v1.30.14", False, True),
-        ("sidecar", "v1.31.14", False, True),
         ("sidecar", "v1.32.13", True, True),
         ("init", "v1.30.14", False, False),
         ("init", "v1.32.13", False, False),
@@ -77,6 +75,46 @@ def test_what_is_proven_and_what_is_rewritten(role: str, old: str, proven: bool,
     assert right.after.container == wanted
     if not proven:
         assert only(wrong).after.container == (wanted if rewritten else "bad")
+
+
+SIDECAR: dict[str, Any] = {"containers": [], "initContainers": [{**SPEC, "restartPolicy": "Always"}]}
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "stored_by", "written"),
+    [
+        # Right, or left over from a plain exchange across eras: either way the spec is the one it began with.
+        ("v1.30.14", "v1.33.13", "v1.30.14", "rewritten"),
+        ("v1.31.14", "v1.33.13", "v1.31.14", "rewritten"),
+        ("v1.31.14", "v1.33.13", "v1.29.0", "rewritten"),
+        ("v1.29.15", "v1.31.14", "v1.30.0", "rewritten"),
+        # Neither: the spec was changed since, which the present kubelet does not notice and one from 1.32 on does.
+        ("v1.30.14", "v1.33.13", None, "refused"),
+        ("v1.31.14", "v1.32.0", None, "refused"),
+        ("v1.29.15", "v1.31.14", None, "left"),
+        ("v1.33.13", "v1.30.14", None, "refused"),
+    ],
+)
+def test_a_changed_sidecar_is_never_hidden(current: str, target: str, stored_by: str | None, written: str) -> None:
+    """What the next kubelet would have done about a change it still does, or the node is refused."""
+    body = pod(**SIDECAR)
+    (container,) = view(body).containers
+    stored = "bad" if stored_by is None else hash_container(container.spec, stored_by)
+
+    found = plan_rewriting(
+        [view(body)],
+        inventory(instance(stored)),
+        current=KubeletVersion.parse(current),
+        target=KubeletVersion.parse(target),
+    )
+
+    if written == "refused":
+        (violation,) = found.violations
+        assert violation.reason is Reason.STORED_HASH_NOT_REPRODUCED
+        assert violation.subject == "default/web/nginx"
+        return
+    wanted = {"rewritten": hash_container(container.spec, target), "left": stored}
+    assert only(found).after.container == wanted[written]
 
 
 def test_a_pod_that_may_end_may_complete() -> None:

@@ -15,6 +15,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import (
+    NEWEST_MINOR,
     HashValue,
     KubeletVersion,
     UnhashableContainer,
@@ -23,6 +24,7 @@ from nodeupgrade.kubelethash import (
     hash_without_resources,
 )
 
+SIDECARS_FROM_MINOR = 28
 SIDECARS_COMPARED_FROM_MINOR = 32
 RESOURCELESS_HASH_MINORS = range(27, 31)
 
@@ -99,6 +101,14 @@ def _prove(
             )
             return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
     rewritten = spec.role in {Role.REGULAR, Role.SIDECAR} and stored.container is not None
+    if not compared and spec.role is Role.SIDECAR and not _is_of_this_spec(pod, spec, stored, current):
+        if is_compared(spec.role, target):
+            detail = (
+                f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
+                f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
+            )
+            return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+        rewritten = False  # neither kubelet compares it, and one that does must still find the change
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
@@ -108,6 +118,15 @@ def _prove(
         compared=compared,
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
     )
+
+
+def _is_of_this_spec(pod: NodePod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
+    """Whether a sidecar began with its present spec, under whatever kubelet.
+
+    Kubelets before 1.32 never look at the hash, so it may be that of an earlier one; a plain exchange left it there.
+    """
+    minors = (current.minor, *range(SIDECARS_FROM_MINOR, NEWEST_MINOR + 1))
+    return any(hash_of(pod, spec, KubeletVersion(1, minor)) == stored.container for minor in minors)
 
 
 def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
