@@ -35,7 +35,7 @@ from nodeupgrade.domain.task_status import (
     TaskStatus,
 )
 from nodeupgrade.domain.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.violations import Caution, Violation
+from nodeupgrade.domain.violations import Violation
 from tests.unit.domain.sound import instance, inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -266,31 +266,6 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
         started_at=START,
         finished_at=at(2),
     )
-
-
-def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
-    violations = tuple(
-        Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=f"ns/pod{number}/c", detail="it differs")
-        for number in range(25)
-    )
-
-    status = refusal_status("run", violations)
-
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.STORED_HASH_NOT_REPRODUCED)
-    assert status.message == (
-        "node untouched: ns/pod0/c: it differs; ns/pod1/c: it differs; ns/pod2/c: it differs; and 22 more"
-    )
-    assert [hazard.pod for hazard in status.hazards] == [f"ns/pod{number}/c" for number in range(20)]
-
-
-def test_warnings_are_never_crowded_out() -> None:
-    violations = tuple(Violation(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
-    caution = Caution(reason=Reason.PROBE_FAILS, detail="y" * 600)
-
-    status = refusal_status("run", violations, cautions=(caution,))
-
-    assert [hazard.warning for hazard in status.hazards] == 19 * [False] + [True]
-    assert (status.reason, len(status.hazards[-1].detail)) == (Reason.UNKNOWN_CONTAINER, 512)
 
 
 @pytest.mark.parametrize(
