@@ -1,5 +1,6 @@
 """A node in the middle of its run, interruptions, and the question whether it ended as exactly OLD or exactly NEW."""
 
+import base64
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -9,7 +10,7 @@ import pytest
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue, shim_limit
-from nodeupgrade.domain.node.journal import Outcome, Step
+from nodeupgrade.domain.node.journal import Outcome, Step, parse
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.node.verification import differences
@@ -40,7 +41,9 @@ STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 SHIMS_DROP_IN = str(shim_limit.drop_in_path(RUNTIME_UNIT))
 MORE_TIME_FOR_SHIMS = "the runtime would be started with our configuration"
 
+SECRETS = "before-images are still in the journal"
 HARMLESS_LEFTOVERS = {
+    "journal.scrub": {SECRETS},
     "services.stop nodeupgrade-dead-man.timer": {f"timers still run: {DEAD_MAN_TIMER}"},
     "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue.TIMER}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
@@ -200,6 +203,8 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     if report is None:
         return ["the run did not end"]
     found = mixtures(after, upgraded=report.outcome is Outcome.UPGRADED)
+    if b"log path, image, mounts" in _payloads(after):
+        found.append(SECRETS)
     if report.outcome is Outcome.DEGRADED:
         found.append(f"a human is needed: {report.message}")
     if timers := {DEAD_MAN_TIMER, rescue.TIMER} & node.services.active:
@@ -214,6 +219,12 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
         found += [str(d) for d in differences(plan.baseline, node.inventory(), may_complete=free)]
         found += [] if report.restarted == 0 else [f"the report lists {report.listed}"]
     return found
+
+
+def _payloads(after: World) -> bytes:
+    """All bytes that steps have kept of the runtime's metadata."""
+    images = [i for r in parse(after.node.journal.data)[0].records for i in (r.payload or {}).values()]
+    return b"".join(base64.b64decode(str(i["data"])) for i in images if isinstance(i, dict) and "data" in i)
 
 
 def mixtures(after: World, *, upgraded: bool) -> list[str]:

@@ -13,6 +13,7 @@ from tests.crash.harness import ALL_WAYS, SHIMS_DROP_IN, WAYS, Strike, World, cr
 PARTS = 4
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
 CLEAN_UP = {
+    "journal.scrub",
     *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer", "services.reload"),
     *("files.remove /usr/bin/.kubelet.staged", f"files.remove {rescue.SCRIPT}", f"files.remove {rescue.LOOK}"),
     *(f"files.remove {SHIMS_DROP_IN}", f"files.remove {shim_limit.CONFIG}"),

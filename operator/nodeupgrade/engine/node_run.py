@@ -166,6 +166,8 @@ class NodeRun:
 
     def _clean_up(self) -> None:
         """After the end: what may be repeated for ever and may fail without harm."""
+        with suppress(StepFailed):
+            self.store.scrub()
         for timer in (DEAD_MAN_TIMER, rescue.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)

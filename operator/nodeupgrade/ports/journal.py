@@ -23,3 +23,11 @@ class JournalStore(Protocol):
             StepFailed: it could not be made durable; the effect it announces must not start.
         """
         ...
+
+    def scrub(self) -> None:
+        """Forget before-images if the run is over. Cut off, it has happened or not; nothing is appended afterwards.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+        ...

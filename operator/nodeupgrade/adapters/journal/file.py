@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nodeupgrade.adapters.files.atomic import exists, read_chunks, sync_directory, write_all
+from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
-from nodeupgrade.domain.node.journal import Journal, Record, may_be_lost, parse, render
+from nodeupgrade.domain.node.journal import Journal, Record, may_be_lost, parse, render, scrubbed
 from nodeupgrade.ports.disk import Disk
 
 RESERVE_BYTES = 256 * 1024
@@ -41,6 +41,24 @@ def read_journal(path: Path, *, disk: Disk = os) -> Journal:
         return parse(b"".join(read_chunks(path, disk=disk)))[0]
     except FileNotFoundError:
         return Journal()
+
+
+def scrub(path: Path, *, disk: Disk = os) -> None:
+    """Take before-images out of the journal of a run that is over; it is replaced as a whole, or not at all.
+
+    Raises:
+        StepFailed: it cannot be written.
+        Inconsistent: it is damaged before its last line.
+    """
+    journal = read_journal(path, disk=disk)
+    kept = scrubbed(journal)
+    if kept == journal:
+        return
+    try:
+        with fresh_beside(path, mode=0o600, disk=disk) as fresh:
+            write_all(fresh, b"".join(render(record) for record in kept.records), disk=disk)
+    except OSError as error:
+        raise StepFailed(f"cannot take before-images out of {path}: {error}") from error
 
 
 def drop_reserve(path: Path, *, disk: Disk = os) -> None:
@@ -115,6 +133,10 @@ class FileJournal:
             if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
                 raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
             self._write_from_reserve(line, lazily=lazily)
+
+    def scrub(self) -> None:
+        """Forget before-images if the run is over, by a new file in place of this one."""
+        scrub(self._path, disk=self._disk)
 
     def _write_from_reserve(self, line: bytes, *, lazily: bool) -> None:
         try:

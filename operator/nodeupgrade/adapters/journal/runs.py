@@ -18,7 +18,7 @@ from nodeupgrade.adapters.files.atomic import (
     sync_directory,
     write_all,
 )
-from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal
+from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal
@@ -234,11 +234,14 @@ class RunStore:
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.
 
-        Of those that are kept, give up the reserve that a killed executor could not.
+        Of those that are kept, give up the reserve and the before-images that a killed executor, or an earlier version
+        of this program, did not.
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
             drop_reserve(self._directory(run) / JOURNAL, disk=self._disk)
+            with suppress(StepFailed):
+                scrub(self._directory(run) / JOURNAL, disk=self._disk)
         for run in finished[: max(0, len(finished) - self._kept)]:
             with suppress(OSError):
                 self._forget(self._directory(run))

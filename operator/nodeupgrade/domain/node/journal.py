@@ -86,6 +86,10 @@ class Record:
     schema: int = JOURNAL_SCHEMA
 
 
+_KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
+"""Steps that keep what they change: stored metadata of containers, whole files."""
+
+
 def may_be_lost(record: Record) -> bool:
     """Whether a power cut may take a record away without harm, as long as everything after it goes too.
 
@@ -137,6 +141,29 @@ class Journal:
     def with_record(self, record: Record) -> "Journal":
         """This journal and one more record."""
         return replace(self, records=(*self.records, record))
+
+
+def scrubbed(journal: Journal) -> Journal:
+    """A journal whose run is over, without what steps kept for their undoing; that may be anybody's secret.
+
+    What was done, when, to what and why stays. After a run that could not be undone everything stays: somebody needs
+    it to repair the node.
+    """
+    finished = journal.finished
+    if finished is None or (finished.payload or {}).get("outcome") == Outcome.DEGRADED:
+        return journal
+    return Journal(tuple(_without_images(record) for record in journal.records))
+
+
+def _without_images(record: Record) -> Record:
+    if record.step not in _KEEPING or record.payload is None:
+        return record
+    return replace(record, payload={name: _emptied(image) for name, image in record.payload.items()})
+
+
+def _emptied(image: Json) -> Json:
+    """Of the contents of a file nothing, of an image of the runtime's everything but its bytes."""
+    return image | {"data": ""} if isinstance(image, dict) else None
 
 
 def render(record: Record) -> bytes:

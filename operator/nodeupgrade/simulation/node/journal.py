@@ -1,6 +1,6 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.domain.node.journal import Journal, Record, parse, render
+from nodeupgrade.domain.node.journal import Journal, Record, parse, render, scrubbed
 from nodeupgrade.simulation.node.calls import Calls
 
 
@@ -31,3 +31,10 @@ class SimulatedJournal:
 
         with self._calls.effect(f"journal.append {record.step or 'run'} {record.mark}", torn=torn):
             self.data = whole + line
+
+    def scrub(self) -> None:
+        """Forget before-images if the run is over."""
+        journal = parse(self.data)[0]
+        if (kept := scrubbed(journal)) != journal:
+            with self._calls.effect("journal.scrub"):
+                self.data = b"".join(render(record) for record in kept.records)

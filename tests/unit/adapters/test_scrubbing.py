@@ -1,0 +1,99 @@
+"""What a run kept in order to go back is forgotten when it is over; what it did stays."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
+from nodeupgrade.domain.codec import encode
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.values import BootIdentity, ContainerId
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
+
+SECRET, AS_STORED = b"PASSWORD=swordfish", b"UEFTU1dPUkQ9c3dvcmRmaXNo"
+MANIFEST = "U0VDUkVU"
+IMAGE = BeforeImage(
+    container_id=ContainerId("c1"),
+    encoding="a type",
+    data=SECRET,
+    hashes=StoredHashes(container=HashValue("1a2b3c")),
+)
+FILES = {"/etc/kubernetes/manifests/db.yaml": MANIFEST, "/none": None}
+KEPT = {
+    Step.SAVE_STATE: FILES,
+    Step.PIN_STATIC_PODS: FILES,
+    Step.REWRITE_HASHES: {"c1": encode(IMAGE)},
+    Step.SET_ARGUMENTS: FILES,
+}
+
+
+def records(outcome: str | None) -> tuple[Record, ...]:
+    """A run with every step, at an end of this kind or under way."""
+    found: list[Record] = []
+    for step in Step:
+        found.append(record(len(found) + 1, Mark.DOING, step, KEPT.get(step, {"shims": "why"})))
+        found.append(record(len(found) + 1, Mark.DONE, step, None))
+    if outcome is not None:
+        found.append(record(len(found) + 1, Mark.FINISHED, None, {"outcome": outcome}))
+    return tuple(found)
+
+
+def record(seq: int, mark: Mark, step: Step | None, payload: object) -> Record:
+    whole = Record(seq=seq, mark=mark, step=step, boot=BootIdentity("b"), at="t", monotonic=1.0)
+    return replace(whole, payload=payload)  # type: ignore[arg-type]
+
+
+def written(path: Path, outcome: str | None) -> bytes:
+    with FileJournal(path) as journal:
+        for each in records(outcome):
+            journal.append(each)
+    return path.read_bytes()
+
+
+def bare(journal: Journal) -> list[Record]:
+    return [replace(each, payload=None) for each in journal.records]
+
+
+@pytest.mark.parametrize("outcome", ["Upgraded", "RolledBack"])
+def test_when_a_run_is_over_its_images_go_and_its_story_stays(tmp_path: Path, outcome: str) -> None:
+    path = tmp_path / "journal"
+    assert AS_STORED in written(path, outcome)
+
+    with FileJournal(path) as journal:
+        journal.scrub()
+
+    after, text = read_journal(path), path.read_bytes()
+    assert [secret for secret in (AS_STORED, MANIFEST.encode()) if secret in text] == []
+    assert bare(after) == bare(Journal(records(outcome)))
+    (image,) = (after.payload(Step.REWRITE_HASHES) or {}).values()
+    assert image == encode(replace(IMAGE, data=b""))
+    assert after.payload(Step.PIN_STATIC_PODS) == dict.fromkeys(FILES)
+    assert after.payload(Step.ARM_DEAD_MAN) == {"shims": "why"}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("outcome", [None, "Degraded"], ids=["under way", "a human is needed"])
+def test_as_long_as_somebody_may_need_them_they_stay(tmp_path: Path, outcome: str | None) -> None:
+    path = tmp_path / "journal"
+    before = written(path, outcome)
+
+    with FileJournal(path) as journal:
+        journal.scrub()
+
+    assert path.read_bytes() == before
+
+
+def test_runs_that_an_earlier_version_finished_are_scrubbed_too(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for name, outcome in (("one", "Upgraded"), ("two", "RolledBack"), ("three", None)):
+        runs.write_plan(plan_for(SimulatedNode(version="v1.30.14", pods=[pod_json("web", "c")]), "v1.33.13", run=name))
+        written(tmp_path / name / "journal", outcome)
+
+    runs.retire()
+
+    kept = [AS_STORED in (tmp_path / name / "journal").read_bytes() for name in ("one", "two", "three")]
+    assert kept == [False, False, True]
