@@ -187,6 +187,22 @@ def test_a_kubelet_that_does_not_do_well_is_taken_back_without_a_restart(behavio
     assert it.node.disk[STATE] == state("v1.30.14")
 
 
+@pytest.mark.parametrize("behaviour", [Behaviour.SICKENS, Behaviour.WELL], ids=["goes back", "control"])
+def test_what_the_new_kubelet_began_is_known_to_the_old_one_too(behaviour: Behaviour) -> None:
+    """A container that did not run when the run was planned, in a crash loop perhaps: no hash of it was planned."""
+    it = story()
+    it.node.runtime.end(it.container("log"), 1)
+    it = Story(it.node, plan_for(it.node, "v1.33.13", limits=LIMITS))
+    assert "log" not in {c.name for c in it.plan.containers}
+    it.node.kubelet.behaviour["v1.33.13"] = behaviour
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.ROLLED_BACK if behaviour is Behaviour.SICKENS else Outcome.UPGRADED)
+    assert [c.attempt for c in it.node.inventory().running() if c.name == "log"] == [1], "begun once more, and no more"
+    assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
+
+
 def test_one_wrong_hash_costs_exactly_that_container_and_is_reported_once() -> None:
     it = story()
     victim = it.container("nginx")

@@ -169,9 +169,16 @@ def test_a_violation_names_the_container(
 
 
 def test_what_has_exited_is_nobodys_business() -> None:
-    assert rewriting(instance("bad", state=ContainerState.EXITED), body=renamed()) == Rewriting(
-        containers=(), violations=()
-    )
+    found = rewriting(instance("bad", state=ContainerState.EXITED), body=renamed())
+
+    assert (found.containers, found.violations) == ((), ())
+
+
+def test_what_may_run_any_moment_is_known_with_both_its_hashes() -> None:
+    (awaited,) = rewriting(instance(RIGHT, state=ContainerState.EXITED)).awaited
+
+    assert (awaited.name, awaited.before, awaited.after) == ("nginx", RIGHT, hash_container(SPEC, NEW))
+    assert rewriting(instance(RIGHT)).awaited == ()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
-from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, RunId
+from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.violations import Caution
+from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 1
 
@@ -39,6 +40,16 @@ class PlannedContainer:
     def changes(self) -> bool:
         """Whether anything has to be written."""
         return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedContainer:
+    """A container that does not run, but may any moment, and the hash that either kubelet would give it."""
+
+    pod: PodUid
+    name: str
+    before: HashValue
+    after: HashValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +138,7 @@ class RunPlan:
         boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
         cautions: what people should know of, for as long as anybody tells of the run.
         shims: how long they get to answer the restarted runtime.
+        awaited: containers of the node's pods that do not run now.
     """
 
     schema: int
@@ -149,6 +161,7 @@ class RunPlan:
     boot: BootIdentity | None = None
     cautions: tuple[Caution, ...] = ()
     shims: ShimLimit = AS_CONFIGURED
+    awaited: tuple[AwaitedContainer, ...] = ()
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

@@ -173,6 +173,7 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
             arguments=_override(facts),
         ),
         containers=tuple(replace(c, expendable=c.pod.uid in found.agents) for c in found.rewriting.containers),
+        awaited=found.rewriting.awaited,
         baseline=facts.inventory,
         pins=found.pins,
         state_files=layout.state_files,

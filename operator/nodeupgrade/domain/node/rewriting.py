@@ -5,11 +5,12 @@ The proof is the product: for every container that the current kubelet compares,
 the same way, so nothing is written at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
-from nodeupgrade.domain.node.plan import PlannedContainer
+from nodeupgrade.domain.node.plan import AwaitedContainer, PlannedContainer
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
@@ -35,6 +36,7 @@ class Rewriting:
 
     containers: tuple[PlannedContainer, ...]
     violations: tuple[Violation, ...]
+    awaited: tuple[AwaitedContainer, ...] = ()
 
 
 def plan_rewriting(
@@ -56,7 +58,22 @@ def plan_rewriting(
             violations.append(found)
         else:
             planned.append(found)
-    return Rewriting(containers=tuple(planned), violations=tuple(violations))
+    running = {(c.pod.uid, c.name) for c in planned}
+    awaited = tuple(_awaited(by_uid.values(), running, current, target))
+    return Rewriting(containers=tuple(planned), violations=tuple(violations), awaited=awaited)
+
+
+def _awaited(
+    pods: Iterable[NodePod], running: Collection[tuple[PodUid, str]], current: KubeletVersion, target: KubeletVersion
+) -> Iterator[AwaitedContainer]:
+    for pod in pods:
+        for spec in pod.containers:
+            if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
+                continue
+            with suppress(UnhashableContainer):  # it does not run, so nothing of this node depends on it
+                before, after = hash_of(pod, spec, current), hash_of(pod, spec, target)
+                if before != after:
+                    yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
 
 
 def _plan_one(

@@ -10,10 +10,12 @@ from contextlib import suppress
 from nodeupgrade.domain.codec import Json, decode, encode
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
-from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState
-from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.values import PodUid
 from nodeupgrade.engine.node import Node
+from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
 
@@ -46,19 +48,21 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     """Put every byte back, and let the runtime serve it.
 
     Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
-    the old kubelet would replace them a second time.
+    the old kubelet would replace them a second time. Of pods that came after the planning nothing is known.
     """
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in _images(payload).values():
         with suppress(ContainerGone):
             node.runtime.restore(image)
         node.failpoint(FIRST_RESTORED)
-    for replacement, planned in _replacements(node, plan):
-        for present in node.runtime.before_images([replacement.id]).values():
-            node.runtime.rewrite([(present, planned.before)])
+    for container, before in _begun_since(node, plan):
+        for present in node.runtime.before_images([container.id]).values():
+            node.runtime.rewrite([(present, before)])
     if _serves_another_era(node, plan):
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
+        if left := [container.label for container, _ in _of_the_new_kubelet(node, plan)]:
+            raise StepFailed(f"after its restart the runtime still serves hashes of the new kubelet, first: {left[0]}")
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
@@ -71,25 +75,31 @@ def _images(payload: Mapping[str, Json]) -> dict[str, BeforeImage]:
     return {key: decode(BeforeImage, document, key) for key, document in payload.items()}
 
 
-def _replacements(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, PlannedContainer]]:
-    """Running containers that took the place of a planned one and store the new era's hash."""
-    planned = {(c.pod.uid, c.name): c for c in plan.rewrites()}
+def _begun_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Containers that the new kubelet began, and what the old one would have stored with them."""
     known = {c.id for c in plan.containers}
+    return ((c, before) for c, before in _of_the_new_kubelet(node, plan) if c.id not in known)
+
+
+def _of_the_new_kubelet(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Containers that are served with its hash, and what it was or would have been with the old one."""
+    hashes = _hashes(plan)
     for container in node.runtime.inventory(full=False).containers:
-        original = planned.get((container.pod.uid, container.name))
-        if (
-            original is not None
-            and container.id not in known
-            and container.state is not ContainerState.EXITED
-            and container.hashes.container == original.after.container
-        ):
-            yield container, original
+        before, after = hashes.get((container.pod.uid, container.name), (None, None))
+        if before and container.state is not ContainerState.EXITED and container.hashes.container == after:
+            yield container, before
 
 
 def _serves_another_era(node: Node, plan: RunPlan) -> bool:
-    planned = {(c.pod.uid, c.name): c for c in plan.rewrites()}
+    hashes = _hashes(plan)
     return any(
-        container.hashes.container != original.before.container
+        container.hashes.container != known[0].container
         for container in node.runtime.inventory(full=False).running()
-        if (original := planned.get((container.pod.uid, container.name))) is not None
+        if (known := hashes.get((container.pod.uid, container.name))) is not None
     )
+
+
+def _hashes(plan: RunPlan) -> dict[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]:
+    """Of each container whose hash depends on the kubelet, what the old one stores and the hash of the new one."""
+    awaited = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in plan.awaited}
+    return awaited | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}

@@ -57,6 +57,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
             arguments=_override(node, target),
         ),
         containers=rewriting.containers,
+        awaited=rewriting.awaited,
         baseline=inventory,
         pins=pins,
         state_files=(STATE,),
