@@ -2,8 +2,8 @@
 
 The control plane takes a node for lost, and takes its pods out of every Service, when its Lease was not renewed for
 40 s (50 s from 1.32 on). The containers are well all the time, so the Lease is renewed in the kubelet's stead, with
-the kubelet's own credentials, until the kubelet-down budget is spent. It is a process of its own: the executor has
-no credentials, and does not depend on whether this works.
+the kubelet's own credentials, until the kubelet-down budget is spent; whoever holds a run for longer starts it again.
+It is a process of its own: the executor has no credentials, and does not depend on whether this works.
 """
 
 import argparse
