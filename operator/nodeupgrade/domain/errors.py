@@ -38,11 +38,16 @@ class Transient(NodeUpgradeError):
 
 
 class StepFailed(NodeUpgradeError):
-    """An effect on the node did not take; what was done must be undone."""
+    """An effect on the node did not take; what was done must be undone.
 
-    def __init__(self, message: str, *, reason: Reason = Reason.STEP_FAILED) -> None:
+    Attributes:
+        changed: containers that were not as planned any more before anything was done to them.
+    """
+
+    def __init__(self, message: str, *, reason: Reason = Reason.STEP_FAILED, changed: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.reason = reason
+        self.changed = changed
 
 
 class MetadataConflict(StepFailed):

@@ -14,7 +14,7 @@ from nodeupgrade.domain.codec import Json, decode, encode_object
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Record, Step
 from nodeupgrade.domain.node.machine import Do, Finish, Hold, Observation, Undo, Wait, committed, decide, needs_runtime
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.report import RunReport
@@ -98,7 +98,9 @@ class NodeRun:
                 actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.DONE))
         except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
-            return self._record(journal, Mark.FAILED, step, error=_sentence(error), reason=_reason(error))
+            return self._record(
+                journal, Mark.FAILED, step, payload=_found(error), error=_sentence(error), reason=_reason(error)
+            )
         return self._record(journal, Mark.DONE, step)
 
     def _undo(self, journal: Journal, step: Step, undo: Undo) -> Journal:
@@ -204,6 +206,10 @@ def _reason(error: Exception) -> Reason:
             return Reason.STEP_FAILED
         case _:
             return Reason.INTERNAL_ERROR
+
+
+def _found(error: Exception) -> dict[str, Json] | None:
+    return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
 
 
 def _sentence(error: Exception) -> str:

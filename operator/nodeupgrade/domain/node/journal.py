@@ -15,6 +15,7 @@ from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.values import BootIdentity
 
 JOURNAL_SCHEMA = 1
+CHANGED = "changed"
 
 
 class Step(StrEnum):
@@ -69,7 +70,7 @@ class Record:
         boot: boot during which it was written.
         at: wall-clock time, RFC 3339, for people.
         monotonic: seconds since boot, for durations within one boot.
-        payload: before-images for ``doing``; the report for ``finished``.
+        payload: before-images for ``doing``; the report for ``finished``; what was found changed for ``failed``.
         error: one sentence, for failures.
         reason: fixed reason of a failure.
     """
@@ -84,6 +85,15 @@ class Record:
     error: str | None = None
     reason: str | None = None
     schema: int = JOURNAL_SCHEMA
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Containers that were not as planned any more before anything was done to them, if the step failed for that.
+
+        As ``namespace/pod/container``.
+        """
+        found = (self.payload or {}).get(CHANGED) if self.mark is Mark.FAILED else None
+        return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 _KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})

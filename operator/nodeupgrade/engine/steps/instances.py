@@ -3,7 +3,7 @@
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.verification import Difference, appeared, unplanned
+from nodeupgrade.domain.node.verification import Difference, affected, appeared, unplanned
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine.node import Node
 
@@ -33,5 +33,7 @@ def require_planned(node: Node, plan: RunPlan) -> None:
     now, lost = compare(node, plan)
     if found := (*lost, *appeared(plan.baseline, now, planned=plan.containers)):
         raise StepFailed(
-            f"{len(found)} containers changed since planning, first: {found[0]}", reason=Reason.INVENTORY_CHANGED
+            f"{len(found)} containers changed since planning, first: {found[0]}",
+            reason=Reason.INVENTORY_CHANGED,
+            changed=affected(lost),
         )
