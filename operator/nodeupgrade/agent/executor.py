@@ -7,6 +7,7 @@ do. Killed at any moment, it continues when it is started again.
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,10 @@ log = structlog.get_logger()
 EXIT_BUSY = 0
 
 
-def main() -> int:
-    """Carry the unfinished run to its end, if there is one."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Carry the unfinished run to its end, if there is one; or only show that this program runs here."""
+    if units.TRY_OUT in arguments:
+        return units.EXIT_ABLE
     runs = RunStore(Path(STATE) / "runs")
     try:
         unfinished = runs.unfinished()
@@ -64,6 +67,9 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         failpoint=failpoints(os.environ),
     )
     with runs.open_journal(run) as store:
+        if runs.read_plan(run) is None:
+            log.info("the run was taken back", run=run)
+            return 0
         fence_after_reboot(node, plan, store.load())
         notify_ready()
         log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
@@ -75,4 +81,4 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
 
 if __name__ == "__main__":
     wiring.log_to_stderr()
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

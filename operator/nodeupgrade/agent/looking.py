@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
 from nodeupgrade.domain.node.pods import Json, view
-from nodeupgrade.domain.node.task_report import failed_status
+from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.node.traffic import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import DriftPolicy, FlagPolicy
@@ -165,10 +165,10 @@ def given_up(run_id: str, error: Exception) -> TaskStatus:
         reason, what = Reason.STEP_FAILED, f"cannot look at the node: {error}"
     else:
         reason, what = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
-    return failed_status(run_id, reason, f"{what}; the node is untouched")
+    return failed_status(run_id, reason, f"{what}{AND_UNTOUCHED}")
 
 
-def not_over(why: Inconsistent) -> Refused:
+def not_over(why: Inconsistent | str) -> Refused:
     """An earlier run of the node stands in the way of anything else."""
     return Refused(
         Reason.ROLLBACK_FAILED,

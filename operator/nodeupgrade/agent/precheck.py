@@ -11,7 +11,7 @@ import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.looking import Looking, given_up, not_over
-from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import borrow, give_back
 from nodeupgrade.domain.errors import Inconsistent, Refused
 from nodeupgrade.domain.node.planning import Examination
@@ -24,6 +24,7 @@ from nodeupgrade.domain.values import RunId
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine.gather import Candidate
 from nodeupgrade.engine.node import HostView
+from nodeupgrade.engine.readiness import forbids_execution
 from nodeupgrade.ports.kube import NodeSideKube
 
 log = structlog.get_logger()
@@ -58,8 +59,9 @@ class Precheck:
         except Exception as error:
             log.exception("given up")
             return given_up(run, error)
-        if found.plan is None or forecast is None:
-            return refusal_status(run, found.violations, forecast, found.cautions)
+        violations = (*found.violations, *await asyncio.to_thread(self._executor_cannot_run))
+        if found.plan is None or forecast is None or violations:
+            return refusal_status(run, violations, forecast, found.cautions)
         return prechecked_status(run, found.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:
@@ -75,6 +77,13 @@ class Precheck:
             return borrow(self._settings, self._host, task.spec.artifact)
         except Refused as refusal:
             return refusal.violation
+
+    def _executor_cannot_run(self) -> tuple[Violation, ...]:
+        """As much as can be told without a trial, for which something would have to be written."""
+        if not forbids_execution(self._host.files, STATE):
+            return ()
+        detail = f"{STATE} is on a file system that is mounted noexec; remount it with exec"
+        return (Violation(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
 
     def _require_rest(self) -> None:
         """While a run is not over, the node is between two states and nothing that is seen on it counts.

@@ -1,46 +1,56 @@
 """The agent pod's life: find out where this run stands, move it on, and tell the task until it is over."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent.attending import LOOK_AT_TASK_EVERY, POLL_SECONDS, Attendant
 from nodeupgrade.agent.conduct import Conductor
 from nodeupgrade.agent.guard import Guard
+from nodeupgrade.agent.host_executor import HostExecutor
+from nodeupgrade.agent.inheritance import Inheritance, Inherited, task_run
+from nodeupgrade.agent.looking import given_up
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.precheck import Precheck
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.task_link import TELL_SECONDS, Released, TaskLink, is_late, may_begin
-from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError
-from nodeupgrade.domain.node.departures import was_deleted
-from nodeupgrade.domain.node.journal import Journal, Outcome
+from nodeupgrade.agent.task_link import Released, TaskLink, is_late, may_begin
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.domain.node.attempts import is_worth_another
+from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at, report_of
+from nodeupgrade.domain.node.report import probes_forgotten_at
 from nodeupgrade.domain.node.task_report import (
-    failed_status,
+    earlier_run_status,
     lingering_status,
+    not_repeated_status,
+    refusal_status,
     run_status,
     stranded_status,
     unreadable_status,
     with_readiness,
 )
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.values import PodUid, RunId
+from nodeupgrade.domain.values import RunId
 from nodeupgrade.engine.node import Host
 from nodeupgrade.ports.kube import NodeSideKube
 
 ATTEMPTS = 3
-POLL_SECONDS = 0.5
-LOOK_AT_TASK_EVERY = 10
-EXECUTOR_ABSENT_LOOKS = 60
 LONGEST_EXPOSURE = timedelta(minutes=10)
 """How long a node is kept for the sake of pods that are probed very seldom."""
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """Attempts that were turned back and are worth another: the last one's plan, and all their journals."""
+
+    plan: RunPlan
+    journals: tuple[Journal, ...]
 
 
 class Agent:
@@ -48,19 +58,36 @@ class Agent:
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
         self._settings = settings
-        self._kube = kube
+        self._host = host
         self._runs = RunStore(settings.on_host(STATE / "runs"))
+        self._executor = HostExecutor(settings, host, self._runs)
         self._guard = Guard(settings, kube, host)
         self._pods = PodWatch(settings, kube)
         self._link = TaskLink(settings, kube, self._completed)
-        self._conductor = Conductor(settings, kube, host, self._runs, self._link.tell)
+        self._attendant = Attendant(
+            settings,
+            kube,
+            runs=self._runs,
+            executor=self._executor,
+            link=self._link,
+            guard=self._guard,
+            pods=self._pods,
+        )
+        self._conductor = Conductor(
+            settings, kube, host, runs=self._runs, executor=self._executor, tell=self._link.tell
+        )
         self._precheck = Precheck(settings, kube, host, self._runs, self._link.tell)
+        self._inheritance = Inheritance(settings.node, settings.run_id, self._runs, host.files)
+        self._past: _Past | None = None
+        self._accounted = {settings.run_id}
 
     async def serve(self) -> None:
         """Do what the task asks; return when its status is terminal and told."""
+        only_looks = False
         try:
             task = await self._link.read()
-            status = await (self._look_only(task) if task.spec.action is TaskAction.PRECHECK else self._run(task))
+            only_looks = task.spec.action is TaskAction.PRECHECK
+            status = await (self._look_only(task) if only_looks else self._run(task))
         except Released:
             log.info("this run is not asked for any more", run=self._settings.run_id)
             return
@@ -69,7 +96,8 @@ class Agent:
             status = unreadable_status(self._settings.run_id, str(error))
         finally:
             await self._pods.end()
-        await self._link.tell_for_sure(status)
+        if await self._link.tell_for_sure(status) and not only_looks:
+            await asyncio.to_thread(self._mark_told)
 
     async def _look_only(self, task: Task) -> TaskStatus:
         """Report what an upgrade would do.
@@ -78,21 +106,53 @@ class Agent:
             Released: by now, nobody wants to know.
         """
         if not may_begin(task, TaskAction.PRECHECK):
-            return self._never_started()
+            return self._attendant.never_started()
         status = await self._precheck.report(task)
         await self._link.read()
         return status
 
     async def _run(self, task: Task) -> TaskStatus:
         self._pods.recall(task.reported.containers.readiness_flaps)
-        for number in range(1, ATTEMPTS):
-            status = await self._attempt(task, RunId(f"{self._settings.run_id}.{number}"), last=False)
-            if status is not None:
+        if (status := await self._settle_earlier(task)) is not None:
+            return status
+        for number in range(1, ATTEMPTS + 1):
+            attempt = RunId(f"{self._settings.run_id}.{number}")
+            if (status := await self._attempt(task, attempt, last=number == ATTEMPTS)) is not None:
                 return status
             task = await self._link.read()
-        status = await self._attempt(task, RunId(f"{self._settings.run_id}.{ATTEMPTS}"), last=True)
-        assert status is not None  # noqa: S101 - the last attempt is final
-        return status
+        raise AssertionError("the last attempt is final")
+
+    async def _settle_earlier(self, task: Task) -> TaskStatus | None:
+        """See to what earlier runs have left: bring to its end what goes on, and tell what nobody was told.
+
+        Returns:
+            The terminal status, if there is one by that.
+        """
+        begun = await asyncio.to_thread(self._inheritance.own)
+        try:
+            for run in [] if begun else await asyncio.to_thread(self._inheritance.not_begun):
+                await self._executor.forget(run, task.spec.kubelet.unit)
+            inherited = await asyncio.to_thread(self._inheritance.find, task)
+        except Refused as refusal:
+            return refusal_status(self._settings.run_id, (refusal.violation,))
+        except NodeUpgradeError as error:
+            if begun or isinstance(error, Inconsistent):
+                raise
+            return given_up(self._settings.run_id, error)
+        return None if inherited is None else await self._inherit(task, inherited)
+
+    async def _inherit(self, task: Task, inherited: Inherited) -> TaskStatus | None:
+        attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
+        log.info("an earlier run was found", run=attempt, over=journal.finished is not None)
+        self._accounted.add(task_run(attempt))
+        self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
+        if journal.finished is None:
+            await self._executor.bring_back(plan)
+            seen = await self._attendant.watch(plan, attempt)
+            if isinstance(seen, TaskStatus):
+                return seen
+            journal = seen
+        return await self._conclude(task, attempt, _Past(plan, (*inherited.earlier, journal)), last=False)
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
         """Carry one attempt to its end.
@@ -105,119 +165,42 @@ class Agent:
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if plan is None:
             if not may_begin(task, TaskAction.UPGRADE):
-                return self._never_started()
-            plan = await self._conductor.prepare(task, attempt)
-        if plan is None:
-            return self._link.told
+                return await self._in_view_of_the_past(self._attendant.never_started())
+            prepared = await self._conductor.prepare(task, attempt)
+            if isinstance(prepared, TaskStatus):
+                return await self._in_view_of_the_past(prepared)
+            plan = prepared
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
-            if (ended := await self._begin(plan, journal)) is not None:
-                return ended
+            if (ended := await self._attendant.begin(plan)) is not None:
+                return await self._in_view_of_the_past(ended)
         elif journal.finished is None:
-            await self._bring_back(plan)
+            await self._executor.bring_back(plan)
         if journal.finished is None:
-            journal = await self._watch(plan, attempt)
-        if (trouble := self._runs.trouble(attempt)) is not None and journal.finished is None:
-            return stranded_status(self._settings.run_id, plan, journal, trouble)
-        if not last and _worth_another_attempt(journal):
+            seen = await self._attendant.watch(plan, attempt)
+            if isinstance(seen, TaskStatus):
+                return await self._in_view_of_the_past(seen)
+            journal = seen
+        past = () if self._past is None else self._past.journals
+        return await self._conclude(task, attempt, _Past(plan, (*past, journal)), last=last)
+
+    async def _conclude(self, task: Task, attempt: RunId, ended: _Past, *, last: bool) -> TaskStatus | None:
+        """What there is to say of an attempt that is over; ``None`` if another one is worth trying."""
+        plan, journal, earlier = ended.plan, ended.journals[-1], ended.journals[:-1]
+        if journal.finished is None:
+            return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(attempt) or "", earlier)
+        another = plan.to_version != task.spec.to_version
+        if not last and not another and is_worth_another(journal):
             log.info("containers changed while planning; trying again")
+            self._past = ended
             return None
-        await self._conductor.clean_up(plan)
+        await self._executor.clean_up(plan)
         self._runs.retire()
-        status = run_status(self._settings.run_id, plan, journal)
+        if another:
+            return earlier_run_status(self._settings.run_id, plan, ended.journals)
+        status = run_status(self._settings.run_id, plan, journal, earlier)
         lingered_until = await self._linger(plan, journal)
         return status if lingered_until is None else replace(status, finished_at=lingered_until)
-
-    async def _begin(self, plan: RunPlan, journal: Journal) -> TaskStatus | None:
-        """Start the executor, if the run is still wanted and the pods are guarded as they have to be.
-
-        The control plane takes a run that nobody ever spoke of for one that touched nothing, and may call it off
-        until then. So be heard first, and listen after that.
-
-        Returns:
-            The terminal status when nothing was started and never will be.
-
-        Raises:
-            Released: likewise, and nobody wants to know.
-        """
-        await self._link.tell_for_sure(run_status(self._settings.run_id, plan, journal))
-        try:
-            obstacle = await self._obstacle(plan)
-            if obstacle is None:
-                await self._hand_over(plan, journal)
-                return None
-        except Released:
-            await self._withdrawn(plan)
-            raise
-        except NodeUpgradeError as error:
-            log.warning("cannot hand over", error=str(error))
-            obstacle = self._failed(Reason.STEP_FAILED, str(error))
-        return obstacle if await self._withdrawn(plan) else None
-
-    async def _obstacle(self, plan: RunPlan) -> TaskStatus | None:
-        """Get the guard if it is wanted, and say what forbids to go on.
-
-        A plan that was handed over already is past that: an executor may be at work on it.
-
-        Raises:
-            Released: nobody asks for the run any more.
-            StepFailed: the executor cannot be brought onto the node.
-        """
-        task = await self._link.read()
-        if not may_begin(task, TaskAction.UPGRADE):
-            return self._never_started()
-        if not task.spec.guard.wanted or await asyncio.to_thread(self._conductor.handed_over, plan):
-            return None
-        await self._conductor.bring_bundle()  # before asking, since an answer is good for a short time
-        task = await self._guard.obtain(plan, self._link)
-        if not may_begin(task, TaskAction.UPGRADE):
-            return self._never_started()
-        if self._guard.lacking(task):
-            return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self._guard.report.detail)
-        return None
-
-    async def _hand_over(self, plan: RunPlan, journal: Journal) -> None:
-        await self._pods.begin()
-        await asyncio.to_thread(self._runs.write_guard, plan.run_id, self._guard.report)
-        await self._link.tell(run_status(self._settings.run_id, plan, journal))
-        await self._conductor.hand_over(plan)
-
-    async def _withdrawn(self, plan: RunPlan) -> bool:
-        """Take the plan back, unless an executor has begun: then it has to come to an end."""
-        if await self._conductor.withdraw(plan):
-            return True
-        await self._bring_back(plan)
-        return False
-
-    async def _watch(self, plan: RunPlan, attempt: RunId) -> Journal:
-        """Tell the task what the journal says until it says that the run is over, or the executor gives up."""
-        await self._pods.begin()
-        absent = 0
-        looks = 0
-        while True:
-            journal = await asyncio.to_thread(self._runs.read_journal, attempt)
-            if journal.finished is not None or self._runs.trouble(attempt) is not None:
-                return journal
-            await self._link.tell(run_status(self._settings.run_id, plan, journal))
-            await self._pass_on_deletions(attempt)
-            looks += 1
-            if looks % LOOK_AT_TASK_EVERY == 0:
-                await self._pass_on_abort(attempt)
-                absent = 0 if await asyncio.to_thread(self._conductor.executor_runs) else absent + 1
-            if absent * LOOK_AT_TASK_EVERY >= EXECUTOR_ABSENT_LOOKS:
-                await self._bring_back(plan)
-                absent = 0
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _bring_back(self, plan: RunPlan) -> None:
-        """Start the executor unless it is there."""
-        if await asyncio.to_thread(self._conductor.executor_runs):
-            return
-        log.info("starting the executor")
-        try:
-            await self._conductor.hand_over(plan)
-        except NodeUpgradeError as error:
-            log.warning("cannot start the executor; trying again", error=str(error))
 
     async def _linger(self, plan: RunPlan, journal: Journal) -> datetime | None:
         """Watch the pods until the kubelet that runs now has probed them all, unless somebody calls it off.
@@ -229,7 +212,7 @@ class Agent:
         if started is None:
             return None
         await self._pods.begin()
-        clock = self._conductor.clock(plan)
+        clock = self._host.node(plan.runtime_endpoint).clock
         exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
         left = min(started + exposure - clock.now(), exposure).total_seconds()
         end, looks = clock.monotonic() + left, 0
@@ -244,44 +227,22 @@ class Agent:
 
     async def _called_off(self) -> bool:
         task = await self._link.glance()
-        return task is not None and (is_late(task) or task.spec.action is not TaskAction.UPGRADE)
+        return task is None or is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
-    async def _pass_on_abort(self, attempt: RunId) -> None:
-        task = await self._link.glance()
-        if task is not None and (is_late(task) or task.spec.action is TaskAction.ABORT):
-            await asyncio.to_thread(self._runs.request_abort, attempt)
+    async def _in_view_of_the_past(self, status: TaskStatus) -> TaskStatus:
+        """What there is to say of an attempt that never began: the node is untouched by that one only."""
+        if self._past is None:
+            return status
+        await self._executor.clean_up(self._past.plan)
+        self._runs.retire()
+        return not_repeated_status(self._settings.run_id, self._past.plan, self._past.journals, status)
 
-    async def _pass_on_deletions(self, attempt: RunId) -> None:
-        """Tell the executor, if it asks, which pods were deleted, lest it take their end for the kubelet's doing."""
-        if not self._runs.deleted_pods_wanted(attempt):
-            return
+    def _mark_told(self) -> None:
         try:
-            pods = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), TELL_SECONDS)
-        except (NodeUpgradeError, TimeoutError):
-            return
-        deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
-        try:
-            await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
-        except OSError as error:
-            log.info("cannot pass on which pods were deleted", error=str(error))
-
-    def _never_started(self) -> TaskStatus:
-        return failed_status(self._settings.run_id, Reason.ABORTED, "aborted before anything was touched")
-
-    def _failed(self, reason: Reason, why: str) -> TaskStatus:
-        return failed_status(self._settings.run_id, reason, f"{why}; the node is untouched")
+            for run in (attempt for task_run in self._accounted for attempt in self._runs.of(task_run)):
+                self._runs.mark_told(run)
+        except NodeUpgradeError as error:
+            log.warning("the run will be told once more", error=str(error))
 
     def _completed(self, status: TaskStatus) -> TaskStatus:
         return with_readiness(status, self._pods.flaps, self._guard.report, self._pods.trouble)
-
-
-def _worth_another_attempt(journal: Journal) -> bool:
-    """Whether containers changed between plan and stop, so that the next plan may fit.
-
-    Those that ended then are in the report; nothing had been touched, so that was not our doing.
-    """
-    match report_of(journal):
-        case RunReport(outcome=Outcome.ROLLED_BACK, reason=Reason.INVENTORY_CHANGED):
-            return True
-        case _:
-            return False

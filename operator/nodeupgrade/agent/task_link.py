@@ -53,6 +53,7 @@ class TaskLink:
         self._settings = settings
         self._kube = kube
         self._completed = completed
+        self._known: Task | None = None
         self.told: TaskStatus | None = None
 
     async def read(self) -> Task:
@@ -72,17 +73,23 @@ class TaskLink:
                 continue
             if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
                 raise Released
+            self._known = task
             return task
 
     async def glance(self) -> Task | None:
-        """Read the task for whatever run it is; ``None`` when it is gone or cannot be read just now."""
+        """Read the task, and as it was known last if it cannot be read just now, so that a deadline holds all the same.
+
+        ``None`` when it is gone or asks for another run by now.
+        """
         try:
-            return await self._kube.get_task(self._settings.task)
+            task = await asyncio.wait_for(self._kube.get_task(self._settings.task), TELL_SECONDS)
         except NotFoundError:
             return None
-        except NodeUpgradeError as error:
+        except (NodeUpgradeError, TimeoutError) as error:
             log.info("cannot reach the API server; the run goes on", error=str(error))
-            return None
+            return self._known
+        self._known = task
+        return task if task.spec.run_id == self._settings.run_id else None
 
     async def tell(self, status: TaskStatus) -> None:
         """Write the task's status if it says something new; the run does not depend on it."""
@@ -98,8 +105,11 @@ class TaskLink:
             return
         self.told = status
 
-    async def tell_for_sure(self, status: TaskStatus) -> None:
+    async def tell_for_sure(self, status: TaskStatus) -> bool:
         """Write a status that must be known, however long the API server is away.
+
+        Returns:
+            Whether anybody will know: not if the task is gone, or asks for another run by now.
 
         Raises:
             UnheardError: it was there all the time and refused.
@@ -109,9 +119,9 @@ class TaskLink:
         while True:
             self.told = None
             try:
-                await self._write(self._timed(status))
+                task = await self._write(self._timed(status))
             except NotFoundError:
-                return
+                return False
             except RejectedError as error:
                 if refused >= PATIENCE_SECONDS:
                     raise UnheardError(
@@ -125,15 +135,15 @@ class TaskLink:
                 refused, pause = 0.0, TELL_SECONDS
                 await asyncio.sleep(TELL_SECONDS)
             else:
-                return
+                return task.spec.run_id == self._settings.run_id
 
-    async def _write(self, status: TaskStatus) -> None:
+    async def _write(self, status: TaskStatus) -> Task:
         """Write a status; what is told besides is left out where CRDs older than this agent refuse it."""
         try:
-            await self._kube.patch_task_status(self._settings.task, status)
+            return await self._kube.patch_task_status(self._settings.task, status)
         except InvalidError as error:
             log.warning("the API server refuses the whole report; telling less", error=str(error))
-            await self._kube.patch_task_status(self._settings.task, essential_status(status, str(error)))
+            return await self._kube.patch_task_status(self._settings.task, essential_status(status, str(error)))
 
     def _timed(self, status: TaskStatus) -> TaskStatus:
         if status.phase.terminal and status.finished_at is None:

@@ -8,6 +8,7 @@ in the middle of a run starts with putting that in order.
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine import gather, shim_limit
@@ -24,6 +25,12 @@ UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """From the keeper's start to the kubelet's stop, and generously so."""
+TRIAL = "nodeupgrade-trial.service"
+TRY_OUT = "--try-out"
+"""What the executor's program is told when it is only to show that it runs."""
+EXIT_ABLE = 42
+"""Exit status by which it shows that; nothing else that can go wrong ends with it."""
+_MEANINGS = {203: " (systemd may not execute the program)", 226: " (systemd cannot set up its namespaces)"}
 EXIT_NEEDS_A_HUMAN = 3
 """Exit status of an executor that must not go on: starting it again would change nothing."""
 
@@ -31,7 +38,6 @@ EXIT_NEEDS_A_HUMAN = 3
 def executor_unit(bundle_root: PurePosixPath) -> str:
     """The service. ``notify`` makes "started" mean: after a reboot, the kubelet is fenced if need be."""
     command = " ".join(bundle.command(bundle_root, "nodeupgrade.agent.executor"))
-    environment = "\n".join(f'Environment="{k}={v}"' for k, v in bundle.environment(bundle_root).items())
     return f"""\
 [Unit]
 Description=nodeupgrade: replaces the kubelet without restarting containers
@@ -42,7 +48,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 ExecStart={command}
-{environment}
+{_environment(bundle_root)}
 Restart=on-failure
 RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
 RestartSec=1
@@ -106,7 +112,6 @@ def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
     seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
     options = ("--kubeconfig", plan.kubeconfig or "/", "--node", plan.node, "--seconds", f"{seconds:.0f}")
     command = bundle.command(bundle_root, "nodeupgrade.agent.lease_keeper", *options)
-    environment = "\n".join(f'Environment="{k}={v}"' for k, v in bundle.environment(bundle_root).items())
     return f"""\
 [Unit]
 Description=nodeupgrade: renews the Lease of the node while its kubelet is down
@@ -115,7 +120,7 @@ CollectMode=inactive-or-failed
 [Service]
 Type=simple
 ExecStart={" ".join(_quoted(word) for word in command)}
-{environment}
+{_environment(bundle_root)}
 RuntimeMaxSec={seconds + LEASE_KEEPER_SECONDS_MORE:.0f}
 TimeoutStopSec=2
 ProtectSystem=strict
@@ -143,6 +148,66 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
     services.start(EXECUTOR, wait=False)
 
 
+def trial_unit(bundle_root: PurePosixPath) -> str:
+    """A service that starts the executor's program as the executor's does, and only looks whether it can.
+
+    A failure is not one to systemd, or the node's monitoring would hear of it; and the unit stays to be looked at. Then
+    systemd calls it a success to have skipped a program that it may not execute. So only the program's own word counts.
+    """
+    command = " ".join(bundle.command(bundle_root, "nodeupgrade.agent.executor", TRY_OUT))
+    return f"""\
+[Unit]
+Description=nodeupgrade: looks whether the executor could be started
+CollectMode=inactive-or-failed
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=-{command}
+SuccessExitStatus={EXIT_ABLE}
+{_environment(bundle_root)}
+TimeoutStartSec=60
+OOMScoreAdjust=-999
+Nice=-5
+"""
+
+
+def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) -> str:
+    """Let systemd start the executor's program as it starts the executor.
+
+    Returns:
+        What is wrong; empty if the program ran and said that nothing is.
+
+    Raises:
+        StepFailed: a file could not be written or removed, or systemd does not answer.
+    """
+    path = _file(TRIAL)
+    files.write(path, trial_unit(bundle_root).encode(), mode=UNIT_MODE)
+    try:
+        services.reload()
+        _end(services, TRIAL)  # of an agent that was lost: a start would do nothing, and show what was then
+        services.start(TRIAL)
+        status = services.status(TRIAL)
+        return "" if status.exit_status == EXIT_ABLE else state(services, TRIAL)
+    except StepFailed as error:
+        return f"{error}; {state(services, TRIAL)}"
+    finally:
+        _end(services, TRIAL)
+        files.remove(path)
+
+
+def state(services: ServiceManager, unit: str) -> str:
+    """How a unit is, for people, and what it wrote last.
+
+    Raises:
+        StepFailed: systemd does not answer.
+    """
+    status = services.status(unit)
+    ended = f", exit status {status.exit_status}{_MEANINGS.get(status.exit_status, '')}" if status.exit_status else ""
+    wrote = f"; it wrote: {lines[-1]}" if (lines := services.log(unit)) else ""
+    return f"{unit} is {status.active_state} ({status.sub_state}), result {status.result}{ended}{wrote}"
+
+
 def remain(files: FilesView) -> bool:
     """Whether an executor was installed and not taken away again."""
     return files.read(_file(EXECUTOR)) is not None
@@ -154,13 +219,21 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
     Raises:
         StepFailed: the executor may still be there.
     """
-    units = (rescue.TIMER, rescue.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
+    units = (TRIAL, rescue.TIMER, rescue.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
     for unit in units:
-        if services.status(unit).load_state != "not-found":
-            services.stop(unit)
+        _end(services, unit)
     for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue.SCRIPT, rescue.LOOK):
         files.remove(path)
     shim_limit.take_back(files, services, gather.RUNTIME_UNIT)
+
+
+def _end(services: ServiceManager, unit: str) -> None:
+    if services.status(unit).load_state != "not-found":
+        services.stop(unit)
+
+
+def _environment(bundle_root: PurePosixPath) -> str:
+    return "\n".join(f'Environment="{k}={v}"' for k, v in bundle.environment(bundle_root).items())
 
 
 def _file(unit: str) -> PurePosixPath:

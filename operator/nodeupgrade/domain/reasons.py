@@ -241,6 +241,14 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.NODE_REBOOTED: Explanation(
         "the node rebooted in the middle", "look at the node; its containers were restarted by the reboot"
     ),
+    Reason.EXECUTOR_UNAVAILABLE: Explanation(
+        "systemd on the node cannot start the executor, which exchanges the kubelet",
+        "allow programs below /var/lib/nodeupgrade to be executed (mount option noexec, SELinux), then retry",
+    ),
+    Reason.EARLIER_RUN: Explanation(
+        "a run for another version was found on the node of which nobody had been told; the message says how it ended",
+        "look at what it says; the node is looked at again by itself",
+    ),
     Reason.EXECUTOR_LOST: Explanation(
         "the executor could not run any more, so the rescue script brought the old kubelet back",
         "find out what removed or damaged the bundle on the node, then create a new NodeUpgrade",

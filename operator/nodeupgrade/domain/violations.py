@@ -6,6 +6,7 @@ from nodeupgrade.domain.reasons import Reason
 
 PASSING = frozenset(
     {
+        Reason.EARLIER_RUN,
         Reason.POD_IN_TRANSITION,
         Reason.UNKNOWN_CONTAINER,
         Reason.INVENTORY_CHANGED,

@@ -81,6 +81,8 @@ class Reason(StrEnum):
     RUNTIME_LOST_PODS = "RuntimeLostPods"
     BUDGET_SPENT = "BudgetSpent"
     NODE_REBOOTED = "NodeRebooted"
+    EXECUTOR_UNAVAILABLE = "ExecutorUnavailable"
+    EARLIER_RUN = "EarlierRun"
     EXECUTOR_LOST = "ExecutorLost"
     ABORTED = "Aborted"
     ROLLBACK_FAILED = "RollbackFailed"

@@ -7,7 +7,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.admission import Host
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
-from nodeupgrade.domain.node.mounts import is_read_only
+from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
 
@@ -43,11 +43,17 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
     """Directories that are mounted read-only on the node, however they are mounted where this runs."""
-    mounts = files.read(MOUNTS)
-    if mounts is None:
-        return ()
-    table = mounts.decode(errors="surrogateescape")
+    table = _mounts(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
+
+
+def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
+    """Whether a mount forbids to execute programs below a directory; nothing else that could is known here."""
+    return has_option("noexec", _mounts(files), directory)
+
+
+def _mounts(files: FilesView) -> str:
+    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:

@@ -1,12 +1,15 @@
 """An agent's stories of several attempts: a plan that no longer fits, and what earlier runs have left on the node."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from nodeupgrade.agent import units
-from nodeupgrade.agent.settings import STATE
+from nodeupgrade.domain.node.journal import Mark, Step
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.domain.task import TaskAction
 from nodeupgrade.domain.task_status import TaskPhase
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.kubelethash import HashValue
@@ -72,7 +75,8 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
 
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.STEP_FAILED)
+    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert status.message.endswith("not tried again: cannot look at the node: pods is forbidden")
     assert set(executors) == {False}
     assert list(world.left_behind()) == [BACKUP]
 
@@ -101,21 +105,93 @@ async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> N
     assert world.stops == 1
 
 
-async def test_an_earlier_run_that_is_not_over_forbids_another(world: World) -> None:
-    def stranded(moment: str) -> None:
-        if world.stops:
-            raise Killed
+def comes_and_goes(world: World) -> None:
+    """A container that runs while the kubelet is stopped for the first time, and a second later no more."""
+    sandbox = next(iter(world.node.runtime.sandboxes.values()))
+    gone: list[object] = []
 
-    world.hook = stranded
-    with pytest.raises(Killed):
-        await world.serve()
-    world.hook = lambda _moment: None
-    world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
-    world.kube.wish(run_id=world.settings.run_id)
+    def comes() -> None:
+        made = world.node.runtime.create_container(sandbox, "debug", HashValue("1"))
+        world.node.timeline.after(1.0, lambda: gone.append(world.node.runtime.containers.pop(made.id)))
+
+    world.node.calls.before("services.stop kubelet.service", comes)
+
+
+def a_container_is_lost_on_the_way_back(world: World) -> str:
+    """Return its label."""
+    victim = next(c for c in world.node.inventory().running() if c.name == "nginx")
+    world.node.calls.before("services.start kubelet.service", lambda: world.node.runtime.end(victim.id, exit_code=137))
+    return victim.label
+
+
+async def test_what_the_first_attempt_restarted_is_not_forgotten_by_the_second(world: World) -> None:
+    """The second counts from what it found, so that alone it would say that nothing has restarted."""
+    comes_and_goes(world)
+    lost = a_container_is_lost_on_the_way_back(world)
 
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
-    assert f"run {FIRST}" in status.message
-    assert str(STATE / "runs") in status.message
-    assert units.remain(world.node.ports.files)
+    assert world.stops == 2
+    assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.CONTAINER_RESTARTED)
+    assert (status.containers.restarted, status.containers.restarted_list) == (1, (lost,))
+    assert status.containers.unchanged == status.containers.baseline - 1
+    assert lost in status.message
+
+
+async def test_the_first_stop_is_the_one_that_counts(world: World) -> None:
+    """Whoever compares by the API discounts what ended before the kubelet was stopped."""
+    comes_and_goes(world)
+
+    status = await world.serve()
+
+    first = world.runs.read_journal(FIRST).first(Step.STOP_KUBELET, Mark.DOING)
+    assert first is not None
+    stops = [step.started_at for step in status.steps if step.name == Step.STOP_KUBELET]
+    assert stops == [datetime.fromisoformat(first.at)]
+
+
+async def test_what_ended_before_the_first_stop_is_not_our_doing(world: World) -> None:
+    victim = next(c for c in world.node.inventory().running() if c.name == "nginx")
+    crashes = [victim.id]
+
+    def crash() -> None:
+        if crashes:
+            world.node.runtime.end(crashes.pop(), exit_code=1)
+
+    world.node.calls.before("services.stop kubelet.service", crash)
+
+    status = await world.serve()
+
+    assert world.stops == 2
+    assert (status.phase, status.containers.restarted) == (TaskPhase.SUCCEEDED, 0)
+    assert status.containers.ended_list == (victim.label,), "the second opinion must not take it for a restart"
+
+
+NOT_AGAIN: list[dict[str, Any]] = [
+    {"action": TaskAction.ABORT},
+    {"deadline": datetime.now(UTC) - timedelta(seconds=1)},
+    {"to_version": "v1.32.13"},
+]
+
+
+@pytest.mark.parametrize("changes", NOT_AGAIN, ids=["abort", "deadline", "refused"])
+async def test_a_node_whose_second_attempt_never_began_is_not_called_untouched(
+    world: World, changes: dict[str, Any]
+) -> None:
+    comes_and_goes(world)
+    lost = a_container_is_lost_on_the_way_back(world)
+
+    def change(moment: str) -> None:
+        if moment == "get_task" and world.runs.read_journal(FIRST).finished is not None:
+            world.kube.wish(**changes)
+
+    world.hook = change
+
+    status = await world.serve()
+
+    assert world.stops == 1
+    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert status.containers.restarted_list == (lost,)
+    assert Step.STOP_KUBELET in [step.name for step in status.steps]
+    assert "untouched" not in status.message
+    assert world.left_behind().keys() == {BACKUP}

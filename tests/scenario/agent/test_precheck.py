@@ -306,3 +306,16 @@ async def test_a_precheck_that_was_called_off_is_not_begun(world: World) -> None
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.FAILED, Reason.ABORTED)
+
+
+async def test_a_place_where_the_executor_could_not_run_is_told_of(make: Make) -> None:
+    world = make(OLD, NEW)
+    world.node.disk["/proc/1/mountinfo"] = (
+        b"25 1 253:0 / / rw - ext4 /dev/vda1 rw\n30 25 253:5 / /var rw,noexec - ext4 d rw\n"
+    )
+
+    status = await precheck(world)
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EXECUTOR_UNAVAILABLE)
+    assert "mounted noexec" in status.message
+    assert status.preview is not None

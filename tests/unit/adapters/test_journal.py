@@ -253,3 +253,53 @@ def _fill(path: Path) -> None:
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(b"x" * 4096):
             pass
+
+
+def test_a_run_is_told_when_it_is_marked_so(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+    assert not runs.is_told(RunId("run-1"))
+
+    runs.mark_told(RunId("run-1"))
+    runs.mark_told(RunId("run-1"))
+
+    assert runs.is_told(RunId("run-1"))
+    runs.write_plan(plan())
+    assert not runs.is_told(RunId("run-1")), "planned anew, it has another end to tell"
+
+
+def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+    (tmp_path / "run-1" / "untold").unlink()
+
+    assert runs.is_told(RunId("run-1"))
+
+
+def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
+    """It has locked the journal, and is about to write its first record."""
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+
+    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just being begun"):
+        runs.discard(RunId("run-1"))
+    assert runs.read_plan(RunId("run-1")) is not None
+
+    runs.discard(RunId("run-1"))
+    runs.discard(RunId("run-1"))
+    assert runs.read_plan(RunId("run-1")) is None
+    assert runs.plans_not_begun() == []
+
+
+def test_runs_are_told_apart_by_whether_they_were_begun(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for number, run in enumerate(("a-1.1", "a-1.2", "b-1.1")):
+        runs.write_plan(plan(run))
+        os.utime(tmp_path / run / "plan.json", ns=(number, number))
+    for run in ("a-1.1", "b-1.1"):
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(RECORDS[0])
+
+    assert runs.begun_runs() == ["a-1.1", "b-1.1"]
+    assert runs.plans_not_begun() == ["a-1.2"]
+    assert runs.of(RunId("a-1")) == ["a-1.1", "a-1.2"]

@@ -61,6 +61,34 @@ def test_without_a_run_it_lets_the_kubelet_start_and_ends(host: Host) -> None:
     assert len(host.node.calls.effects) == known
 
 
+def test_asked_to_try_itself_out_it_says_so_and_does_nothing(host: Host) -> None:
+    known = len(host.node.calls.effects)
+    host.runs.write_plan(host.plan)
+
+    assert executor.main((units.TRY_OUT,)) == units.EXIT_ABLE
+    assert units.EXIT_ABLE not in {0, 1, 2, units.EXIT_NEEDS_A_HUMAN}, "nothing else ends like that"
+    assert host.outcome is None
+    assert len(host.node.calls.effects) == known
+
+
+def test_a_plan_that_is_taken_back_just_now_is_not_carried_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read before, and the journal is locked after."""
+    host.runs.write_plan(host.plan)
+    known = len(host.node.calls.effects)
+    require = RunStore.require_plan
+
+    def taken_back_after(store: RunStore, run: RunId) -> RunPlan:
+        plan = require(store, run)
+        store.discard(run)
+        return plan
+
+    monkeypatch.setattr(RunStore, "require_plan", taken_back_after)
+
+    assert executor.main() == 0
+    assert host.outcome is None
+    assert len(host.node.calls.effects) == known
+
+
 def test_it_carries_the_run_out_once(host: Host) -> None:
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)

@@ -65,6 +65,39 @@ def test_the_timer_brings_the_executor_back() -> None:
     assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(units.DEAD_MAN_SECONDS)
 
 
+def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
+    trial, executor = (sections(text)["Service"] for text in (units.trial_unit(BUNDLE), units.executor_unit(BUNDLE)))
+
+    assert trial["ExecStart"] == f"-{executor['ExecStart']} {units.TRY_OUT}", "the dash: its failure alarms nobody"
+    for setting in ("Environment", "OOMScoreAdjust", "Nice"):
+        assert trial[setting] == executor[setting]
+    assert trial["RemainAfterExit"] == "yes", "or systemd would have forgotten how it ended"
+
+
+def test_a_trial_leaves_nothing_and_starts_afresh(node: SimulatedNode) -> None:
+    before = dict(node.disk)
+    node.services.active.add(units.TRIAL)  # of an agent that was lost
+
+    assert units.try_out(node.ports.files, node.ports.services, BUNDLE) == ""
+
+    done = node.calls.effects
+    assert done.index(f"services.stop {units.TRIAL}") < done.index(f"services.start {units.TRIAL}")
+    assert node.disk == before
+    assert units.TRIAL not in node.services.active
+
+
+def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: SimulatedNode) -> None:
+    """As systemd 252 does with a dash before a program that it may not execute: the unit succeeds, with status 0."""
+    node.services.unstartable.add(units.TRIAL)
+    before = dict(node.disk)
+
+    problem = units.try_out(node.ports.files, node.ports.services, BUNDLE)
+
+    assert problem.startswith(f"{units.TRIAL} is active (exited), result success")
+    assert problem.endswith("Permission denied")
+    assert node.disk == before
+
+
 def test_the_rescue_needs_no_bundle() -> None:
     service, timer = sections(units.rescue_unit()), sections(units.rescue_timer())["Timer"]
 
@@ -136,6 +169,7 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
         LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
         rescue.UNIT: units.rescue_unit(),
         rescue.TIMER: units.rescue_timer(),
+        units.TRIAL: units.trial_unit(root),
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)

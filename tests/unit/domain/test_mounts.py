@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain.node.mounts import is_read_only
+from nodeupgrade.domain.node.mounts import has_option, is_read_only
 
 ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
 READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"
@@ -31,3 +31,10 @@ SPACE = r"29 25 253:4 / /opt/my\040kubelet ro - ext4 /dev/vdb rw"
 )
 def test_the_nearest_and_last_mount_counts(mounts: list[str], path: str, read_only: bool) -> None:
     assert is_read_only("\n".join(mounts), PurePosixPath(path)) is read_only
+
+
+def test_options_are_those_of_the_nearest_mount() -> None:
+    table = f"{ROOT}\n30 25 253:5 / /var rw,nosuid,noexec,relatime - ext4 /dev/vdb rw"
+
+    assert has_option("noexec", table, PurePosixPath("/var/lib/nodeupgrade"))
+    assert not has_option("noexec", table, PurePosixPath("/usr/bin"))

@@ -18,7 +18,7 @@ from nodeupgrade.adapters.files.atomic import (
     sync_directory,
     write_all,
 )
-from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
+from nodeupgrade.adapters.journal.file import BusyError, FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal
@@ -37,6 +37,7 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 RESCUE = "rescue"
 GUARD = "guard"
+UNTOLD = "untold"
 KEPT = 5
 
 
@@ -67,6 +68,7 @@ class RunStore:
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         try:
             make_directory(directory, mode=0o700, disk=self._disk)
+            self._write(directory / UNTOLD, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
         except OSError as error:
             raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
@@ -102,12 +104,17 @@ class RunStore:
             StepFailed: it cannot be removed.
         """
         directory = self._directory(run)
-        if self.read_journal(run).records:
-            raise Inconsistent(f"run {run} has begun and cannot be forgotten")
+        if not exists(directory, self._disk):
+            return
         try:
-            with suppress(FileNotFoundError):
-                self._disk.unlink(directory / PLAN)
-            sync_directory(directory, self._disk)
+            with self.open_journal(run) as journal:  # an executor that comes now finds it locked, and later no plan
+                if journal.load().records:
+                    raise Inconsistent(f"run {run} has begun and cannot be forgotten")
+                with suppress(FileNotFoundError):
+                    self._disk.unlink(directory / PLAN)
+                sync_directory(directory, self._disk)
+        except BusyError as error:
+            raise Inconsistent(f"run {run} is just being begun and cannot be forgotten") from error
         except OSError as error:
             raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
 
@@ -146,6 +153,47 @@ class RunStore:
             if journal.records and journal.finished is None:
                 return run
         return None
+
+    def begun_runs(self) -> list[RunId]:
+        """All runs that an executor has begun, over or not, oldest first.
+
+        Raises:
+            Inconsistent: a journal is damaged.
+        """
+        return [run for run in self._runs() if self.read_journal(run).records]
+
+    def plans_not_begun(self) -> list[RunId]:
+        """All runs that have a plan and that no executor has begun.
+
+        Raises:
+            Inconsistent: a journal is damaged.
+        """
+        return [run for run in self._runs() if not self.read_journal(run).records]
+
+    def of(self, task_run: RunId) -> list[RunId]:
+        """The attempts of one run of a task that have a plan, oldest first."""
+        return [run for run in self._runs() if run.rpartition(".")[0] == task_run]
+
+    def is_told(self, run: RunId) -> bool:
+        """Whether the API server has accepted how a run ended, for a task that asked for it.
+
+        Of a run that was planned before there was such a mark it is taken to be so.
+        """
+        return not exists(self._directory(run) / UNTOLD, self._disk)
+
+    def mark_told(self, run: RunId) -> None:
+        """Note for good that how a run ended was told. Repeating it is harmless.
+
+        Raises:
+            StepFailed: it cannot be noted.
+        """
+        directory = self._directory(run)
+        try:
+            with suppress(FileNotFoundError):
+                self._disk.unlink(directory / UNTOLD)
+                sync_directory(directory, self._disk)
+        except OSError as error:
+            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def report_trouble(self, run: RunId, message: str) -> None:
         """Leave word why the executor stopped without an end."""

@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.host import UnitStatus
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp",
+    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -53,6 +53,7 @@ class SystemdManager:
             kill_mode=shown.get("KillMode", ""),
             fragment_path=shown.get("FragmentPath", ""),
             result=shown.get("Result", ""),
+            exit_status=int(shown.get("ExecMainStatus") or 0),
             bound_by=tuple(
                 sorted({u for key in ("BoundBy", "RequiredBy", "ConsistsOf") for u in shown.get(key, "").split()})
             ),

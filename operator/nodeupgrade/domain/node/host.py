@@ -34,6 +34,7 @@ class UnitStatus:
         kill_mode: ``process``, ``control-group`` …
         fragment_path: the unit file; empty for units that have none.
         result: result of the last run, for example ``success``, ``exit-code``.
+        exit_status: of the main process that ended last (ExecMainStatus); 0 if none has.
         bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
         restarts: automatic restarts since the unit was last started by hand (NRestarts).
         fenced: our mask (see ServiceManager.mask) is in force.
@@ -57,6 +58,7 @@ class UnitStatus:
     kill_mode: str = "control-group"
     fragment_path: str = ""
     result: str = "success"
+    exit_status: int = 0
     bound_by: tuple[str, ...] = ()
     restarts: int = 0
     fenced: bool = False

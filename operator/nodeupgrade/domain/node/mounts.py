@@ -7,7 +7,12 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
-    """Whether the filesystem that holds a path is mounted read-only.
+    """Whether the filesystem that holds a path is mounted read-only; for the arguments see has_option."""
+    return has_option("ro", mountinfo, path)
+
+
+def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
+    """Whether the filesystem that holds a path is mounted with an option such as ``noexec``.
 
     Args:
         mountinfo: content of ``/proc/PID/mountinfo`` of a process that sees the node as the node does.
@@ -22,5 +27,5 @@ def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
         point = PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]))
         # Of several mounts in one place the last one counts.
         if path.is_relative_to(point) and point.is_relative_to(nearest):
-            nearest, found = point, "ro" in {*fields[5].split(","), *options}
+            nearest, found = point, option in {*fields[5].split(","), *options}
     return found

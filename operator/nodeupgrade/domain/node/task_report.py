@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.domain.node.attempts import summed_up
 from nodeupgrade.domain.node.flaps import Flaps
 from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport, report_of
+from nodeupgrade.domain.node.report import RunReport
 from nodeupgrade.domain.reasons import EXPLANATIONS, Reason, counted
 from nodeupgrade.domain.task_status import (
     ContainerCounts,
@@ -29,6 +30,8 @@ DETAIL_LENGTH = 128
 GUARD_DETAIL_LENGTH = 256
 LISTED = 20
 TOLD = 3
+_UNTOUCHED = "node untouched: "
+AND_UNTOUCHED = "; the node is untouched"
 
 _RESULTS = {
     Mark.DOING: StepResult.DOING,
@@ -87,7 +90,7 @@ def refusal_status(
         run_id=run_id,
         phase=TaskPhase.REFUSED,
         reason=first.reason,
-        message=f"{shorten(f'node untouched: {told}', MESSAGE_LENGTH - len(more))}{more}",
+        message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
         hazards=hazards(violations, cautions),
         preview=preview,
     )
@@ -100,17 +103,21 @@ def hazards(violations: Sequence[Violation], cautions: Sequence[Caution] = ()) -
     return (*forbid[: LISTED - len(told)], *told)
 
 
-def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
-    """What the journal says about a run, finished or not."""
+def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
+    """What the journal says about a run, finished or not.
+
+    Args:
+        earlier: the journals of attempts before this one, which count once it is over.
+    """
     finished = journal.finished
-    summary = report_of(journal)
+    summary = summed_up((*earlier, journal))
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
     return TaskStatus(
         run_id=run_id,
         phase=phase,
         reason=reason,
         message=shorten(message),
-        steps=tuple(status for step in Step if (status := _step(journal, step)) is not None),
+        steps=_steps(journal, () if summary is None else earlier),
         kubelet=_kubelet(plan, summary),
         runtime=_runtime(plan),
         containers=_containers(plan, summary),
@@ -118,6 +125,24 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
     )
+
+
+def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], instead: TaskStatus) -> TaskStatus:
+    """The last of these attempts was turned back and was worth another, which never began.
+
+    Args:
+        instead: what there is to say of that other attempt, by which the node would be untouched.
+    """
+    status = run_status(run_id, plan, ended[-1], ended[:-1])
+    why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
+    told = shorten(f"; not tried again: {why}", MESSAGE_LENGTH // 2)
+    return replace(status, message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}")
+
+
+def not_started_status(run_id: str, plan: RunPlan, trouble: str) -> TaskStatus:
+    """The executor was asked for, and is not there."""
+    status = run_status(run_id, plan, Journal())
+    return replace(status, message=shorten(f"{status.message}; waiting for the executor: {trouble}"))
 
 
 def staged_status(run_id: str, plan: RunPlan) -> TaskStatus:
@@ -181,9 +206,22 @@ def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
     )
 
 
-def stranded_status(run_id: str, plan: RunPlan, journal: Journal, trouble: str) -> TaskStatus:
+def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> TaskStatus:
+    """A run for another version was found on the node, of which nobody had been told; now it is over and told."""
+    status = run_status(run_id, plan, ended[-1], ended[:-1])
+    if status.phase is TaskPhase.ROLLBACK_FAILED:
+        return status
+    message = f"nothing was begun, since the end of an earlier run to {plan.to_version} had not been told: "
+    return replace(
+        status, phase=TaskPhase.REFUSED, reason=Reason.EARLIER_RUN, message=shorten(f"{message}{status.message}")
+    )
+
+
+def stranded_status(
+    run_id: str, plan: RunPlan, journal: Journal, trouble: str, earlier: Sequence[Journal] = ()
+) -> TaskStatus:
     """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
-    touched = journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
+    touched = any(each.first(Step.STOP_KUBELET, Mark.DOING) is not None for each in (*earlier, journal))
     told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
     return replace(
         run_status(run_id, plan, journal),
@@ -269,6 +307,16 @@ def _restarts(summary: RunReport) -> str | None:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
     return f"{count}, changed: {_some(summary.listed)}"
+
+
+def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ...]:
+    """The steps, of which the stop of the kubelet began when an earlier attempt stopped it, if one did."""
+    steps = {step: status for step in Step if (status := _step(journal, step)) is not None}
+    stops = [status for each in earlier if (status := _step(each, Step.STOP_KUBELET)) is not None]
+    if stops:
+        stop = steps.get(Step.STOP_KUBELET, stops[-1])
+        steps[Step.STOP_KUBELET] = replace(stop, started_at=stops[0].started_at)
+    return tuple(steps[step] for step in Step if step in steps)
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:

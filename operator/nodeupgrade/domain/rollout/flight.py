@@ -127,16 +127,13 @@ def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: dat
         message = f"node {node.name} is cordoned for its upgrade"
         return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
-    message = f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}"
-    if node.kubelet_version == survey.spec.version:
-        message = f"node {node.name} runs {survey.spec.version}, and its task is gone; what became of it is found out"
     return StartTask(
         node=node.name,
         spec=_started(survey, node, TaskAction.UPGRADE, cordon, now),
         baseline=baseline.render(baseline.capture(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=message,
+        message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
     )
 
 
@@ -185,17 +182,7 @@ def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tu
     if survey.spec.action is RolloutAction.ABORT:
         return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
     objection = judge(candidate(fleet, survey.spec, node, survey.now))
-    if objection is None or (objection.reason is Reason.ALREADY_AT_TARGET and _may_have_been_begun(fleet, node)):
-        return None
-    return objection.reason, objection.message
-
-
-def _may_have_been_begun(fleet: FleetSnapshot, node: NodeView) -> bool:
-    """Whether somebody may have deleted the task of a run: nothing else takes a node that we cordoned to the target.
-
-    What became of it is on the node, and the agent of another task tells it.
-    """
-    return fleet.own_task(node.name) is None and node.cordoned_by == fleet.upgrade.uid
+    return None if objection is None else (objection.reason, objection.message)
 
 
 def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:

@@ -18,6 +18,8 @@ RUNTIME_UNIT = "containerd.service"
 DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
 RUNTIME_COMMAND = ("/usr/bin/containerd",)
+CANNOT_EXECUTE = 203
+"""EXIT_EXEC of systemd.exec(5)."""
 IN_MEMORY = frozenset({rescue.TIMER, LEASE_KEEPER})
 
 
@@ -44,6 +46,7 @@ class SimulatedServices:
         arguments: the kubelet's arguments as its own unit file has them.
         active: names of other active units, such as timers.
         lost: units whose files lay in memory when the node rebooted.
+        unstartable: units whose program systemd cannot execute, and that it starts again and again.
         runtime_command: how the runtime is started, as of the last time unit files were read.
     """
 
@@ -59,6 +62,7 @@ class SimulatedServices:
         self.arguments: tuple[str, ...] = ()
         self.active: set[str] = set()
         self.lost: set[str] = set()
+        self.unstartable: set[str] = set()
         self.unit = KubeletUnit(())
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._disk = disk
@@ -74,14 +78,18 @@ class SimulatedServices:
         if unit == KUBELET_UNIT:
             return self._kubelet_status()
         active = unit in self.active or unit == RUNTIME_UNIT
+        if active and unit in self.unstartable:
+            return self._unstartable_status(unit)
+        expected = self._expected_exit(unit) if active else None
         return UnitStatus(
             name=unit,
             load_state="not-found" if unit in self.lost else "loaded",
             active_state="active" if active else "inactive",
-            sub_state="running" if active else "dead",
+            sub_state="dead" if not active else "running" if expected is None else "exited",
+            exit_status=expected or 0,
             main_pid=1 if unit == RUNTIME_UNIT else 0,
             kill_mode="process",
-            started=self._runtime.started if unit == RUNTIME_UNIT else None,
+            started=self._runtime.started if unit == RUNTIME_UNIT else 0.0 if active else None,
             command=self.runtime_command if unit == RUNTIME_UNIT else (),
         )
 
@@ -94,6 +102,8 @@ class SimulatedServices:
         self._calls.read(f"services.log {unit}")
         if unit == KUBELET_UNIT:
             return tuple(self._kubelet.wrote)
+        if unit != RUNTIME_UNIT:
+            return ("Permission denied",) if unit in self.unstartable else ()
         return () if self._runtime.troubles.silent else ("level=info",)
 
     def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
@@ -178,6 +188,27 @@ class SimulatedServices:
         lines = self._disk.get(path, b"").decode().splitlines()
         commands = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
         return tuple(shlex.split(commands[-1])) if commands else None
+
+    def _expected_exit(self, unit: str) -> int | None:
+        """With which status the program of a oneshot service ends if all is well; ``None`` for other units."""
+        lines = self._disk.get(f"/run/systemd/system/{unit}", b"").decode().splitlines()
+        if "Type=oneshot" not in lines:
+            return None
+        return next((int(line.partition("=")[2]) for line in lines if line.startswith("SuccessExitStatus=")), 0)
+
+    def _unstartable_status(self, unit: str) -> UnitStatus:
+        """What systemd 252 shows of a program that it may not execute; one with a dash before it is merely skipped."""
+        skipped = self._expected_exit(unit) is not None
+        return UnitStatus(
+            name=unit,
+            load_state="loaded",
+            active_state="active" if skipped else "activating",
+            sub_state="exited" if skipped else "auto-restart",
+            main_pid=0,
+            result="success" if skipped else "exit-code",
+            exit_status=0 if skipped else CANNOT_EXECUTE,
+            started=0.0,
+        )
 
     def _kubelet_status(self) -> UnitStatus:
         process = self._kubelet.process
