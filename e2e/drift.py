@@ -99,6 +99,7 @@ def runtime_broken(ordeal: Ordeal) -> Iterator[None]:
         yield
         if node.exec("containerd", "config", "dump", check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
+    restart_runtime(ordeal)  # a file that was written after its start, whatever it says, would be drift in the next row
 
 
 def runtime_root(ordeal: Ordeal) -> Iterator[None]:
@@ -113,6 +114,7 @@ def runtime_root(ordeal: Ordeal) -> Iterator[None]:
                 raise LabError("control: the runtime is not empty: this proves nothing")
             _restore_root(ordeal)
             restart_runtime(ordeal)
+    restart_runtime(ordeal)
 
 
 def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
@@ -123,6 +125,7 @@ def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
         with other_root(ordeal):
             ordeal.release(at(Step.REWRITE_HASHES, When.DONE))
             yield
+    restart_runtime(ordeal)
 
 
 @contextlib.contextmanager

@@ -68,6 +68,8 @@ def _odd_start(ordeal: Ordeal) -> Iterator[None]:
     node = ordeal.cluster.node
     node.write(ODD_START, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd $NO_OPTIONS\n")
     node.exec("systemctl", "daemon-reload")
+    node.exec("systemctl", "restart", "containerd")  # a start that is yet to count would be refused
+    ordeal.cluster.wait_settled()
     try:
         yield
     finally:

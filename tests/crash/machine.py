@@ -58,6 +58,7 @@ class Machine:
         self.plan: RunPlan = plan_of(small=True)
         self.before = dict(self.node.disk)
         self.files = HostFiles(disk=self.disk)
+        self.node.kubelet.stamp = self.files.stamp
         self.runs = RunStore(RUNS, disk=self.disk, lock=lambda _: None)
         self.ports = replace(self.node.ports, files=self.files)
         self.report: RunReport | None = None

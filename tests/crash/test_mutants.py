@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine import node_run
+from nodeupgrade.engine import last_look, node_run
 from nodeupgrade.engine.steps import (
     STEPS,
     pin_static_pods,
@@ -35,6 +35,12 @@ def nothing(*_: object) -> None:
 def start_before_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(STEPS, Step.SWAP_BINARY, start_kubelet)
     patch.setitem(STEPS, Step.START_KUBELET, swap_binary)
+    patch.setattr(last_look, "require_new_program", nothing)
+
+
+def program_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(swap_binary, "undo", nothing)
+    patch.setattr(last_look, "require_old_program", nothing)
 
 
 def rewrite_before_stop(patch: pytest.MonkeyPatch) -> None:
@@ -99,6 +105,7 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
     "mutation",
     [
         start_before_swap,
+        program_stays,
         rewrite_before_stop,
         undo_in_forward_order,
         forget_half_done_steps,
@@ -109,7 +116,6 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
         pytest.param(partial(without, pin_static_pods, "undo"), id="pins stay"),
         pytest.param(partial(without, save_state, "undo"), id="state files stay"),
-        pytest.param(partial(without, swap_binary, "undo"), id="program stays"),
         pytest.param(partial(without, rewrite_hashes, "undo"), id="hashes stay"),
         pytest.param(partial(without, start_kubelet, "undo"), id="new kubelet runs on"),
     ],

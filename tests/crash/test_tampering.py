@@ -4,6 +4,7 @@ import pytest
 
 from nodeupgrade.domain.node.journal import Outcome
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import last_look
 from nodeupgrade.engine.steps import swap_binary
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.calls import Interrupt
@@ -43,8 +44,9 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
 
 
 def test_it_is_the_look_before_the_swap_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the stranger is put in place, and runs."""
+    """Without it, and without the one before the start, the stranger is put in place, and runs."""
     monkeypatch.setattr(swap_binary, "require_digest", lambda *_: None)
+    monkeypatch.setattr(last_look, "require_new_program", lambda *_: None)
 
     after = tampered(forward(), STAGED, forward().run().effects.index(SWAP))
 

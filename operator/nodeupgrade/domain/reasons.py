@@ -161,6 +161,18 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "a restart of the container runtime would endanger containers now",
         "wait until the node is less busy, or repair the pod named in the message",
     ),
+    Reason.RUNTIME_CONFIGURATION_DRIFT: Explanation(
+        "the container runtime would not come back from a restart as it runs now",
+        "put back what the message names, or restart the runtime at a time of your choice first",
+    ),
+    Reason.POD_HAS_TWO_SHIMS: Explanation(
+        "a container is looked after by another shim than its pod, so any restart of the runtime would kill the pod",
+        "delete the pod named in the message",
+    ),
+    Reason.UNIT_COMMAND_UNKNOWN: Explanation(
+        "the unit of the kubelet or of the runtime runs a command that may change what the upgrade depends on",
+        "take the line named in the message out of the unit",
+    ),
     Reason.INTERNAL_ERROR: Explanation(
         "nodeupgrade met an error of its own", "report it together with the log of the agent or the operator"
     ),
@@ -216,6 +228,10 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     Reason.INVENTORY_CHANGED: Explanation(
         "containers came or went between planning and stopping the kubelet, so the plan no longer fits",
         "retry when the node is calmer; nothing was rewritten",
+    ),
+    Reason.UNIT_CHANGED: Explanation(
+        "somebody changed the kubelet's unit while the node was upgraded",
+        "look at the unit with `systemctl cat`, and find out what changes it",
     ),
     Reason.STEP_FAILED: Explanation(
         "a step did not take and what had been done was undone",

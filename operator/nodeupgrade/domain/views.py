@@ -37,7 +37,7 @@ class NodeView:
     """A Node.
 
     Attributes:
-        ready_changed_at: when it last became Ready or ceased to be; None if it does not say.
+        ready_changed: when it last became Ready or ceased to be; None if it does not say.
         runtime: as the node reports it, with its scheme.
         platform: keyed as in spec.artifact.
     """
@@ -53,7 +53,7 @@ class NodeView:
     kubelet_version: str
     runtime: str
     platform: str
-    ready_changed_at: datetime | None = None
+    ready_changed: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ def view_node(body: Json) -> NodeView:
         kubelet_version=info.get("kubeletVersion", ""),
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
-        ready_changed_at=datetime.fromisoformat(changed) if changed else None,
+        ready_changed=datetime.fromisoformat(changed) if changed else None,
     )
 
 

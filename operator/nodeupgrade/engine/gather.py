@@ -25,6 +25,8 @@ from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.engine import readiness, shim_limit
 from nodeupgrade.engine.node import NodeView
+from nodeupgrade.engine.runtime_found import find as runtime_found_on
+from nodeupgrade.engine.unit_start import read_start
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
@@ -146,6 +148,7 @@ def gather(
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
     kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node.services)
+    runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
     candidate = None if isinstance(wanted.candidate, Violation) else wanted.candidate.program
     return NodeFacts(
@@ -161,6 +164,9 @@ def gather(
         stored=stored,
         shims=shim_limit.find(node, unit),
         host=readiness.host(node.files, layout),
+        runtime_found=runtime_found,
+        kubelet_start=read_start(node.files, running.unit),
+        runtime_start=runtime_start,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,

@@ -11,6 +11,7 @@ from nodeupgrade.domain.node.shim_limit import (
     STANDARD_INPUT,
     USUAL,
     ShimLimit,
+    Start,
     candidates,
     drop_in_path,
     limit_in,
@@ -21,6 +22,7 @@ from nodeupgrade.domain.node.shim_limit import (
 )
 from nodeupgrade.engine.node import Node, NodeView
 from nodeupgrade.ports.files import Files
+from nodeupgrade.ports.runtime import Configuration
 from nodeupgrade.ports.services import ServiceManager
 
 MODE = 0o644
@@ -42,7 +44,7 @@ def find(node: NodeView, unit: UnitStatus) -> ShimLimit:
         if (now := limit_in(before)) != USUAL:
             return unchanged(f"its configuration sets {now}")
         for config in candidates(start, own):
-            after = node.runtime.configuration(start.words(STANDARD_INPUT), config)
+            after = _tried(node, start, config)
             if after is not None and only_raises(before, after):
                 return raised(start, config)
     except (StepFailed, ValueError) as error:
@@ -50,14 +52,24 @@ def find(node: NodeView, unit: UnitStatus) -> ShimLimit:
     return unchanged(f"{start.config} cannot be imported without changing anything else")
 
 
+def _tried(node: NodeView, start: Start, config: bytes) -> Configuration | None:
+    try:
+        return node.runtime.configuration(start.words(STANDARD_INPUT), config)
+    except StepFailed:
+        return None
+
+
 def give(node: Node, plan: RunPlan) -> None:
     """Have systemd start the runtime with the raised limit from now on; without, if that fails."""
     if not plan.shims.raised:
         return
-    with suppress(StepFailed):
+    try:
         node.files.write(CONFIG, plan.shims.config, mode=MODE)
         node.files.write(drop_in_path(plan.runtime_unit), plan.shims.drop_in, mode=MODE)
         node.services.reload()
+    except StepFailed:  # a file that systemd has not read would look like somebody's change of the unit
+        with suppress(StepFailed):
+            node.files.remove(drop_in_path(plan.runtime_unit))
 
 
 def take_back(files: Files, services: ServiceManager, unit: str) -> None:

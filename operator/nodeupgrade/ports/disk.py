@@ -46,6 +46,11 @@ class Status(Protocol):
         """Last change of the content, nanoseconds since the epoch."""
         ...
 
+    @property
+    def st_ctime_ns(self) -> int:
+        """Last change of the file, its names and attributes included, nanoseconds since the epoch."""
+        ...
+
 
 class Space(Protocol):
     """How full a filesystem is; as ``os.statvfs_result``."""

@@ -72,6 +72,13 @@ class Kubelet(Protocol):
         """
         ...
 
+    def program_stamp(self, pid: int) -> str | None:
+        """The stamp, as of ports.files, of the program that a process runs, wherever its file is by now.
+
+        ``None`` when there is no such process, or its own program is yet to come.
+        """
+        ...
+
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
         """What a program prints when it is to start with these feature gates, and a configuration that is not there.
 

@@ -62,6 +62,9 @@ class RuntimeView(Protocol):
         """What would hold for a runtime started by ``command``, with ``text`` on its standard input.
 
         ``None`` where its program does not tell.
+
+        Raises:
+            StepFailed: the program refuses the configuration, or cannot be run.
         """
         ...
 

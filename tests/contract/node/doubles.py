@@ -53,6 +53,11 @@ class SimulatedServicesWorld:
         self.services = self._node.services
         self.unit = KUBELET_UNIT
 
+    def write_drop_in(self, text: str) -> str:
+        path = f"/etc/systemd/system/{self.unit}.d/10-contract.conf"
+        self._node.disk[path] = text.encode()
+        return path
+
     def kill(self) -> None:
         self._node.kubelet.process = None
         self._node.kubelet.exited()

@@ -107,6 +107,11 @@ class SystemdWorld:
         self.services.reload()
         node.exec("systemctl", "enable", "--now", UNIT)
 
+    def write_drop_in(self, text: str) -> str:
+        path = f"/etc/systemd/system/{self.unit}.d/10-contract.conf"
+        self.node.write(path, text)
+        return path
+
     def kill(self) -> None:
         self.node.exec("kill", "-KILL", str(self.services.status(self.unit).main_pid))
         time.sleep(1)
@@ -121,4 +126,5 @@ class SystemdWorld:
         self.services.stop(self.unit)
         self.node.exec("systemctl", "disable", UNIT)
         (self.node.disk / self._file.lstrip("/")).unlink()
+        self.node.exec("rm", "-rf", f"/etc/systemd/system/{UNIT}.d")
         self.services.reload()

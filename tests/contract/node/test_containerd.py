@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable
+from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.adapters.containerd import metadata
+from nodeupgrade.adapters.containerd import Program, metadata
 from nodeupgrade.adapters.containerd.metadata import OddMetadata
-from nodeupgrade.domain.errors import MetadataConflict, Transient
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.domain.errors import MetadataConflict, StepFailed, Transient
+from nodeupgrade.domain.node.host import RuntimePlaces
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
@@ -139,6 +142,31 @@ def test_the_shim_is_the_monitor_and_its_loss_is_seen(containerd: ContainerdWorl
 
     after = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
     assert after is None or after.monitor is None
+
+
+def test_who_answers_and_from_where(containerd: ContainerdWorld) -> None:
+    info, unit = containerd.runtime.info(), containerd.services.status(CONTAINERD)
+    files = HostFiles(containerd.node.root)
+
+    assert info.process is not None
+    assert (info.process.pid, info.process.words) == (unit.main_pid, ("/usr/bin/containerd",))
+    assert info.process.program == files.digest(PurePosixPath(unit.program))
+    assert info.places == RuntimePlaces(
+        root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock"
+    )
+
+
+def test_a_configuration_that_cannot_be_read_is_told_from_one_that_can(containerd: ContainerdWorld) -> None:
+    program = Program(tuple(containerd.node.command()))
+
+    shown = program.configuration(("/usr/bin/containerd", "--config", "/dev/stdin"), b'version = 2\nroot = "/x"\n')
+    assert shown is not None
+    assert shown["root"] == "/x"
+    for broken in (b"version = = 2\n", b"version = 2\nroot = 5\n"):
+        with pytest.raises(StepFailed, match=r"containerd: "):
+            program.configuration(("/usr/bin/containerd", "--config", "/dev/stdin"), broken)
+    with pytest.raises(StepFailed):
+        program.configuration(("/nowhere/containerd",))
 
 
 def test_what_was_asked_for_is_told_from_what_ended_by_itself(containerd: ContainerdWorld) -> None:

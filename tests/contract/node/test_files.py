@@ -60,6 +60,21 @@ def test_a_stamp_tells_of_other_content_and_of_nothing_else(files_world: FilesWo
     assert files.stamp(path) != before
 
 
+def test_when_a_file_or_directory_was_changed_is_told_of_those_that_are_there(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "a"
+    assert files.changed(path) is None
+    files.write(path, b"one")
+    before = files.changed(path)
+
+    files.write(path, b"two")
+
+    after = files.changed(path)
+    assert before is not None
+    assert after is not None
+    assert after >= before
+    assert files.changed(path.parent) is not None
+
+
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "file"
     files.write(path, b"x")

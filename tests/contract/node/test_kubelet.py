@@ -7,6 +7,7 @@ import pytest
 from e2e.lab import nodefiles
 from e2e.lab.node import Node
 from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from tests.contract.node.real import systemd
@@ -42,6 +43,14 @@ def test_a_running_process_is_looked_at(node: Node, kubelet: HostKubelet) -> Non
 
     assert kubelet.arguments(main) == ("/usr/bin/containerd",)
     assert kubelet.executable(main) == PurePosixPath("/usr/bin/containerd")
+
+
+def test_the_program_of_a_process_has_the_stamp_of_its_file(node: Node, kubelet: HostKubelet) -> None:
+    main = systemd(node).status("containerd.service").main_pid
+
+    assert kubelet.program_stamp(main) == HostFiles(node.root).stamp(PurePosixPath("/usr/bin/containerd"))
+    assert kubelet.program_stamp(1) is None, "systemd itself, which is yet to execute something"
+    assert kubelet.program_stamp(0) is None
 
 
 def test_the_boot_is_that_of_the_node_and_not_of_this_machine(node: Node) -> None:

@@ -48,6 +48,19 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
 
 
+def test_a_container_has_the_shim_of_its_sandbox(runtime_world: RuntimeWorld) -> None:
+    """Told where everything is asked for."""
+    container_id = runtime_world.start_container(OLD)
+
+    seen = runtime_world.runtime.inventory(full=True)
+    container = seen.container(container_id)
+
+    assert container is not None
+    sandbox = seen.sandbox(container.sandbox_id)
+    assert sandbox is not None
+    assert container.monitor == sandbox.monitor is not None
+
+
 def test_what_started_or_ended_since_the_last_look_is_seen(runtime_world: RuntimeWorld) -> None:
     first = runtime_world.start_container(OLD)
     before = seen(runtime_world, first)

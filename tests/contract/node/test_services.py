@@ -65,6 +65,24 @@ def test_without_a_fence_it_is_restarted(services_world: ServicesWorld) -> None:
     assert (status.running, status.restarts) == (True, 1)
 
 
+def test_what_is_run_beside_the_program_is_told_as_of_the_last_reload(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    before = services.status(unit)
+    assert [c.program for c in before.commands if c.when == "ExecStart"] == [before.program]
+
+    path = services_world.write_drop_in("[Service]\nExecStartPre=-/bin/true one two\nEnvironmentFile=-/etc/none\n")
+    unread = services.status(unit)
+    assert (unread.commands, unread.drop_ins, unread.needs_reload) == (before.commands, before.drop_ins, True)
+
+    services.reload()
+    read = services.status(unit)
+    assert (set(read.drop_ins) - set(before.drop_ins), read.needs_reload) == ({path}, False)
+    [added] = set(read.commands) - set(before.commands)
+    assert (added.when, added.program, added.line) == ("ExecStartPre", "/bin/true", "/bin/true one two")
+    assert added.may_fail
+    assert set(read.environment_files) - set(before.environment_files) == {("/etc/none", False)}
+
+
 @pytest.mark.e2e
 class TestSystemd:
     """What only the real systemd can show."""

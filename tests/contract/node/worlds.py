@@ -51,6 +51,10 @@ class ServicesWorld(Protocol):
         """A unit that runs when the test begins."""
         ...
 
+    def write_drop_in(self, text: str) -> str:
+        """Put a drop-in of that text beside the unit, without systemd being told; return its path."""
+        ...
+
     def kill(self) -> None:
         """Kill the main process of the unit, and wait for longer than an automatic restart takes."""
         ...

@@ -154,7 +154,7 @@ class Player:
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)
         nodes = map(view_node, await self.scene.kube.list(NODES))
-        moments += [node.ready_changed_at + PATIENCE for node in nodes if node.ready_changed_at and not node.ready]
+        moments += [node.ready_changed + PATIENCE for node in nodes if node.ready_changed and not node.ready]
         tasks = map(parse_task, await self.scene.kube.list(TASKS))
         moments += [again for task in tasks if (again := next_look(task)) is not None]
         later = [moment - self.scene.now for moment in moments if moment > self.scene.now]

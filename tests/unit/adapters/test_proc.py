@@ -3,11 +3,13 @@
 import os
 import subprocess
 import time
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.table import parse_stat
@@ -60,6 +62,7 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
     assert stat is not None
     assert stat.parent == os.getppid()
     for missing in (0, -1, 2**22 + 1):
+        assert (table.program_stamp(missing), table.program_digest(missing)) == (None, None)
         assert (table.process(missing), table.executable(missing), table.network(missing)) == (None, None, None)
     assert table.arguments(2**22 + 1) is None
 
@@ -75,10 +78,14 @@ def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"started\n"
         assert kubelet.executable(process.pid) == PurePosixPath(program)
         assert kubelet.arguments(process.pid) == tuple(command)
+        stamp = HostFiles(tmp_path).stamp(PurePosixPath("/program"))
+        assert kubelet.program_stamp(process.pid) == stamp
         other = tmp_path / "other"
         other.write_bytes(b"")
         other.replace(program)
         assert kubelet.executable(process.pid) is None
+        assert kubelet.program_stamp(process.pid) == stamp != HostFiles(tmp_path).stamp(PurePosixPath("/program"))
+        assert ProcessTable().program_digest(process.pid) == sha256(Path("/bin/sh").read_bytes()).hexdigest()
         process.communicate(b"", timeout=30)
     with pytest.raises(Transient, match="is gone"):
         kubelet.arguments(process.pid)

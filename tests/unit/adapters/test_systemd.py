@@ -10,6 +10,7 @@ from nodeupgrade.adapters.systemd.manager import (
     LOG_LINES,
     assignments_of,
     command_of,
+    commands_of,
     environment_files_of,
     moment_of,
     program_of,
@@ -46,6 +47,19 @@ def test_a_command_is_told_only_where_its_words_are_certain(argv: str, command: 
     assert command_of(shown) == command
     assert command_of(f"{shown}\n{shown}") == ()
     assert command_of(shown.replace("ignore_errors=no", "ignore_errors=yes")) == ()
+
+
+def test_commands_are_told_with_all_their_words() -> None:
+    first = "{ path=/sbin/modprobe ; argv[]=/sbin/modprobe overlay ; ignore_errors=yes ; start_time=[n/a] ; pid=0 }"
+    second = "{ path=/bin/sh ; argv[]=/bin/sh -c a; b\nc ; ignore_errors=no ; start_time=[n/a] ; pid=0 }"
+
+    assert [(c.program, c.line, c.may_fail) for c in commands_of("ExecStartPre", f"{first}\n{second}")] == [
+        ("/sbin/modprobe", "/sbin/modprobe overlay", True),
+        ("/bin/sh", "/bin/sh -c a; b\nc", False),
+    ]
+    assert commands_of("ExecStartPre", "") == ()
+    with pytest.raises(StepFailed, match="cannot read what systemd shows as ExecStartPre"):
+        commands_of("ExecStartPre", "{ something else }")
 
 
 def fake(tmp_path: Path, script: str) -> tuple[str, ...]:

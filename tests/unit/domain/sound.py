@@ -5,7 +5,7 @@ from typing import Any
 
 from nodeupgrade.domain.node.arguments import Arguments
 from nodeupgrade.domain.node.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess, UnitCommand, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -17,7 +17,9 @@ from nodeupgrade.domain.node.inventory import (
 from nodeupgrade.domain.node.kubelet_layout import read_layout
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.readiness import Readiness
+from nodeupgrade.domain.node.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.traffic import Traffic
+from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
 
@@ -146,8 +148,37 @@ def facts(**fields: Any) -> NodeFacts:
         "state_free_bytes": 10**9,
         "readiness": readiness(inventory=held),
         "traffic": traffic(),
+        "runtime_found": runtime_found(),
+        "kubelet_start": start("kubelet.service"),
+        "runtime_start": start("containerd.service"),
     }
     return NodeFacts(**{**known, **fields})
+
+
+def runtime_found(**fields: Any) -> RuntimeAsFound:
+    """A runtime that would come back as it is."""
+    places = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd.sock")
+    known: dict[str, Any] = {
+        "unit": unit("containerd.service", program="/usr/bin/containerd", command=("/usr/bin/containerd",)),
+        "process": RuntimeProcess(pid=7, words=("/usr/bin/containerd",), program=Digest("2" * 64)),
+        "owner": "containerd.service",
+        "places": places,
+        "would_be": places,
+        "complaint": "",
+        "changed": (),
+        "program": Digest("2" * 64),
+    }
+    return RuntimeAsFound(**{**known, **fields})
+
+
+def command(line: str, when: str = "ExecStartPre") -> UnitCommand:
+    """A command of a unit."""
+    return UnitCommand(when=when, program=line.split(" ", maxsplit=1)[0], line=line)
+
+
+def start(name: str) -> UnitStart:
+    """How a unit is started; nothing here asks for more."""
+    return UnitStart(unit=name, program="/usr/bin/program", commands=(), files={})
 
 
 def traffic(pods: Iterable[dict[str, Any]] = (), **fields: Any) -> Traffic:

@@ -7,6 +7,7 @@ import pytest
 
 from nodeupgrade.domain.node.arguments import Arguments
 from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.preflight import CHECKS, preflight
 from nodeupgrade.domain.reasons import Reason
@@ -15,12 +16,14 @@ from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import (
     OLD,
     SPEC,
+    command,
     facts,
     instance,
     inventory,
     kubelet,
     pod,
     readiness,
+    runtime_found,
     sandbox,
     traffic,
     unit,
@@ -185,6 +188,28 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # what domain.readiness looks at
     "a kubelet that would not start": (
         Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(gates_output="unrecognized feature gate: Foo")},
+    ),
+    # what domain.runtime_drift and domain.unit_commands look at
+    "a runtime that would not come back": (
+        Reason.RUNTIME_CONFIGURATION_DRIFT,
+        {"runtime_found": runtime_found(would_be=None, complaint="failed to load TOML")},
+    ),
+    "a command before the kubelet": (
+        Reason.UNIT_COMMAND_UNKNOWN,
+        {
+            "kubelet": kubelet(
+                unit=unit("kubelet.service", program="/usr/bin/kubelet", commands=(command("/opt/prepare it"),))
+            )
+        },
+    ),
+    "a container with a shim of its own": (
+        Reason.POD_HAS_TWO_SHIMS,
+        {
+            "inventory": inventory(
+                replace(RUNNING, monitor=Process(pid=5, started=1)),
+                sandboxes=(sandbox(monitor=Process(pid=4, started=1)),),
+            )
+        },
     ),
     # clients
     "a startup probe that has not succeeded": (Reason.POD_IN_TRANSITION, {"traffic": traffic([STARTING])}),

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.table import Stat
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
     Inventory,
+    Process,
     SandboxInstance,
     StoredHashes,
 )
@@ -20,6 +23,8 @@ NAME_LABEL = "io.kubernetes.container.name"
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
 INIT = 1
+SHIM_OF_PODS = "containerd-shim-runc-v2"
+"""Looks after a whole pod; older ones look after one container each, those of virtual machines have no such child."""
 # What the kernel keeps of containerd-shim-runc-v2 and all its relatives: 15 bytes.
 SHIM = "containerd-shim"
 
@@ -81,6 +86,7 @@ def _container(
 ) -> ContainerInstance:
     state = STATES.get(item.state, ContainerState.UNKNOWN)
     known = statuses.containers.get(item.id)
+    stat = processes.stat(listing.pids.get(item.id, 0)) if state is ContainerState.RUNNING else None
     return ContainerInstance(
         id=ContainerId(item.id),
         name=item.labels.get(NAME_LABEL, item.metadata.name),
@@ -94,9 +100,17 @@ def _container(
             without_resources=_hash(item.annotations, HASH_WITHOUT_RESOURCES_KEY),
         ),
         started_at=(known.status.started_at or None) if known else None,
-        process=processes.process(listing.pids.get(item.id, 0)) if state is ContainerState.RUNNING else None,
+        process=None if stat is None else stat.process,
+        monitor=_shim_of_pods(stat, processes) if known and stat else None,
         exit_code=known.status.exit_code if known and state is ContainerState.EXITED else None,
     )
+
+
+def _shim_of_pods(stat: Stat, processes: ProcessTable) -> Process | None:
+    """The shim that looks after a process, if it is of the kind that looks after all of a pod."""
+    parent = processes.stat(stat.parent)
+    words = processes.arguments(stat.parent) if parent is not None and parent.command == SHIM else None
+    return parent.process if parent and words and PurePosixPath(words[0]).name == SHIM_OF_PODS else None
 
 
 def _sandbox(

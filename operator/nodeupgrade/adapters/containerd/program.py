@@ -3,6 +3,7 @@
 import subprocess
 import tomllib
 
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.ports.runtime import Configuration
 
 
@@ -24,17 +25,27 @@ class Program:
         Args:
             command: how containerd would be started.
             text: what it finds on its standard input, for ``--config /dev/stdin``.
+
+        Raises:
+            StepFailed: it ends with an error, does not end in time, or cannot be run.
         """
         try:
             done = subprocess.run(
                 [*self._prefix, *command, "config", "dump"],
                 input=text,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                capture_output=True,
                 timeout=self._timeout,
-                check=True,
+                check=False,
                 cwd="/",
             )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{command[0]} config dump did not end within {self._timeout:g} s") from error
+        except OSError as error:
+            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
+            raise StepFailed(said[0])
+        try:
             return tomllib.loads(done.stdout.decode())
-        except (OSError, subprocess.SubprocessError, ValueError):
+        except ValueError:
             return None

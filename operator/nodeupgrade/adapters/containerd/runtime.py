@@ -6,7 +6,7 @@ from pathlib import Path
 
 from google.protobuf.any_pb2 import Any
 
-from nodeupgrade.adapters.containerd import metadata
+from nodeupgrade.adapters.containerd import daemon, metadata
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
@@ -65,6 +65,8 @@ class ContainerdRuntime:
             cri_versions=tuple(version.value for version in self._cri.served()),
             binary_version=self._program_version(),
             cgroup_driver=self._cri.cgroup_driver(),
+            process=daemon.listener(self._socket, self._processes),
+            places=daemon.places(self._cri.status_info()),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -103,7 +105,11 @@ class ContainerdRuntime:
         return frozenset(process for process in processes if self._processes.lives(process))
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What would hold for a containerd started so; ``None`` if the program does not tell."""
+        """What would hold for a containerd started so; ``None`` if the program does not tell.
+
+        Raises:
+            StepFailed: it refuses its configuration, or cannot be run.
+        """
         return self._program.configuration(command, text)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:

@@ -64,6 +64,11 @@ class CriClient:
             return None
         return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
 
+    def status_info(self) -> dict[str, str]:
+        """What the runtime tells of itself when it is asked for everything: JSON by topic, in no form of the CRI."""
+        method = self._method("Status", pb.StatusResponse)
+        return dict(self._connection.call(method, pb.StatusRequest(verbose=True)).info)
+
     def listing_of_running(self) -> Call:
         """The call that lists running containers, as it goes over the wire.
 

@@ -80,6 +80,17 @@ class HostFiles:
             status = self._disk.stat(found)
             return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
+    def changed(self, path: PurePosixPath) -> float | None:
+        """Latest time of change of content or attributes, of the path and of every symbolic link that leads to it."""
+        with _failing(f"cannot ask for the times of {path}"):
+            links: list[Path] = []
+            found = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
+            try:
+                times = [self._disk.lstat(place) for place in (found, *links)]
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return max(max(status.st_mtime_ns, status.st_ctime_ns) for status in times) / 1e9
+
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file atomically; ``mode`` is for a file that is not there yet."""
         with _failing(f"cannot write {path}"):
@@ -157,17 +168,6 @@ class HostFiles:
             below = [Path(place) / name for place, _, names in os.walk(found) for name in names]
             files = [path.relative_to(found) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
-
-    def changed(self, path: PurePosixPath) -> float | None:
-        """Latest time of change of content or attributes, of the path and of every symbolic link that leads to it."""
-        with _failing(f"cannot ask for the times of {path}"):
-            links: list[Path] = []
-            found = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
-            try:
-                times = [os.lstat(place) for place in (found, *links)]
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            return max(max(status.st_mtime, status.st_ctime) for status in times)
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Whether a file or directory is immutable or append-only; filesystems without such attributes have none."""

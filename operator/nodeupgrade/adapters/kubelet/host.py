@@ -15,6 +15,9 @@ from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"
+INIT = 1
+SYSTEMD_EXECUTOR = "systemd-executor"
+"""What systemd runs, from version 255 on, between its fork and the program of a unit."""
 CANNOT_RUN = 126
 """Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
 
@@ -105,6 +108,14 @@ class HostKubelet:
             Transient: nobody answers, or somebody who does not show one of the certificates.
         """
         return serving.configz(where, self._token)
+
+    def program_stamp(self, pid: int) -> str | None:
+        """The stamp of a running process' program; ``None`` while systemd has yet to execute it."""
+        stamp = self._processes.program_stamp(pid) if pid > 0 else None
+        program = self._processes.executable(pid)
+        if stamp == self._processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
+            return None
+        return stamp
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
         """Let a program judge feature gates; it ends for want of a configuration at the latest.

@@ -1,11 +1,13 @@
 """Processes of one node, read from a mounted ``/proc``."""
 
 import contextlib
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.domain.values import Digest
 
 DELETED = " (deleted)"
 ENDED = frozenset("ZXx")
@@ -109,6 +111,35 @@ class ProcessTable:
             target = str((self._root / str(pid) / "exe").readlink())
             return None if target.endswith(DELETED) else PurePosixPath(target)
         return None
+
+    def program_stamp(self, pid: int) -> str | None:
+        """Device, number, size and time of the last writing of a process' program; ``None`` when it has none."""
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            status = (self._root / str(pid) / "exe").stat()
+            return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+        return None
+
+    def program_digest(self, pid: int) -> Digest | None:
+        """SHA-256 of a process' program, also when its file was deleted; ``None`` when it has none."""
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError),
+            (self._root / str(pid) / "exe").open("rb") as program,
+        ):
+            return Digest(hashlib.file_digest(program, "sha256").hexdigest())
+        return None
+
+    def own_number(self, pid: int) -> int | None:
+        """The number by which a process knows itself; ``None`` when it is not to be seen from here.
+
+        Args:
+            pid: its number where this runs. A node may have a PID namespace of its own.
+        """
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [str(pid)])
+        return int(numbers[-1])
 
     def network(self, pid: int) -> str | None:
         """Name of a process' network namespace; ``None`` when there is no such process."""

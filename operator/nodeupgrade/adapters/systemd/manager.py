@@ -7,18 +7,22 @@ from pathlib import Path
 
 from nodeupgrade.adapters.systemd.fence import Fence
 from nodeupgrade.adapters.systemd.systemctl import Systemctl
+from nodeupgrade.adapters.systemd.unread import has_unread
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
+RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
+"""What systemd runs for a service beside ExecStart, in a start or in a stop."""
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
+    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
 EXEC_WORDS = re.compile(r"^\{ path=(\S+) ; argv\[\]=([^;\"'\\$%]+) ; ignore_errors=no ; ", re.MULTILINE)
 EXEC_LINE = re.compile(r"^\{ path=\S+ ; argv\[\]=(.*?) ; ignore_errors=", re.MULTILINE)
+EXEC_COMMAND = re.compile(r"^\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.MULTILINE | re.DOTALL)
 ENVIRONMENT_FILE = re.compile(r"(\S+) \(ignore_errors=(yes|no)\)")
 LOG_LINES = 20_000
 DOWN = frozenset({"inactive", "failed"})
@@ -61,12 +65,13 @@ class SystemdManager:
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=program_of(shown.get("ExecStart", "")),
             command=command_of(shown.get("ExecStart", "")),
-            started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
-            needs_reload=shown.get("NeedDaemonReload") == "yes",
-            start_line=start_line_of(shown.get("ExecStart", "")),
+            commands=tuple(c for when in ("ExecStart", *RUN) for c in commands_of(when, shown.get(when, ""))),
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
-            environment=assignments_of(shown.get("Environment", "")),
             environment_files=environment_files_of(shown.get("EnvironmentFiles", "")),
+            started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
+            needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unread(unit, shown),
+            start_line=start_line_of(shown.get("ExecStart", "")),
+            environment=assignments_of(shown.get("Environment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
         )
 
@@ -145,6 +150,10 @@ class SystemdManager:
                 f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
             )
 
+    def _has_unread(self, unit: str, shown: dict[str, str]) -> bool:
+        fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
+        return shown.get("LoadState") == "loaded" and has_unread(self._root, unit, fragment, drop_ins)
+
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
         # A masked unit has no drop-ins, and needs none: it cannot be started either.
         loaded = str(self._fence(unit).drop_in) in shown.get("DropInPaths", "").split()
@@ -194,6 +203,18 @@ def assignments_of(shown: str) -> tuple[str, ...]:
         return tuple(shlex.split(shown.replace("$'", "'")))
     except ValueError:
         return (shown,) if "=" not in shown else ("",)
+
+
+def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
+    """The commands in what systemd shows as one of its settings that name some.
+
+    Raises:
+        StepFailed: it shows something else.
+    """
+    found = EXEC_COMMAND.findall(shown)
+    if shown and not found:
+        raise StepFailed(f"cannot read what systemd shows as {when}: {shown[:200]}")
+    return tuple(UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in found)
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:

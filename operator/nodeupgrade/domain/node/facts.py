@@ -10,8 +10,10 @@ from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
 from nodeupgrade.domain.node.readiness import Readiness
+from nodeupgrade.domain.node.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
 from nodeupgrade.domain.node.traffic import Traffic
+from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.values import ContainerId, Digest
 from nodeupgrade.domain.violations import Violation
 from nodeupgrade.kubelethash import KubeletVersion
@@ -63,6 +65,9 @@ class NodeFacts:
         shims: how long they would get to answer the restarted runtime.
         host: what of the host decides about pods.
         drift: in what the kubelet would not start as it runs.
+        runtime_found: the runtime that runs, and the one that would be started.
+        kubelet_start: how the kubelet's unit would be started now.
+        runtime_start: likewise the runtime's.
     """
 
     node: Json
@@ -78,6 +83,9 @@ class NodeFacts:
     state_free_bytes: int
     readiness: Readiness
     traffic: Traffic
+    runtime_found: RuntimeAsFound
+    kubelet_start: UnitStart
+    runtime_start: UnitStart
     shims: ShimLimit = AS_CONFIGURED
     host: Host = NOTHING_SEEN
     drift: Drift = NO_DRIFT

@@ -2,6 +2,37 @@
 
 from dataclasses import dataclass
 
+from nodeupgrade.domain.values import Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeProcess:
+    """The process that answers on the runtime's socket.
+
+    Attributes:
+        words: its command line.
+        program: digest of the program that it runs, whatever lies in its place by now.
+    """
+
+    pid: int
+    words: tuple[str, ...]
+    program: Digest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePlaces:
+    """Where a runtime keeps everything.
+
+    Attributes:
+        root: directory of images, containers and their metadata.
+        state: directory of what is about processes.
+        address: its socket.
+    """
+
+    root: str
+    state: str
+    address: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeInfo:
@@ -13,6 +44,8 @@ class RuntimeInfo:
         cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
         cgroup_driver: the driver that it tells kubelets to use, ``cgroupfs`` or ``systemd``; ``None`` if it does not.
         binary_version: version of the program on disk; a restart would start that one. ``None`` if unknown.
+        process: ``None`` if it cannot be told.
+        places: those in use, as it says itself; ``None`` if it does not.
     """
 
     name: str
@@ -20,6 +53,28 @@ class RuntimeInfo:
     cri_versions: tuple[str, ...]
     binary_version: str | None = None
     cgroup_driver: str | None = None
+    process: RuntimeProcess | None = None
+    places: RuntimePlaces | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCommand:
+    """One command that systemd runs for a unit.
+
+    Attributes:
+        when: the setting it comes from, for example ``ExecStartPre``.
+        program: path of the program.
+        line: all its words, a blank between them; systemd marks no borders.
+        may_fail: whether the unit goes on if it fails.
+    """
+
+    when: str
+    program: str
+    line: str
+    may_fail: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.when}={'-' if self.may_fail else ''}{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +97,12 @@ class UnitStatus:
         started: when its main process was started, seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
         command: all words of ExecStart; empty where they cannot be told for sure.
+        commands: everything that is run for it, ExecStart among others.
+        drop_ins: paths of the files that systemd has read beside the unit's own.
+        environment_files: path of each file with further variables, and whether the unit needs it to start.
         start_line: ExecStart as systemd shows it, without quotes and with variables in their places; empty if there
             are several commands or none.
-        drop_ins: files that add to the unit file.
         environment: assignments of the unit's own Environment.
-        environment_files: path of each, and whether the unit needs it to start.
         started_at: when its main process was started by the clock of that time, seconds since 1970.
     """
 
@@ -64,12 +120,13 @@ class UnitStatus:
     fenced: bool = False
     program: str = ""
     command: tuple[str, ...] = ()
+    commands: tuple[UnitCommand, ...] = ()
+    drop_ins: tuple[str, ...] = ()
+    environment_files: tuple[tuple[str, bool], ...] = ()
     started: float | None = None
     needs_reload: bool = False
     start_line: str = ""
-    drop_ins: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    environment_files: tuple[tuple[str, bool], ...] = ()
     started_at: float | None = None
 
     @property

@@ -57,6 +57,8 @@ class ContainerInstance:
         created_at: nanoseconds since the epoch.
         started_at: nanoseconds since the epoch; ``None`` where the runtime was not asked.
         process: the container's init process; ``None`` unless it runs.
+        monitor: the shim that looks after it, where shims look after whole pods; otherwise, or where the runtime was
+            not asked, ``None``.
         exit_code: ``None`` unless the container exited and the runtime was asked.
     """
 
@@ -70,6 +72,7 @@ class ContainerInstance:
     hashes: StoredHashes
     started_at: int | None = None
     process: Process | None = None
+    monitor: Process | None = None
     exit_code: int | None = None
 
     @property

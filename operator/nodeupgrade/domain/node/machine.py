@@ -213,7 +213,8 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setb
         return Finish(
             outcome=Outcome.DEGRADED,
             reason=Reason.ROLLBACK_FAILED,
-            why=f"undoing {step} failed {failures} times; going back because {setback.why}",
+            why=f"undoing {step} failed {failures} times{_last_failure(journal, step)}; "
+            f"going back because {setback.why}",
         )
     last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
@@ -224,6 +225,11 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setb
     if seen.lack is not None and not (seen.go_on and seen.lack.reason is Reason.RUNTIME_LOST_PODS):
         return Hold(undo=undo, lack=seen.lack)
     return undo
+
+
+def _last_failure(journal: Journal, step: Step) -> str:
+    said = [record.error for record in journal.records if record.step is step and record.mark is Mark.UNDO_FAILED]
+    return f", at last because {said[-1]}" if said and said[-1] else ""
 
 
 def _reason(name: str | None) -> Reason:

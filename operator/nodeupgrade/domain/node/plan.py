@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
+from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.violations import Caution
 from nodeupgrade.kubelethash import HashValue
@@ -139,6 +140,8 @@ class RunPlan:
         cautions: what people should know of, for as long as anybody tells of the run.
         shims: how long they get to answer the restarted runtime.
         awaited: containers of the node's pods that do not run now.
+        kubelet_start: how the kubelet's unit was started when the run was planned.
+        runtime_start: likewise the runtime's.
     """
 
     schema: int
@@ -162,6 +165,8 @@ class RunPlan:
     cautions: tuple[Caution, ...] = ()
     shims: ShimLimit = AS_CONFIGURED
     awaited: tuple[AwaitedContainer, ...] = ()
+    kubelet_start: UnitStart | None = None
+    runtime_start: UnitStart | None = None
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

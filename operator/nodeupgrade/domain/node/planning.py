@@ -182,6 +182,8 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         boot=request.boot,
         cautions=found.cautions,
         shims=facts.shims,
+        kubelet_start=facts.kubelet_start,
+        runtime_start=facts.runtime_start,
     )
 
 

@@ -6,11 +6,14 @@ Each check yields what speaks against it. Nothing is changed before all of them 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from nodeupgrade.domain.node import unit_commands
 from nodeupgrade.domain.node.arguments import complaint
 from nodeupgrade.domain.node.facts import NodeFacts
 from nodeupgrade.domain.node.readiness import unready
+from nodeupgrade.domain.node.runtime_drift import drift
 from nodeupgrade.domain.node.survival import (
     nothing_is_resized,
+    pods_have_one_shim,
     pods_keep_their_cgroup,
     runtime_holds_the_pods,
     sandboxes_are_sound,
@@ -138,6 +141,18 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Violation]:
         yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
+def runtime_comes_back(facts: NodeFacts) -> Iterator[Violation]:
+    """What answers is what would be restarted, and it would come back as it runs: see domain.runtime_drift."""
+    if facts.runtime.name == SUPPORTED_RUNTIME:
+        yield from drift(facts.runtime_found)
+
+
+def units_start_nothing_else(facts: NodeFacts) -> Iterator[Violation]:
+    """Nothing is run beside the two programs that might change what a run depends on."""
+    for unit in (facts.kubelet.unit, facts.runtime_unit):
+        yield from unit_commands.objections(unit)
+
+
 def there_is_space(facts: NodeFacts) -> Iterator[Violation]:
     """With the new program staged there is still room for the journal and for what the kubelet itself writes."""
     for what, free in (
@@ -166,9 +181,12 @@ CHECKS: tuple[Check, ...] = (
     program_is_as_promised,
     arguments_can_be_changed,
     runtime_is_restartable,
+    runtime_comes_back,
+    units_start_nothing_else,
     stored_is_served,
     runtime_holds_the_pods,
     sandboxes_are_sound,
+    pods_have_one_shim,
     pods_keep_their_cgroup,
     nothing_is_resized,
     there_is_space,

@@ -237,7 +237,7 @@ def node_is_ready(candidate: Candidate) -> Objection | None:
         return None
     if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
         return _object(Reason.NODE_NOT_READY, because)
-    if node.ready_changed_at is not None and candidate.now < (until := node.ready_changed_at + PATIENCE):
+    if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
         return _object(Reason.NODE_NOT_READY, f"{because} and is waited for until {timestamp(until)}")
     return _object(Reason.NODE_NOT_READY, because, skip=True)
 

@@ -1,4 +1,4 @@
-"""Before anything is touched: both kubelet programs are what the plan says, and the old one has a backup.
+"""Before anything is touched: every program is what the plan says, and the old kubelet's has a backup.
 
 Reading them whole takes longer than the rest of the kubelet's downtime, so it happens while the kubelet runs.
 """
@@ -14,11 +14,12 @@ from nodeupgrade.engine.steps.contents import require_digest
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
     """Keep by what it shows, later and at no cost, that the programs are still those that were read."""
-    return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged)}
+    runtime = () if plan.runtime_start is None else (plan.runtime_start.program,)
+    return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged, *runtime)}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Link the old program under its backup name, and check both digests.
+    """Link the old program under its backup name, and check the digests.
 
     It is the backup that is read: should another program take the old one's place at any time, the backup is not it.
     What cannot be exchanged, since it is a symbolic link by now, is refused here and not with the kubelet down.
@@ -28,6 +29,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
     require_digest(node, swap.backup, {swap.before})
     require_digest(node, swap.staged, {swap.after})
+    if (runtime := plan.runtime_start) is not None and runtime.digest is not None:
+        require_digest(node, runtime.program, {runtime.digest})
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:

@@ -8,6 +8,7 @@ from nodeupgrade.domain.node.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.verification import hash_differences
 from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import last_look
 from nodeupgrade.engine.node import Node
 
 
@@ -17,9 +18,13 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Restart and wait until the CRI *answers*; that the unit is active means nothing yet."""
+    """Restart and wait until the CRI *answers*; that the unit is active means nothing yet.
+
+    Not if it might come back with another configuration than it has: what runs knows all containers.
+    """
     if not plan.rewrites():
         return
+    last_look.require_runtime_as_planned(node, plan)
     node.services.restart(plan.runtime_unit)
     node.failpoint(RUNTIME_RESTARTED)
     try:

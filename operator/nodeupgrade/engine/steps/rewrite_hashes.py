@@ -14,6 +14,7 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
+from nodeupgrade.engine import last_look
 from nodeupgrade.engine.node import Node
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
@@ -59,6 +60,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
         for present in node.runtime.before_images([container.id]).values():
             node.runtime.rewrite([(present, before)])
     if _serves_another_era(node, plan):
+        last_look.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
         if left := [container.label for container, _ in _of_the_new_kubelet(node, plan)]:

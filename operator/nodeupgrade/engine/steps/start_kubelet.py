@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.node.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine import last_look
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.shown import require_shown
 from nodeupgrade.engine.steps.health import wait_until_healthy
@@ -20,14 +21,21 @@ def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start it and wait until it is healthy; what it does to containers meanwhile may end the waiting."""
+    """Start it and wait until it is healthy; what it is, and what it does to containers, may end the waiting."""
     require_shown(node, plan)
+    running = last_look.Running(node, plan, last_look.require_new_program(node, plan))
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
     node.failpoint(KUBELET_STARTED)
     seconds = min(plan.limits.kubelet_down, node.seconds)
     watch = Watch.from_now(node, plan, first_look=FIRST_LOOK_SECONDS)
-    wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=watch)
+
+    def look() -> None:
+        running()
+        watch()
+
+    wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=look)
+    running.confirm()
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
@@ -36,6 +44,6 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     node.services.stop(plan.swap.unit)
 
 
-def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
-    """Whether the kubelet runs and is healthy."""
-    return node.services.status(plan.swap.unit).running and node.kubelet.healthy()
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Do it again after an interruption; one that runs is left as it is, once it is known to be the right one."""
+    return False

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 from nodeupgrade.domain.codec import Json
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.failpoints import FENCED
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.engine import last_look
 from nodeupgrade.engine.node import Node
 from nodeupgrade.engine.steps.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 
@@ -21,11 +24,21 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     node.services.stop(plan.swap.unit)
 
 
-def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
-    """Start the kubelet again; by now everything it reads is as it left it."""
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Start the kubelet again; by now everything it reads is as it left it.
+
+    Any other is stopped at once: the hashes are the old kubelet's.
+    """
+    running = last_look.Running(node, plan, last_look.require_old_program(node, plan))
     node.services.unmask(plan.swap.unit)
-    node.services.start(plan.swap.unit, wait=False)
-    wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS, forgiving=True)
+    try:
+        node.services.start(plan.swap.unit, wait=False)
+        wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS, forgiving=True, watch=running)
+        running.confirm()
+    except StepFailed as error:
+        if error.reason is Reason.DIGEST_MISMATCH:
+            do(node, plan, payload)
+        raise
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:

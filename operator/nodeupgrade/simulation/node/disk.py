@@ -59,6 +59,7 @@ class FileStatus:
     st_ino: int
     st_size: int
     st_mtime_ns: int = 0
+    st_ctime_ns: int = 0
     st_dev: int = 1
     st_uid: int = 0
     st_gid: int = 0

@@ -3,11 +3,11 @@
 from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import PurePosixPath
-from zlib import crc32
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.values import Digest
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.kubelet import stamp_of
 
 FREE_BYTES = 10 * 1024**3
 LONG_AGO = 1e9
@@ -46,7 +46,7 @@ class SimulatedFiles:
         """The content's checksum; ``None`` when there is no such file."""
         self._calls.read(f"files.stamp {path}")
         data = self._disk.get(str(path))
-        return None if data is None else str(crc32(data))
+        return None if data is None else stamp_of(data)
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:  # noqa: ARG002 - no modes here
         """Replace the file."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
+from zlib import crc32
 
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
@@ -37,6 +38,11 @@ SICKENS_SECONDS = 1.5
 def program(version: str) -> bytes:
     """The kubelet program of a version."""
     return f"kubelet {version}".encode()
+
+
+def stamp_of(data: bytes) -> str:
+    """The stamp of a file with this content."""
+    return str(crc32(data))
 
 
 def state(version: str) -> bytes:
@@ -70,6 +76,8 @@ class KubeletProcess:
     pid: int
     version: KubeletVersion
     arguments: tuple[str, ...]
+    path: str = PROGRAM
+    stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
     expected: dict[tuple[str, str, str], HashValue] = field(default_factory=dict)
@@ -83,6 +91,7 @@ class SimulatedKubelet:
         behaviour: of kubelets that do not do well, by version, for example ``v1.33.13``.
         exited: called when the process ends by itself.
         configuration: what it tells whoever asks; ``None`` if nobody may.
+        stamp: of a program that lies on the disk.
         wrote: its log since it was started.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet had a container before it with another era's hash.
@@ -101,6 +110,7 @@ class SimulatedKubelet:
         self.pods: list[NodePod] = []
         self.behaviour: dict[str, Behaviour] = {}
         self.exited: Callable[[], None] = lambda: None
+        self.stamp: Callable[[PurePosixPath], str | None] = lambda path: stamp_of(disk[str(path)])
         self.process: KubeletProcess | None = None
         self.wrote: list[str] = []
         self.configuration: Mapping[str, object] | None = None
@@ -119,13 +129,21 @@ class SimulatedKubelet:
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Argument vector of the running process, the program first."""
         self._calls.read("kubelet.arguments")
-        return (PROGRAM, *self._of(pid).arguments)
+        process = self._of(pid)
+        return (process.path, *process.arguments)
 
     def executable(self, pid: int) -> PurePosixPath | None:
         """Path of the running process' program; ``None`` when another file lies there by now."""
         self._calls.read("kubelet.executable")
-        same = self._disk[PROGRAM] == program(str(self._of(pid).version))
-        return PurePosixPath(PROGRAM) if same else None
+        process = self._of(pid)
+        same = self._disk.get(process.path) == program(str(process.version))
+        return PurePosixPath(process.path) if same else None
+
+    def program_stamp(self, pid: int) -> str | None:
+        """The stamp of the program that runs, wherever its file is now."""
+        self._calls.read("kubelet.program_stamp")
+        process = self.process
+        return None if process is None or process.pid != pid else process.stamp
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """What ``kubelet --version`` prints."""
@@ -159,10 +177,12 @@ class SimulatedKubelet:
         gone = [name for name in gates if name == UNKNOWN_GATE]
         return f"unrecognized feature gate: {gone[0]}" if gone else f"{binary}: failed to load kubelet config file"
 
-    def start(self, arguments: tuple[str, ...]) -> None:
+    def start(self, arguments: tuple[str, ...], path: str = PROGRAM) -> None:
         """Start the program that lies in place now."""
-        version = version_of(self._disk[PROGRAM])
-        process = KubeletProcess(self._runtime.process().pid, version, arguments, started=self._timeline.monotonic)
+        version = version_of(self._disk[path])
+        pid = self._runtime.process().pid
+        stamp = self.stamp(PurePosixPath(path))
+        process = KubeletProcess(pid, version, arguments, path, stamp, started=self._timeline.monotonic)
         self.wrote = []
         process.expected = dict(self._expected(process))
         self.process = process

@@ -8,7 +8,8 @@ from nodeupgrade.domain.node.arguments import adapt, drop_in
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
 from nodeupgrade.domain.node.rewriting import plan_rewriting
 from nodeupgrade.domain.values import Digest, NodeName, RunId
-from nodeupgrade.engine import shim_limit
+from nodeupgrade.engine import runtime_found, shim_limit
+from nodeupgrade.engine.unit_start import read_start
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of
 from nodeupgrade.simulation.node.pods import MANIFESTS
@@ -27,7 +28,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     """
     target, current = KubeletVersion.parse(version), version_of(node.disk[PROGRAM])
     node.disk[STAGED] = program(version)
-    inventory = node.inventory()
+    inventory, runtime_unit = node.inventory(), node.services.status(RUNTIME_UNIT)
     manifests = {path: data for path, data in node.disk.items() if path.startswith(f"{MANIFESTS}/")}
     static = static_pods.match(manifests, inventory, node.name)
     from_manifests, unread = static_pods.manifest_views(static)
@@ -62,7 +63,9 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         pins=pins,
         state_files=(STATE,),
         limits=limits or Limits(),
-        shims=shim_limit.find(node.ports, node.services.status(RUNTIME_UNIT)),
+        shims=shim_limit.find(node.ports, runtime_unit),
+        kubelet_start=read_start(node.ports.files, node.services.status(KUBELET_UNIT)),
+        runtime_start=runtime_found.find(node.ports, runtime_unit, node.runtime.info())[1],
     )
 
 

@@ -2,11 +2,12 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
-from nodeupgrade.domain.node.host import RuntimeInfo
+from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed, Transient
+from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -17,7 +18,7 @@ from nodeupgrade.domain.node.inventory import (
 )
 from nodeupgrade.domain.node.rescue import Call, Remedy
 from nodeupgrade.domain.node.shim_limit import SETTING, STANDARD_INPUT, USUAL
-from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.domain.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage, Configuration
 from nodeupgrade.simulation.node.calls import Calls
@@ -25,8 +26,10 @@ from nodeupgrade.simulation.node.timeline import Timeline
 
 ENCODING = "simulation/metadata"
 SHIMS_GET_SECONDS, RAISED_SECONDS = 5.0, 20.0
-CONFIG = "version = 2\n"
-"""Of the node's own, in its usual place."""
+RUNTIME_PROGRAM = "/usr/bin/containerd"
+RUNTIME_CONFIG = "/etc/containerd/config.toml"
+ROOT, STATE, ADDRESS = "/var/lib/containerd", "/run/containerd", "/run/containerd/containerd.sock"
+MAIN_PID = 2
 KILLED = 255
 TERMINATED = 143
 CALL_SECONDS = 10.0
@@ -63,6 +66,7 @@ class Troubles:
         hears_late: seconds after which it knows that a process has ended.
         hangs: it takes calls and answers none.
         elsewhere: it is started with another root, in which it has never run anything.
+        peer: the process that answers on its socket, if it is another one than the unit's.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -74,6 +78,7 @@ class Troubles:
     hears_late: float = 0.0
     hangs: bool = False
     elsewhere: bool = False
+    peer: int | None = None
 
 
 class SimulatedRuntime:
@@ -84,16 +89,25 @@ class SimulatedRuntime:
         started: when its process was started, seconds since boot.
         asked: what it was asked to stop since then, as its log says.
         unseen: containers and sandboxes in the root that it is not started with.
+        words: how its process was started.
+        root: where it keeps everything.
+        broken: it could not be started with its configuration, and answers nobody.
     """
 
-    def __init__(self, timeline: Timeline, calls: Calls) -> None:
+    def __init__(self, timeline: Timeline, calls: Calls, disk: MutableMapping[str, bytes] | None = None) -> None:
         self.containers: dict[ContainerId, Stored] = {}
         self.sandboxes: dict[SandboxId, SandboxInstance] = {}
         self.unseen: tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]] = ({}, {})
         self._is_elsewhere = False
         self.troubles = Troubles()
+        self._disk: MutableMapping[str, bytes] = {} if disk is None else disk
         self._timeline = timeline
         self._calls = calls
+        self._elsewhere: dict[str, tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]]] = {}
+        self.words: tuple[str, ...] = (RUNTIME_PROGRAM,)
+        self.root = ROOT
+        self.broken = False
+        self._program: Digest | None = None
         self.started = timeline.monotonic
         self.asked: set[str] = set()
         self._answers_from = 0.0
@@ -102,7 +116,14 @@ class SimulatedRuntime:
     def info(self) -> RuntimeInfo:
         """Ask the runtime who it is."""
         self._reading("runtime.info")
-        return RuntimeInfo(name="containerd", version="2.1.9", cri_versions=("v1",), binary_version="2.1.9")
+        return RuntimeInfo(
+            name="containerd",
+            version="2.1.9",
+            cri_versions=("v1",),
+            binary_version="2.1.9",
+            process=RuntimeProcess(pid=self.troubles.peer or MAIN_PID, words=self.words, program=self._program),
+            places=RuntimePlaces(root=self.root, state=STATE, address=ADDRESS),
+        )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List what is served from memory."""
@@ -139,13 +160,24 @@ class SimulatedRuntime:
         return frozenset(process for process in found if process is not None)
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What would hold for a runtime started so; an import counts as its own configuration file."""
+        """What would hold for a runtime started so; of its own configuration file only what matters here is shown."""
         self._calls.read("runtime.configuration")
         if self.troubles.mute:
             return None
-        given = tomllib.loads(text.decode() if STANDARD_INPUT in command else CONFIG)
-        usual = {SETTING: USUAL, "other": "2s"}
-        return {"version": 2, "imports": [], **given, "timeouts": {**usual, **given.get("timeouts", {})}}
+        return self._would(command, text)
+
+    def _would(self, command: tuple[str, ...], text: bytes) -> Configuration:
+        named = command[command.index("--config") + 1] if "--config" in command else RUNTIME_CONFIG
+        try:
+            own = tomllib.loads(self._disk.get(RUNTIME_CONFIG, b"").decode())
+            given = tomllib.loads((text if named == STANDARD_INPUT else self._disk.get(named, b"")).decode())
+        except ValueError as error:
+            raise StepFailed(f"containerd: failed to load TOML: {named}: {error}") from error
+        places = {"root": own.get("root", ROOT), "state": STATE, "grpc": {"address": ADDRESS}}
+        version = {} if named == RUNTIME_CONFIG else {"version": given.get("version", 2)}
+        read = [path for path in (named, RUNTIME_CONFIG) if path in self._disk]
+        timeouts = {SETTING: USUAL, "other": "2s", **given.get("timeouts", {})}
+        return {"version": 2, **places, **version, "imports": read, "timeouts": timeouts}
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
         """Change the hashes on disk, one container after the other."""
@@ -198,14 +230,28 @@ class SimulatedRuntime:
     @property
     def answering(self) -> bool:
         """Whether the runtime serves requests now."""
-        return not self.troubles.hangs and self._timeline.monotonic >= self._answers_from
+        return not (self.broken or self.troubles.hangs) and self._timeline.monotonic >= self._answers_from
 
-    def restart(self, *, shims_get: float = SHIMS_GET_SECONDS) -> None:
-        """Read all metadata anew. Processes and their monitors live on; those whose shim answers too late end."""
+    def restart(self, *, words: tuple[str, ...] = (RUNTIME_PROGRAM,), shims_get: float = SHIMS_GET_SECONDS) -> None:
+        """Read configuration and metadata anew.
+
+        Processes and their monitors live on; those whose shim answers too late end, and so does a pod one of whose
+        containers has a shim of its own.
+
+        Raises:
+            StepFailed: it does not start with its configuration.
+        """
+        self.words, self.started = words, self._timeline.monotonic
+        program = self._disk.get(RUNTIME_PROGRAM)
+        self._program = None if program is None else Digest(sha256(program).hexdigest())
+        self.broken = True
+        self._move(str(self._would(words, b"")["root"]))
+        self.broken = False
         if self.troubles.elsewhere is not self._is_elsewhere:
             self._is_elsewhere = self.troubles.elsewhere
             here, self.unseen = self.unseen, (self.containers, self.sandboxes)
             self.containers, self.sandboxes = here
+        self._lose_split_pods()
         slow = self.troubles.slow_shims
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
@@ -213,7 +259,6 @@ class SimulatedRuntime:
             if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
         self.asked.clear()
-        self.started = self._timeline.monotonic
         waited = min(max(slow.values(), default=0.0), shims_get)
         self._answers_from = self._timeline.monotonic + waited + self.troubles.answers_after
 
@@ -268,6 +313,7 @@ class SimulatedRuntime:
             created_at=self._timeline.nanoseconds,
             started_at=self._timeline.nanoseconds,
             process=self.process(),
+            monitor=sandbox.monitor,
             hashes=hashes,
         )
         self.containers[instance.id] = Stored(instance, hashes)
@@ -290,6 +336,11 @@ class SimulatedRuntime:
         else:
             hear()
 
+    def split_shim(self, container_id: ContainerId) -> None:
+        """Give a container a shim of its own, as if that of its sandbox had not answered when it was started."""
+        stored = self.containers[container_id]
+        stored.instance = replace(stored.instance, monitor=self.process())
+
     def stop_container(self, container_id: ContainerId) -> None:
         """Stop a container because somebody asked for it."""
         self.asked.add(container_id)
@@ -308,6 +359,20 @@ class SimulatedRuntime:
         stored = self.containers[container_id]
         stored.hashes = StoredHashes(container=value)
         stored.instance = replace(stored.instance, hashes=stored.hashes)
+
+    def _move(self, root: str) -> None:
+        """Know what is kept below another directory, which is nothing at first."""
+        if root != self.root:
+            self._elsewhere[self.root] = (self.containers, self.sandboxes)
+            self.containers, self.sandboxes = self._elsewhere.pop(root, ({}, {}))
+            self.root = root
+
+    def _lose_split_pods(self) -> None:
+        for stored in self.containers.values():
+            sandbox = self.sandboxes.get(stored.instance.sandbox_id)
+            alive = stored.instance.state is ContainerState.RUNNING
+            if alive and sandbox is not None and stored.instance.monitor != sandbox.monitor:
+                self.sandboxes[sandbox.id] = replace(sandbox, ready=False, process=None, monitor=None)
 
     def _held(self, container_id: ContainerId) -> Stored:
         if container_id not in self.containers:

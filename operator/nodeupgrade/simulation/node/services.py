@@ -1,23 +1,36 @@
 """The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
 
 import shlex
-from collections.abc import MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue, shim_limit
-from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 from nodeupgrade.engine.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
-from nodeupgrade.simulation.node.runtime import RAISED_SECONDS, SHIMS_GET_SECONDS, SimulatedRuntime
+from nodeupgrade.simulation.node.runtime import (
+    MAIN_PID,
+    RAISED_SECONDS,
+    RUNTIME_PROGRAM,
+    SHIMS_GET_SECONDS,
+    SimulatedRuntime,
+)
 from nodeupgrade.simulation.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
 RUNTIME_UNIT = "containerd.service"
 DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
-RUNTIME_COMMAND = ("/usr/bin/containerd",)
+RUNTIME_COMMAND = (RUNTIME_PROGRAM,)
+UNIT_FILES = {
+    KUBELET_UNIT: f"[Service]\nEnvironmentFile=-/etc/default/kubelet\nExecStart={PROGRAM} $KUBELET_FLAGS\n".encode(),
+    RUNTIME_UNIT: f"[Service]\nExecStartPre=-/sbin/modprobe overlay\nExecStart={RUNTIME_PROGRAM}\n".encode(),
+}
+UNIT_DIRECTORY = "/lib/systemd/system"
+DROP_IN_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system")
 CANNOT_EXECUTE = 203
 """EXIT_EXEC of systemd.exec(5)."""
 IN_MEMORY = frozenset({rescue.TIMER, LEASE_KEEPER})
@@ -30,13 +43,42 @@ class KubeletUnit:
     Attributes:
         arguments: as of the last time unit files were read.
         waiting: it exited and is going to be restarted automatically.
+        program: likewise.
     """
 
     arguments: tuple[str, ...]
+    program: str = PROGRAM
     fenced: bool = False
     waiting: bool = False
     restarts: int = 0
     result: str = "success"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """The files of one unit, by path, with their content when they were read."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def commands(self) -> Iterator[UnitCommand]:
+        """What they have systemd run: an assignment of nothing takes back what was assigned before."""
+        found: list[UnitCommand] = []
+        for line in b"\n".join(self.files.values()).decode().splitlines():
+            when, _, text = line.partition("=")
+            if when.startswith("Exec"):
+                words = text.removeprefix("-")
+                found = [command for command in found if text or command.when != when]
+                found += [
+                    UnitCommand(when=when, program=words.split(" ")[0], line=words, may_fail=text.startswith("-"))
+                    for _ in range(1 if text else 0)
+                ]
+        yield from found
+
+    def environment_files(self) -> tuple[tuple[str, bool], ...]:
+        """Files with further arguments, and whether they have to be there."""
+        lines = b"\n".join(self.files.values()).decode().splitlines()
+        named = [line.partition("=")[2] for line in lines if line.startswith("EnvironmentFile=")]
+        return tuple((name.removeprefix("-"), not name.startswith("-")) for name in named)
 
 
 class SimulatedServices:
@@ -65,6 +107,7 @@ class SimulatedServices:
         self.unstartable: set[str] = set()
         self.unit = KubeletUnit(())
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
+        self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
         self._disk = disk
         self._kubelet = kubelet
         self._runtime = runtime
@@ -78,6 +121,8 @@ class SimulatedServices:
         if unit == KUBELET_UNIT:
             return self._kubelet_status()
         active = unit in self.active or unit == RUNTIME_UNIT
+        if unit == RUNTIME_UNIT:
+            return self._runtime_status()
         if active and unit in self.unstartable:
             return self._unstartable_status(unit)
         expected = self._expected_exit(unit) if active else None
@@ -87,10 +132,29 @@ class SimulatedServices:
             active_state="active" if active else "inactive",
             sub_state="dead" if not active else "running" if expected is None else "exited",
             exit_status=expected or 0,
-            main_pid=1 if unit == RUNTIME_UNIT else 0,
+            main_pid=0,
             kill_mode="process",
-            started=self._runtime.started if unit == RUNTIME_UNIT else 0.0 if active else None,
-            command=self.runtime_command if unit == RUNTIME_UNIT else (),
+            started=0.0 if active else None,
+        )
+
+    def _runtime_status(self) -> UnitStatus:
+        up = not self._runtime.broken
+        loaded = self._loaded[RUNTIME_UNIT]
+        return UnitStatus(
+            name=RUNTIME_UNIT,
+            load_state="loaded",
+            active_state="active" if up else "failed",
+            sub_state="running" if up else "failed",
+            main_pid=MAIN_PID if up else 0,
+            kill_mode="process",
+            fragment_path=f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}",
+            started=self._runtime.started,
+            program=self.runtime_command[0],
+            command=self.runtime_command,
+            commands=tuple(loaded.commands()),
+            drop_ins=self._drop_ins(RUNTIME_UNIT, loaded),
+            environment_files=loaded.environment_files(),
+            needs_reload=loaded.files != self._files(RUNTIME_UNIT),
         )
 
     def environment(self) -> dict[str, str]:
@@ -137,7 +201,7 @@ class SimulatedServices:
             if (missing := self.missing_config) is not None:
                 raise StepFailed(f"cannot restart {unit} because there is no {missing}")
             raised = str(shim_limit.CONFIG) in self.runtime_command
-            self._runtime.restart(shims_get=RAISED_SECONDS if raised else SHIMS_GET_SECONDS)
+            self._runtime.restart(words=self.runtime_command, shims_get=RAISED_SECONDS if raised else SHIMS_GET_SECONDS)
 
     @property
     def missing_config(self) -> str | None:
@@ -166,15 +230,21 @@ class SimulatedServices:
             self.read_unit_files()
 
     def read_unit_files(self) -> None:
-        """Take command lines from the drop-ins, if there are any, or from the units."""
-        overridden = self._command(DROP_IN)
-        self.unit.arguments = self.arguments if overridden is None else overridden[1:]
-        self.runtime_command = self._command(str(shim_limit.drop_in_path(RUNTIME_UNIT))) or RUNTIME_COMMAND
+        """Take command lines from the units and their drop-ins; the kubelet's variable stands for its arguments."""
+        self._loaded = {unit: LoadedFiles(self._files(unit)) for unit in UNIT_FILES}
+        program, *arguments = self._command(KUBELET_UNIT)
+        self.unit.program = program
+        self.unit.arguments = self.arguments if arguments == ["$KUBELET_FLAGS"] else tuple(arguments)
+        self.runtime_command = self._command(RUNTIME_UNIT)
 
     def start_kubelet(self) -> None:
-        """Run the kubelet as its unit says."""
+        """Run the kubelet as its unit says, after what has to run before it; only copying means anything here."""
         self.unit.waiting = False
-        self._kubelet.start(self.unit.arguments)
+        for command in self._loaded[KUBELET_UNIT].commands():
+            match shlex.split(command.line):
+                case ["/bin/cp", source, target] if command.when == "ExecStartPre":
+                    self._disk[target] = self._disk[source]
+        self._kubelet.start(self.unit.arguments, self.unit.program)
 
     def power_on(self) -> None:
         """Forget everything that only systemd's memory held."""
@@ -183,11 +253,23 @@ class SimulatedServices:
         self.unit = KubeletUnit(())
         self.read_unit_files()
 
-    def _command(self, path: str) -> tuple[str, ...] | None:
-        """The command line in a drop-in; ``None`` if there is no such file, or no command line in it."""
-        lines = self._disk.get(path, b"").decode().splitlines()
-        commands = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
-        return tuple(shlex.split(commands[-1])) if commands else None
+    def _command(self, unit: str) -> tuple[str, ...]:
+        """The command line of a unit, as loaded."""
+        [line] = [c.line for c in self._loaded[unit].commands() if c.when == "ExecStart"]
+        return tuple(shlex.split(line))
+
+    def _files(self, unit: str) -> dict[str, bytes]:
+        """What there is of a unit on the disk: its own file, and drop-ins in the order of their names."""
+        directories = {PurePosixPath(directory, f"{unit}.d") for directory in DROP_IN_DIRECTORIES}
+        found = [
+            path for path in map(PurePosixPath, self._disk) if path.parent in directories and path.suffix == ".conf"
+        ]
+        own = f"{UNIT_DIRECTORY}/{unit}"
+        drop_ins = {str(path): self._disk[str(path)] for path in sorted(found, key=lambda path: path.name)}
+        return {own: self._disk.get(own, UNIT_FILES[unit]), **drop_ins}
+
+    def _drop_ins(self, unit: str, loaded: LoadedFiles) -> tuple[str, ...]:
+        return tuple(path for path in loaded.files if path != f"{UNIT_DIRECTORY}/{unit}")
 
     def _expected_exit(self, unit: str) -> int | None:
         """With which status the program of a oneshot service ends if all is well; ``None`` for other units."""
@@ -211,7 +293,7 @@ class SimulatedServices:
         )
 
     def _kubelet_status(self) -> UnitStatus:
-        process = self._kubelet.process
+        process, loaded = self._kubelet.process, self._loaded[KUBELET_UNIT]
         state = ("active", "running") if process else ("activating", "auto-restart") if self.unit.waiting else None
         active, sub = state or ("inactive" if self.unit.result == "success" else "failed", "dead")
         return UnitStatus(
@@ -224,8 +306,13 @@ class SimulatedServices:
             result=self.unit.result,
             restarts=self.unit.restarts,
             fenced=self.unit.fenced,
-            program=PROGRAM,
-            start_line=" ".join((PROGRAM, *self.unit.arguments)),
+            fragment_path=f"{UNIT_DIRECTORY}/{KUBELET_UNIT}",
+            program=self.unit.program,
+            commands=tuple(loaded.commands()),
+            drop_ins=self._drop_ins(KUBELET_UNIT, loaded),
+            environment_files=loaded.environment_files(),
+            needs_reload=loaded.files != self._files(KUBELET_UNIT),
+            start_line=" ".join((self.unit.program, *self.unit.arguments)),
             started=process.started if process else None,
         )
 

@@ -10,8 +10,8 @@ from nodeupgrade.simulation.node.files import SimulatedFiles
 from nodeupgrade.simulation.node.journal import SimulatedJournal
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
-from nodeupgrade.simulation.node.services import SimulatedServices
+from nodeupgrade.simulation.node.runtime import RUNTIME_PROGRAM, SimulatedRuntime
+from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
 from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
 
 SECONDS_TO_SETTLE = 5.0
@@ -43,8 +43,10 @@ class SimulatedNode:
         self.calls = Calls(self.timeline)
         self.disk: MutableMapping[str, bytes] = {} if disk is None else disk
         self.disk[PROGRAM] = program(version)
+        self.disk[RUNTIME_PROGRAM] = b"containerd 2.1.9"
+        self.disk.update({f"{UNIT_DIRECTORY}/{unit}": text for unit, text in UNIT_FILES.items()})
         self.disk.update({f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()})
-        self.runtime = SimulatedRuntime(self.timeline, self.calls)
+        self.runtime = SimulatedRuntime(self.timeline, self.calls, self.disk)
         self.kubelet = SimulatedKubelet(
             node=name, disk=self.disk, runtime=self.runtime, timeline=self.timeline, calls=self.calls
         )

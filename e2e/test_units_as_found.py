@@ -1,0 +1,133 @@
+"""A real containerd that would not come back as it runs, and units that do more than start a program: refused.
+
+Everything is asked for by `action: Plan`, while nothing is amiss otherwise; the node is put in order after each.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from e2e.cluster import Cluster, Object, conditions
+from e2e.lab.process import wait_until
+
+OLD, NEW = "1.30.14", "1.33.13"
+PLAN_SECONDS = 240
+CONFIG = "/etc/containerd/config.toml"
+KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
+TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    return make_cluster("e2e-found", OLD, pods=4, static=False)
+
+
+def looked_at(cluster: Cluster, name: str) -> Object:
+    """Have the node looked at, and return what its task says."""
+    cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan")
+
+    def made() -> Object | None:
+        found = cluster.get(name)
+        return found if found.get("status", {}).get("phase") == "Planned" else None
+
+    wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=1)
+    status: Object = cluster.task()["status"]
+    cluster.delete(name)
+    cluster.wait_without_agent()
+    print(f"{name}: {status['phase']} {status['reason']}: {status['message']}")
+    return status
+
+
+def restart_containerd(cluster: Cluster) -> None:
+    cluster.node.exec("systemctl", "restart", "containerd")
+    wait_until("containerd", lambda: cluster.node.exec("ctr", "version", check=False).returncode == 0, timeout=60)
+
+
+@contextmanager
+def configured(cluster: Cluster, edit: Callable[[str], str]) -> Iterator[None]:
+    """Let containerd's configuration be another one on the disk only."""
+    before = cluster.node.exec("cat", CONFIG).stdout
+    cluster.node.write(CONFIG, edit(before))
+    try:
+        yield
+    finally:
+        cluster.node.write(CONFIG, before)
+        restart_containerd(cluster)
+
+
+def test_a_configuration_that_containerd_cannot_read(cluster: Cluster) -> None:
+    with configured(cluster, lambda text: f"{text}\nbroken = = 1\n"):
+        status = looked_at(cluster, "broken")
+
+    assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
+    assert CONFIG in status["message"]
+    assert "failed to load TOML" in status["message"]
+
+
+def test_another_root(cluster: Cluster) -> None:
+    with configured(cluster, lambda text: f'root = "/var/lib/elsewhere"\n{text}'):
+        status = looked_at(cluster, "root")
+
+    assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
+    assert "runs with root /var/lib/containerd and would start with /var/lib/elsewhere" in status["message"]
+
+
+def test_a_change_that_has_yet_to_count_and_one_that_counts(cluster: Cluster) -> None:
+    """The remedy that the message names is one."""
+    with configured(cluster, lambda text: f"{text}\n[metrics]\n  grpc_histogram = false\n"):
+        status = looked_at(cluster, "changed")
+        assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
+        assert f"{CONFIG}: changed after containerd.service was started" in status["message"]
+        restart_containerd(cluster)
+        assert looked_at(cluster, "counts")["phase"] == "Prechecked"
+
+
+def test_a_command_before_the_kubelet(cluster: Cluster) -> None:
+    line = "ExecStartPre=/bin/cp /opt/old/kubelet /usr/bin/kubelet"
+    cluster.node.write(KUBELET_DROP_IN, f"[Service]\n{line}\n")
+    cluster.node.exec("systemctl", "daemon-reload")
+    try:
+        status = looked_at(cluster, "command")
+    finally:
+        cluster.node.exec("rm", KUBELET_DROP_IN)
+        cluster.node.exec("systemctl", "daemon-reload")
+
+    assert (status["phase"], status["reason"]) == ("Refused", "UnitCommandUnknown")
+    assert line in status["message"]
+
+
+def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
+    """Made as containerd itself makes one: the shim's socket is gone when the container is started again."""
+    node = cluster.node
+    victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
+    address = node.exec("cat", f"{TASKS}/{victim.sandbox_id}/address").stdout.strip().removeprefix("unix://")
+    node.exec("rm", address)
+    node.exec("kill", "-KILL", str(victim.pid))
+
+    def again() -> bool | None:
+        found = [c for c in node.snapshot().running() if c.pod == victim.pod and c.name == victim.name]
+        return True if found and found[0].id != victim.id else None
+
+    wait_until("the container's successor", again, timeout=120)
+    status = looked_at(cluster, "shim")
+
+    assert (status["phase"], status["reason"]) == ("Refused", "PodHasTwoShims")
+    assert [hazard["pod"] for hazard in status["hazards"] if not hazard.get("warning")] == [
+        f"{victim.pod}/{victim.name}"
+    ]
+    namespace, _, pod = victim.pod.partition("/")
+    cluster.lab.kubectl("delete", "pod", "--namespace", namespace, pod, timeout=120)
+    assert looked_at(cluster, "deleted")["phase"] == "Prechecked"
+
+
+@pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
+def test_control_a_node_in_order_is_upgraded_and_once_more(cluster: Cluster, name: str, version: str) -> None:
+    """The second run meets a containerd that the first one has started with a configuration that is gone."""
+    cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True)
+
+    upgrade = cluster.wait_for_end(name)
+
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", cluster.task()["status"]
+    assert cluster.task()["status"]["containers"]["restarted"] == 0
+    cluster.delete(name)

@@ -1,0 +1,55 @@
+"""Unit files that systemd has not read, as they lie on a disk."""
+
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.systemd.unread import has_unread
+
+UNIT = "kubelet.service"
+READ = "/lib/systemd/system/kubelet.service"
+
+
+@pytest.mark.parametrize(
+    ("files", "drop_ins", "unread"),
+    [
+        ([], "", False),
+        (["etc/systemd/system/kubelet.service.d/10-a.conf"], "", True),
+        (["etc/systemd/system/kubelet.service.d/10-a.conf"], f"/etc/systemd/system/{UNIT}.d/10-a.conf", False),
+        (["run/systemd/system/kubelet.service.d/10-a.conf"], f"/etc/systemd/system/{UNIT}.d/10-a.conf", False),
+        (["etc/systemd/system/kubelet.service.d/10-a.conf.bak"], "", False),
+        (["usr/lib/systemd/system/service.d/10-all.conf"], "", True),
+        (["etc/systemd/system/another.service.d/10-a.conf"], "", False),
+        (["etc/systemd/system/kubelet.service"], "", True),
+        (["usr/lib/systemd/system/kubelet.service.d/10-a.conf", "mask etc"], "", False),
+    ],
+)
+def test_what_lies_there_unread_is_found(tmp_path: Path, files: list[str], drop_ins: str, unread: bool) -> None:
+    for name in [READ.lstrip("/"), *(file for file in files if not file.startswith("mask"))]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("[Service]\n")
+    if "mask etc" in files:
+        (tmp_path / "etc/systemd/system/kubelet.service.d").mkdir(parents=True)
+        (tmp_path / "etc/systemd/system/kubelet.service.d/10-a.conf").symlink_to("/dev/null")
+
+    assert has_unread(tmp_path, UNIT, READ, drop_ins) is unread
+
+
+def test_one_place_under_two_names_is_one(tmp_path: Path) -> None:
+    """As where /lib is /usr/lib."""
+    (tmp_path / "usr/lib/systemd/system").mkdir(parents=True)
+    (tmp_path / "lib").symlink_to("usr/lib")
+    (tmp_path / "usr/lib/systemd/system/kubelet.service").write_text("")
+
+    assert not has_unread(tmp_path, UNIT, READ, "")
+
+
+def test_a_link_leads_where_it_leads_on_the_node(tmp_path: Path) -> None:
+    """Units that are linked have absolute targets, which are others in a pod."""
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/kubelet.service").write_text("")
+    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    (tmp_path / "etc/systemd/system" / UNIT).symlink_to("/opt/kubelet.service")
+
+    assert not has_unread(tmp_path, UNIT, "/etc/systemd/system/kubelet.service", "")
+    assert not has_unread(tmp_path, UNIT, "/opt/kubelet.service", "")
