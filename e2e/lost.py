@@ -7,12 +7,21 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from e2e.drift import PATIENT, REFUSED, changed, other_root, restart_kubelet, restart_runtime, stopped_at
+from e2e.drift import (
+    PATIENT,
+    REFUSED,
+    RUNTIME_CONFIG,
+    changed,
+    other_root,
+    restart_kubelet,
+    restart_runtime,
+    stopped_at,
+)
 from e2e.lab import LabError, deploy, images, nodefiles
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
-from e2e.mishaps import BACK, EITHER, UP, Fault, Harm
+from e2e.mishaps import BACK, EITHER, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Mark, Step
@@ -27,8 +36,11 @@ TOLD_SECONDS = 60.0
 
 
 def runtime_without_baseline(ordeal: Ordeal) -> Iterator[None]:
-    """Let the runtime come back empty in mid-run: no kubelet may start before a person has put that in order."""
-    name, node = at(Step.READ_BACK, When.ANNOUNCED), ordeal.cluster.node
+    """Let the runtime come back empty in mid-run: no kubelet may start.
+
+    containerd 1.6 has forgotten its containers for good then, so that a person has to restart the node.
+    """
+    name = at(Step.READ_BACK, When.ANNOUNCED)
     with stopped_at(ordeal, Step.READ_BACK, When.ANNOUNCED):
         yield
         ordeal.wait_hit(name)
@@ -36,8 +48,24 @@ def runtime_without_baseline(ordeal: Ordeal) -> Iterator[None]:
             restart_runtime(ordeal)
             ordeal.release(name)
             _stays_fenced(ordeal)
+        ordeal.cut_power_and_boot()
+        yield
+        wait_workload(ordeal)
+
+
+def runtime_cannot_start(ordeal: Ordeal) -> Iterator[None]:
+    """Break the runtime's configuration in mid-run: the run waits for a person, and then goes on by itself."""
+    name, node = at(Step.READ_BACK, When.ANNOUNCED), ordeal.cluster.node
+    with stopped_at(ordeal, Step.READ_BACK, When.ANNOUNCED):
+        yield
+        ordeal.wait_hit(name)
+        with changed(ordeal, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+            node.exec("systemctl", "restart", "containerd", check=False)
+            ordeal.release(name)
+            _stays_fenced(ordeal)
+        node.exec("systemctl", "reset-failed", "containerd")
         restart_runtime(ordeal)
-        wait_until("a kubelet, once the runtime shows everything", node.kubelet_healthy, timeout=120, interval=0.2)
+        wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
 
 
@@ -207,7 +235,8 @@ def proxied(ordeal: Ordeal) -> Iterator[None]:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("lost/runtime-root", runtime_without_baseline, BACK, spec=PATIENT),
+    Fault("lost/runtime-root", runtime_without_baseline, BACK, reboots=True, spec=PATIENT),
+    Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
     Fault("lost/split-shim", split_shim, REFUSED),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),

@@ -248,7 +248,8 @@ EXPLANATIONS: dict[Reason, Explanation] = {
     ),
     Reason.RUNTIME_LOST_PODS: Explanation(
         "the container runtime does not show containers that still run, so no kubelet is started on it",
-        "repair the runtime's configuration and restart it: the run goes on by itself",
+        "repair the runtime's configuration and restart it: the run goes on by itself; if it has forgotten them, "
+        "restart the node: the run is rolled back and every pod begins anew",
     ),
     Reason.BUDGET_SPENT: Explanation(
         "the kubelet was down for longer than its budget, so everything was undone",
