@@ -21,7 +21,7 @@ from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
 from nodeupgrade.simulation.node.disk import DiskView, Image, ModelDisk
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.simulation.node.runtime import Stored
+from nodeupgrade.simulation.node.records import Stored
 from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")

@@ -118,7 +118,7 @@ def test_what_has_provably_ended_is_not_waited_for() -> None:
     it = lost()
 
     def kill() -> None:
-        containers, sandboxes = it.node.runtime.unseen
+        [(containers, sandboxes)] = it.node.runtime.unseen.values()
         for stored in containers.values():
             stored.instance = replace(stored.instance, process=None)
         for name, sandbox in sandboxes.items():

@@ -1,6 +1,5 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -22,12 +21,13 @@ from nodeupgrade.domain.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage, Configuration
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, changed, document
 from nodeupgrade.simulation.node.timeline import Timeline
 
-ENCODING = "simulation/metadata"
 SHIMS_GET_SECONDS, RAISED_SECONDS = 5.0, 20.0
 RUNTIME_PROGRAM = "/usr/bin/containerd"
 RUNTIME_CONFIG = "/etc/containerd/config.toml"
+ELSEWHERE = "/var/lib/elsewhere"
 ROOT, STATE, ADDRESS = "/var/lib/containerd", "/run/containerd", "/run/containerd/containerd.sock"
 MAIN_PID = 2
 KILLED = 255
@@ -35,21 +35,6 @@ TERMINATED = 143
 CALL_SECONDS = 10.0
 """How long a call waits for the answer of a runtime that hangs."""
 POLL_SECONDS = 0.1
-
-
-@dataclass(slots=True)
-class Stored:
-    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata beside them."""
-
-    instance: ContainerInstance
-    hashes: StoredHashes
-    other: str = "log path, image, mounts"
-
-    def document(self, hashes: StoredHashes | None = None) -> bytes:
-        """The metadata on disk, with other hashes if given."""
-        shown = self.hashes if hashes is None else hashes
-        document = {"hash": shown.container, "withoutResources": shown.without_resources, "other": self.other}
-        return json.dumps(document).encode()
 
 
 @dataclass(slots=True)
@@ -65,7 +50,7 @@ class Troubles:
         mute: its program does not show its configuration.
         hears_late: seconds after which it knows that a process has ended.
         hangs: it takes calls and answers none.
-        elsewhere: it is started with another root, in which it has never run anything.
+        elsewhere: it is started with another root, below which it has never run anything, whatever its file says.
         peer: the process that answers on its socket, if it is another one than the unit's.
     """
 
@@ -88,7 +73,7 @@ class SimulatedRuntime:
         numbered: the last number that was given to anything.
         started: when its process was started, seconds since boot.
         asked: what it was asked to stop since then, as its log says.
-        unseen: containers and sandboxes in the root that it is not started with.
+        unseen: containers and sandboxes below other roots than the one that it is started with, by root.
         words: how its process was started.
         root: where it keeps everything.
         broken: it could not be started with its configuration, and answers nobody.
@@ -97,13 +82,11 @@ class SimulatedRuntime:
     def __init__(self, timeline: Timeline, calls: Calls, disk: MutableMapping[str, bytes] | None = None) -> None:
         self.containers: dict[ContainerId, Stored] = {}
         self.sandboxes: dict[SandboxId, SandboxInstance] = {}
-        self.unseen: tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]] = ({}, {})
-        self._is_elsewhere = False
         self.troubles = Troubles()
         self._disk: MutableMapping[str, bytes] = {} if disk is None else disk
         self._timeline = timeline
         self._calls = calls
-        self._elsewhere: dict[str, tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]]] = {}
+        self.unseen: dict[str, Records] = {}
         self.words: tuple[str, ...] = (RUNTIME_PROGRAM,)
         self.root = ROOT
         self.broken = False
@@ -154,7 +137,7 @@ class SimulatedRuntime:
 
     def living(self, *, everywhere: bool) -> frozenset[Process]:
         """The processes of containers and sandboxes; of those that are not shown too if asked for."""
-        roots = [(self.containers, self.sandboxes), *([self.unseen] if everywhere else [])]
+        roots = [(self.containers, self.sandboxes), *(self.unseen.values() if everywhere else [])]
         found = [s.instance.process for containers, _ in roots for s in containers.values()]
         found += [s.process for _, sandboxes in roots for s in sandboxes.values()]
         return frozenset(process for process in found if process is not None)
@@ -188,8 +171,8 @@ class SimulatedRuntime:
         with self._calls.effect("runtime.rewrite"):
             self._require_answer()
             stored = self._held(image.container_id)
-            wanted = _changed(image.hashes, hashes)
-            if stored.document() not in {image.data, _document(image.data, wanted)}:
+            wanted = changed(image.hashes, hashes)
+            if stored.document() not in {image.data, document(image.data, wanted)}:
                 raise MetadataConflict(f"metadata of {image.container_id} is neither as read nor as wanted")
             stored.hashes = wanted
 
@@ -245,12 +228,9 @@ class SimulatedRuntime:
         program = self._disk.get(RUNTIME_PROGRAM)
         self._program = None if program is None else Digest(sha256(program).hexdigest())
         self.broken = True
-        self._move(str(self._would(words, b"")["root"]))
+        configured = str(self._would(words, b"")["root"])
+        self._move(ELSEWHERE if self.troubles.elsewhere else configured)
         self.broken = False
-        if self.troubles.elsewhere is not self._is_elsewhere:
-            self._is_elsewhere = self.troubles.elsewhere
-            here, self.unseen = self.unseen, (self.containers, self.sandboxes)
-            self.containers, self.sandboxes = here
         self._lose_split_pods()
         slow = self.troubles.slow_shims
         for container_id, stored in self.containers.items():
@@ -264,7 +244,7 @@ class SimulatedRuntime:
 
     def power_off(self) -> None:
         """Every process dies."""
-        for containers, sandboxes in ((self.containers, self.sandboxes), self.unseen):
+        for containers, sandboxes in ((self.containers, self.sandboxes), *self.unseen.values()):
             for stored in containers.values():
                 self._end(stored, KILLED)
             for sandbox_id, sandbox in sandboxes.items():
@@ -363,8 +343,8 @@ class SimulatedRuntime:
     def _move(self, root: str) -> None:
         """Know what is kept below another directory, which is nothing at first."""
         if root != self.root:
-            self._elsewhere[self.root] = (self.containers, self.sandboxes)
-            self.containers, self.sandboxes = self._elsewhere.pop(root, ({}, {}))
+            self.unseen[self.root] = (self.containers, self.sandboxes)
+            self.containers, self.sandboxes = self.unseen.pop(root, ({}, {}))
             self.root = root
 
     def _lose_split_pods(self) -> None:
@@ -392,16 +372,3 @@ class SimulatedRuntime:
     def _next(self) -> int:
         self.numbered += 1
         return self.numbered
-
-
-def _changed(stored: StoredHashes, wanted: StoredHashes) -> StoredHashes:
-    """Each hash changes only where both sides have one."""
-    return StoredHashes(
-        container=stored.container and (wanted.container or stored.container),
-        without_resources=stored.without_resources and (wanted.without_resources or stored.without_resources),
-    )
-
-
-def _document(image: bytes, hashes: StoredHashes) -> bytes:
-    document = json.loads(image)
-    return json.dumps(document | {"hash": hashes.container, "withoutResources": hashes.without_resources}).encode()
