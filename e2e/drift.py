@@ -10,11 +10,12 @@ from typing import Any
 
 from e2e.cluster import disturbed
 from e2e.exact import armed
-from e2e.lab import LabError, nodefiles, snapshot_reader, workload
+from e2e.lab import LabError, nodefiles, workload
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.mishaps import BACK, UP, Fault, Harm
 from e2e.ordeal import Ordeal
+from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Step
 
@@ -99,7 +100,7 @@ def runtime_broken(ordeal: Ordeal) -> Iterator[None]:
         yield
         if node.exec("containerd", "config", "dump", check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
-    restart_runtime(ordeal)  # a file that was written after its start, whatever it says, would be drift in the next row
+    restart_runtime(ordeal.cluster)  # or the next row would find a file that was written after its start
 
 
 def runtime_root(ordeal: Ordeal) -> Iterator[None]:
@@ -108,13 +109,13 @@ def runtime_root(ordeal: Ordeal) -> Iterator[None]:
         yield
         yield
         with without_kubelet(ordeal):
-            restart_runtime(ordeal)
+            restart_runtime(ordeal.cluster)
             ordeal.notes.append(f"control: after a restart the runtime shows {len(_served(ordeal))} sandboxes")
             if _served(ordeal):
                 raise LabError("control: the runtime is not empty: this proves nothing")
             _restore_root(ordeal)
-            restart_runtime(ordeal)
-    restart_runtime(ordeal)
+            restart_runtime(ordeal.cluster)
+    restart_runtime(ordeal.cluster)
 
 
 def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
@@ -125,7 +126,7 @@ def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
         with other_root(ordeal):
             ordeal.release(at(Step.REWRITE_HASHES, When.DONE))
             yield
-    restart_runtime(ordeal)
+    restart_runtime(ordeal.cluster)
 
 
 @contextlib.contextmanager
@@ -142,13 +143,6 @@ def other_root(ordeal: Ordeal) -> Iterator[None]:
 def _restore_root(ordeal: Ordeal) -> None:
     path = ordeal.cluster.node.disk / RUNTIME_CONFIG.lstrip("/")
     path.write_text(path.read_text().replace(f'root = "{OTHER_ROOT}"\n', ""))
-
-
-def restart_runtime(ordeal: Ordeal) -> None:
-    """Restart the runtime and wait until its CRI answers."""
-    node = ordeal.cluster.node
-    node.exec("systemctl", "restart", "containerd")
-    wait_until("the runtime", lambda: snapshot_reader.runtime_ready(node.containerd_socket), timeout=60)
 
 
 def _served(ordeal: Ordeal) -> list[Any]:

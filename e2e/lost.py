@@ -14,7 +14,6 @@ from e2e.drift import (
     changed,
     other_root,
     restart_kubelet,
-    restart_runtime,
     stopped_at,
 )
 from e2e.lab import LabError, deploy, images, nodefiles
@@ -23,6 +22,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
 from e2e.mishaps import BACK, EITHER, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
+from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Mark, Step
 
@@ -45,7 +45,7 @@ def runtime_without_baseline(ordeal: Ordeal) -> Iterator[None]:
         yield
         ordeal.wait_hit(name)
         with other_root(ordeal):
-            restart_runtime(ordeal)
+            restart_runtime(ordeal.cluster)
             ordeal.release(name)
             _stays_fenced(ordeal)
         ordeal.cut_power_and_boot()
@@ -64,7 +64,7 @@ def runtime_cannot_start(ordeal: Ordeal) -> Iterator[None]:
             ordeal.release(name)
             _stays_fenced(ordeal)
         node.exec("systemctl", "reset-failed", "containerd")
-        restart_runtime(ordeal)
+        restart_runtime(ordeal.cluster)
         wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
 

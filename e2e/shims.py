@@ -10,6 +10,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
 from e2e.mishaps import BACK, UP, Fault, Harm
 from e2e.ordeal import Ordeal
+from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.domain.node.shim_limit import CONFIG
@@ -68,13 +69,13 @@ def _odd_start(ordeal: Ordeal) -> Iterator[None]:
     node = ordeal.cluster.node
     node.write(ODD_START, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd $NO_OPTIONS\n")
     node.exec("systemctl", "daemon-reload")
-    node.exec("systemctl", "restart", "containerd")  # a start that is yet to count would be refused
-    ordeal.cluster.wait_settled()
+    restart_runtime(ordeal.cluster)  # a start that is yet to count would be refused
     try:
         yield
     finally:
         node.exec("rm", ODD_START)
         node.exec("systemctl", "daemon-reload")
+        restart_runtime(ordeal.cluster)
 
 
 FAULTS: tuple[Fault, ...] = (
