@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from e2e import tamper
 from e2e.cluster import Cluster, Object, conditions
 from e2e.lab.process import wait_until
 
@@ -39,11 +40,6 @@ def looked_at(cluster: Cluster, name: str) -> Object:
     return status
 
 
-def restart_containerd(cluster: Cluster) -> None:
-    cluster.node.exec("systemctl", "restart", "containerd")
-    wait_until("containerd", lambda: cluster.node.exec("ctr", "version", check=False).returncode == 0, timeout=60)
-
-
 @contextmanager
 def configured(cluster: Cluster, edit: Callable[[str], str]) -> Iterator[None]:
     """Let containerd's configuration be another one on the disk only."""
@@ -53,7 +49,7 @@ def configured(cluster: Cluster, edit: Callable[[str], str]) -> Iterator[None]:
         yield
     finally:
         cluster.node.write(CONFIG, before)
-        restart_containerd(cluster)
+        tamper.restart_runtime(cluster)
 
 
 def test_a_configuration_that_containerd_cannot_read(cluster: Cluster) -> None:
@@ -79,7 +75,7 @@ def test_a_change_that_has_yet_to_count_and_one_that_counts(cluster: Cluster) ->
         status = looked_at(cluster, "changed")
         assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
         assert f"{CONFIG}: changed after containerd.service was started" in status["message"]
-        restart_containerd(cluster)
+        tamper.restart_runtime(cluster)
         assert looked_at(cluster, "counts")["phase"] == "Prechecked"
 
 
