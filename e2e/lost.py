@@ -228,10 +228,12 @@ def proxied(ordeal: Ordeal) -> Iterator[None]:
     node = ordeal.cluster.node
     node.exec("systemctl", "set-environment", "http_proxy=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9")
     try:
+        restart_kubelet(ordeal)
         yield
         yield
     finally:
         node.exec("systemctl", "unset-environment", "http_proxy", "HTTP_PROXY")
+        restart_kubelet(ordeal)
 
 
 FAULTS: tuple[Fault, ...] = (
