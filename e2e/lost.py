@@ -177,16 +177,13 @@ def agent_without_image(ordeal: Ordeal) -> Iterator[None]:
 
 
 def agent_rejected(ordeal: Ordeal) -> Iterator[None]:
-    """Let the node's kubelet have no room for one pod more."""
+    """Let the node's kubelet have no room for one pod more: nobody has heard of the run, so it is called off."""
     pods = len({s.pod for s in ordeal.cluster.node.snapshot().sandboxes if s.running})
     change = changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
     with change:
         restart_kubelet(ordeal)
         yield
         _told(ordeal, "OutOfpods")
-        here = f"--field-selector=spec.nodeName={ordeal.cluster.node.name}"
-        made = ordeal.cluster.lab.kubectl("get", "events", "-n", NAMESPACE, "-o", "name").stdout.count("\n")
-        ordeal.notes.append(f"{made} events; {here}")
     restart_kubelet(ordeal)
     yield
 
@@ -245,7 +242,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
     Fault("lost/agent-over-quota", agent_over_quota, UP),
     Fault("lost/agent-without-image", agent_without_image, UP),
-    Fault("lost/agent-rejected", agent_rejected, UP),
+    Fault("lost/agent-rejected", agent_rejected, frozenset({"Failed"})),
     Fault("lost/not-executable", not_executable, REFUSED),
     Fault("lost/proxied", proxied, UP),
 )
