@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 
@@ -12,7 +12,9 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import rescue, shim_limit
 from nodeupgrade.domain.node.journal import Outcome, Step, parse
 from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.node.pods import Json, NodePod, view
 from nodeupgrade.domain.node.report import RunReport
+from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.verification import differences
 from nodeupgrade.engine.node import DEAD_MAN_TIMER
 from nodeupgrade.kubelethash import KubeletVersion
@@ -35,6 +37,7 @@ from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND, RUNTI
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
 REPAIRED_SECONDS = 5.0
+COMES_SECONDS = 0.3
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
@@ -77,13 +80,16 @@ class World:
         return self.node.calls.effects
 
 
-def world(*, small: bool = False, turns_back: bool = False, loses: bool = False) -> World:
+def world(
+    *, small: bool = False, turns_back: bool = False, loses: bool = False, joined_by: Json | None = None
+) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
 
     Args:
         small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
         loses: the runtime comes back empty from its restart, until somebody repairs its configuration a while later.
+        joined_by: a pod that comes while the new kubelet is watched, and that the agent tells of.
     """
     node = node_of(small=small)
     disk = dict(node.disk)
@@ -93,6 +99,8 @@ def world(*, small: bool = False, turns_back: bool = False, loses: bool = False)
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     if loses:
         lose(node)
+    if joined_by is not None:
+        join(node, plan, view(joined_by))
     return World(node, plan, disk)
 
 
@@ -108,12 +116,24 @@ def lose(node: SimulatedNode) -> None:
         node.calls.before(f"journal.append {step} held", lambda: node.timeline.after(REPAIRED_SECONDS, repair))
 
 
+def join(node: SimulatedNode, plan: RunPlan, pod: NodePod) -> None:
+    """Have a pod come, and an agent that knows of it."""
+    node.ports = replace(node.ports, newcomers=lambda: newcomers(plan, node.kubelet.pods))
+    came = partial(node.kubelet.pods.append, pod)
+    node.calls.before("services.start kubelet.service", lambda: node.timeline.after(COMES_SECONDS, came))
+
+
 forward = partial(world)
 back = partial(world, turns_back=True)
 losing = partial(world, loses=True)
+joined = partial(world, small=True, turns_back=True, joined_by=pod_json("late", "app"))
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
 ALL_WAYS = pytest.mark.parametrize(
-    "make", [pytest.param(make, id=name) for name, make in (("forward", forward), ("back", back), ("losing", losing))]
+    "make",
+    [
+        pytest.param(make, id=name)
+        for name, make in (("forward", forward), ("back", back), ("losing", losing), ("joined", joined))
+    ],
 )
 
 
@@ -259,7 +279,10 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
 
 
 def _wrong_hashes(after: World, *, upgraded: bool) -> list[str]:
-    """Planned containers, dead or alive, have exactly what was planned; others what the present kubelet computes."""
+    """Planned containers, dead or alive, have exactly what was planned; others what the present kubelet computes.
+
+    Of a pod that came later nobody compares a dead container.
+    """
     planned = {c.id: c.after if upgraded else c.before for c in after.plan.containers}
     kubelet = KubeletVersion.parse(NEW if upgraded else OLD)
     pods = {pod.ref: pod for pod in after.node.kubelet.desired(kubelet)}
@@ -271,7 +294,8 @@ def _wrong_hashes(after: World, *, upgraded: bool) -> list[str]:
         else:
             pod = pods.get(seen.pod)
             spec = pod and pod.container(seen.name)
-            right = bool(pod and spec and stored.hashes.container == computed_hash(pod, spec, kubelet))
+            dead = seen.process is None and seen.pod.uid not in after.plan.pods()
+            right = dead or bool(pod and spec and stored.hashes.container == computed_hash(pod, spec, kubelet))
         served = seen.process is None or seen.hashes == stored.hashes
         if not (right and served):
             found.append(f"{seen.label} ({container_id}) stores {stored.hashes}, serves {seen.hashes}")

@@ -14,6 +14,7 @@ from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.engine import last_look, node_run
 from nodeupgrade.engine.steps import (
     STEPS,
+    newcomers,
     pin_static_pods,
     read_back,
     restart_runtime,
@@ -23,7 +24,7 @@ from nodeupgrade.engine.steps import (
     stop_kubelet,
     swap_binary,
 )
-from tests.crash.harness import back, crashing, forward, single_strikes, wrongs
+from tests.crash.harness import back, crashing, forward, joined, single_strikes, wrongs
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -86,6 +87,10 @@ def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rewrite_hashes, "_serves_another_era", lambda *_: False)
 
 
+def forget_who_came(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(newcomers, "take_back", lambda *_: ((), ()))
+
+
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restart_runtime, "do", nothing)
     patch.setattr(read_back, "do", nothing)
@@ -111,6 +116,7 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         forget_half_done_steps,
         trust_half_written_hashes,
         no_restart_when_restored,
+        forget_who_came,
         no_restart_and_no_look,
         fence_a_committed_node,
         pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
@@ -127,7 +133,7 @@ def test_mutant_is_caught(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _runs_go_wrong() -> Iterator[bool]:
-    yield bool(wrongs(back().run(), restarts_allowed=False))
+    yield any(wrongs(make().run(), restarts_allowed=False) for make in (back, joined))
     for make in (forward, back):
         for strike in single_strikes(make().run().effects):
             yield bool(wrongs(make().run(crashing(strike)), restarts_allowed=strike.reboot))

@@ -18,11 +18,14 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.departures import was_deleted
 from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.rewriting import newcomers
 from nodeupgrade.domain.node.task_report import AND_UNTOUCHED, failed_status, not_started_status, run_status
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.task import Task, TaskAction
 from nodeupgrade.domain.task_status import TaskStatus
 from nodeupgrade.domain.values import PodUid, RunId
+from nodeupgrade.kubelethash import HashError
 from nodeupgrade.ports.kube import NodeSideKube
 
 POLL_SECONDS = 0.5
@@ -97,7 +100,7 @@ class Attendant:
             if journal.finished is not None or self._runs.trouble(attempt) is not None:
                 return journal
             await self._link.tell(self._standing(plan, journal, lack))
-            await self._pass_on_deletions(attempt)
+            await self._answer(plan, attempt)
             looks += 1
             if looks % LOOK_AT_TASK_EVERY == 0:
                 absent = 0 if await asyncio.to_thread(self._executor.runs) else absent + LOOK_AT_TASK_EVERY
@@ -179,19 +182,27 @@ class Attendant:
         except OSError as error:
             log.warning("cannot pass on that the run is called off", error=str(error))
 
-    async def _pass_on_deletions(self, attempt: RunId) -> None:
-        """Tell the executor, if it asks, which pods were deleted, lest it take their end for the kubelet's doing."""
-        if not self._runs.deleted_pods_wanted(attempt):
+    async def _answer(self, plan: RunPlan, attempt: RunId) -> None:
+        """Tell the executor, if it asks, which pods were deleted, and which came after the planning.
+
+        The end of the ones is not the kubelet's doing; the hashes of the others nobody on the node could compute.
+        """
+        deletions, arrivals = self._runs.deleted_pods_wanted(attempt), self._runs.newcomers_wanted(attempt)
+        if not (deletions or arrivals):
             return
         try:
             pods = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), TELL_SECONDS)
         except (NodeUpgradeError, TimeoutError):
             return
-        deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
         try:
-            await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
-        except OSError as error:
-            log.info("cannot pass on which pods were deleted", error=str(error))
+            if deletions:
+                deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
+                await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
+            if arrivals:
+                new = newcomers(plan, map(view, pods))
+                await asyncio.to_thread(self._runs.report_newcomers, attempt, new)
+        except (OSError, HashError) as error:
+            log.info("cannot tell the executor of the node's pods", error=str(error))
 
     def _standing(self, plan: RunPlan, journal: Journal, lack: str) -> TaskStatus:
         if lack and not journal.records:

@@ -62,6 +62,7 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         wiring.node_on_host(plan),
         abort=lambda: runs.abort_requested(run),
         deleted_pods=lambda: runs.ask_for_deleted_pods(run),
+        newcomers=lambda: runs.ask_for_newcomers(run),
         rescue=lambda: runs.rescue(run),
         go_on=lambda: runs.go_on(run),
         failpoint=failpoints(os.environ),

@@ -10,6 +10,7 @@ from nodeupgrade.domain.codec import Json
 from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.failpoints import Failpoint
 from nodeupgrade.domain.node.journal import Step
+from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.ports.clock import Clock
@@ -35,6 +36,11 @@ def none() -> frozenset[PodUid]:
     return frozenset()
 
 
+def nobody_tells() -> Newcomers | None:
+    """There is no agent that knows who came."""
+    return None
+
+
 def no_rescue() -> Rescue:
     """The executor always ran."""
     return Rescue.NONE
@@ -56,6 +62,7 @@ class Node:
     Attributes:
         abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
         deleted_pods: pods that somebody has deleted since the run began, as the agent hears from the API server.
+        newcomers: pods that came after the planning, as the agent sees them; ``None`` as long as it has not told.
         rescue: how far the rescue script has come with the run.
         go_on: whether somebody wants the old kubelet started on a runtime that lost pods.
         failpoint: called at every place where a test may interrupt the run.
@@ -70,6 +77,7 @@ class Node:
     clock: Clock
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
+    newcomers: Callable[[], Newcomers | None] = nobody_tells
     rescue: Callable[[], Rescue] = no_rescue
     go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert

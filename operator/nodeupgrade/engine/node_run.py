@@ -109,11 +109,11 @@ class NodeRun:
             return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
         try:
             self.node.failpoint(at(step, When.UNDOING))
-            STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
+            left = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.UNDONE))
         except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
-        return self._record(journal, Mark.UNDONE, step)
+        return self._record(journal, Mark.UNDONE, step, error=left)
 
     def _announce(self, journal: Journal, undo: Undo) -> Journal:
         """Write down that, and why, a step is being undone, unless that is written or there is nothing to undo."""

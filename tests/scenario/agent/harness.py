@@ -290,7 +290,11 @@ class World:
                 raise _Enough
 
         plan = self.runs.require_plan(run)
-        ports = replace(self.node.ports, abort=lambda: self.runs.abort_requested(run))
+        ports = replace(
+            self.node.ports,
+            abort=lambda: self.runs.abort_requested(run),
+            newcomers=lambda: self.runs.ask_for_newcomers(run),
+        )
         with self.runs.open_journal(run) as store:
             try:
                 NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()

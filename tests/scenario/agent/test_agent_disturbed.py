@@ -11,14 +11,16 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.run_settings import VerifySettings
 from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.values import RunId
 from nodeupgrade.ports.kube import RejectedError, UnavailableError
+from nodeupgrade.simulation.node import Behaviour, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from tests.scenario.agent.harness import OLD, RUN, Killed, World, make_world, untouched, upgraded
+from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
 
 FIRST = RunId(f"{RUN}.1")
 SAME_MOMENTS = 6
@@ -308,3 +310,26 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
     assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
     at_work = world.moments[world.moments.index("_hand_over") : world.moments.index("_clean_up")]
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
+
+
+@pytest.mark.parametrize("early", [False, True])
+async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(world: World, early: bool) -> None:
+    """Here it has to ask early: no agent says anything while this executor waits."""
+    world.kube.wish(verify=VerifySettings(settle_seconds=30))
+    world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    late = view(pod_json("late", "app"))
+    start = "services.start kubelet.service"
+    world.node.calls.before(start, lambda: world.node.timeline.after(0.2, lambda: world.node.kubelet.pods.append(late)))
+
+    def ask(moment: str) -> None:
+        if early and moment == "sleep" and world.stops:
+            world.runs.ask_for_newcomers(FIRST)
+
+    world.hook = ask
+
+    assert (await world.serve()).phase is TaskPhase.ROLLED_BACK
+
+    told = world.runs.newcomers(FIRST)
+    assert told is not None
+    assert told.pods == ("uid-late",)
+    assert world.node.kubelet.replaced == ([] if early else ["default/late/app"])

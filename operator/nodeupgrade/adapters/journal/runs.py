@@ -22,7 +22,7 @@ from nodeupgrade.adapters.journal.file import BusyError, FileJournal, drop_reser
 from nodeupgrade.domain.codec import CodecError, decode, encode
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.journal import Journal
-from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, Newcomers, RunPlan
 from nodeupgrade.domain.node.rescue import Rescue
 from nodeupgrade.domain.node.shown import GO_ON
 from nodeupgrade.domain.task_status import GuardReport
@@ -35,6 +35,8 @@ ABORT = "abort"
 TROUBLE = "trouble"
 DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
+NEWCOMERS = "newcomers.json"
+NEWCOMERS_WANTED = "newcomers.wanted"
 RESCUE = "rescue"
 GUARD = "guard"
 UNTOLD = "untold"
@@ -222,10 +224,7 @@ class RunStore:
 
     def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
         """Ask the agent which pods have been deleted since the run began; get what it has answered so far."""
-        question = self._directory(run) / DELETIONS_WANTED
-        with suppress(OSError):  # unasked, the answer is that nothing was
-            if not exists(question, self._disk):
-                self._write(question, b"")
+        self._ask(run, DELETIONS_WANTED)
         return self.deleted_pods(run)
 
     def deleted_pods_wanted(self, run: RunId) -> bool:
@@ -239,6 +238,27 @@ class RunStore:
         except FileNotFoundError:
             return frozenset()
         return frozenset(PodUid(line) for line in lines)
+
+    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
+        """Tell the executor of a run which pods came after its planning; each call replaces the last."""
+        if newcomers != self.newcomers(run):
+            self._write(self._directory(run) / NEWCOMERS, json.dumps(encode(newcomers)).encode())
+
+    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
+        """Ask the agent which pods came after the planning; get what it answered last."""
+        self._ask(run, NEWCOMERS_WANTED)
+        return self.newcomers(run)
+
+    def newcomers_wanted(self, run: RunId) -> bool:
+        """Whether the executor wants to know which pods came after the planning."""
+        return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
+
+    def newcomers(self, run: RunId) -> Newcomers | None:
+        """Pods that came after the planning, as the agent told last; ``None`` if it did not, or nobody can read it."""
+        try:
+            return decode(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)))
+        except (OSError, ValueError, CodecError):
+            return None
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         """Note, right before a plan is handed over, what there is to say of the readiness guard.
@@ -293,6 +313,12 @@ class RunStore:
         for run in finished[: max(0, len(finished) - self._kept)]:
             with suppress(OSError):
                 self._forget(self._directory(run))
+
+    def _ask(self, run: RunId, question: str) -> None:
+        path = self._directory(run) / question
+        with suppress(OSError):  # unasked, nobody answers
+            if not exists(path, self._disk):
+                self._write(path, b"")
 
     def _is_finished(self, run: RunId) -> bool:
         try:

@@ -54,6 +54,19 @@ class AwaitedContainer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Newcomers:
+    """Pods that came to the node after its run was planned, as the agent tells of them.
+
+    Attributes:
+        pods: all of them.
+        containers: their containers whose hash depends on the kubelet.
+    """
+
+    pods: tuple[PodUid, ...] = ()
+    containers: tuple[AwaitedContainer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
     """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity.
 
@@ -173,6 +186,12 @@ class RunPlan:
         swap = self.swap
         override = () if swap.arguments is None else (swap.arguments.path,)
         return (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins), *self.state_files)
+
+    def pods(self) -> frozenset[PodUid]:
+        """Pods that were on the node when the run was planned."""
+        present = {sandbox.pod.uid for sandbox in self.baseline.sandboxes}
+        present |= {container.pod.uid for container in self.baseline.containers}
+        return frozenset(present).union(container.pod for container in self.awaited)
 
     def rewrites(self) -> tuple[PlannedContainer, ...]:
         """Containers whose stored hash has to change."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
-from nodeupgrade.domain.node.plan import AwaitedContainer, PlannedContainer
+from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
@@ -61,6 +61,18 @@ def plan_rewriting(
     running = {(c.pod.uid, c.name) for c in planned}
     awaited = tuple(_awaited(by_uid.values(), running, current, target))
     return Rewriting(containers=tuple(planned), violations=tuple(violations), awaited=awaited)
+
+
+def newcomers(plan: RunPlan, pods: Iterable[NodePod]) -> Newcomers:
+    """The pods that came after the planning, and the hashes that either kubelet of the run stores with them.
+
+    Raises:
+        UnsupportedKubelet: the hashes of one of the two versions are not known.
+    """
+    known = plan.pods()
+    new = [pod for pod in pods if pod.ref.uid not in known]
+    current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
+    return Newcomers(pods=tuple(pod.ref.uid for pod in new), containers=tuple(_awaited(new, (), current, target)))
 
 
 def _awaited(

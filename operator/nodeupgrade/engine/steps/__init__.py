@@ -41,8 +41,8 @@ class StepActions(Protocol):
         """Take the step."""
         ...
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Reverse the step, wherever it was interrupted."""
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+        """Reverse the step, wherever it was interrupted; say in one sentence what of it could not be reversed."""
         ...
 
     def is_done(self, node: Node, plan: RunPlan, payload: Payload) -> bool:

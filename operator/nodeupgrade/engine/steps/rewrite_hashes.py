@@ -4,20 +4,25 @@ The runtime answers from memory, so nobody sees any of it until the runtime is r
 containers there are, the node changes over in one instant.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import TypeAlias
 
 from nodeupgrade.domain.codec import Json, decode, encode
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
 from nodeupgrade.domain.node.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
 from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.values import PodUid
 from nodeupgrade.engine import last_look
 from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.steps import newcomers
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
+
+Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
+"""Of each container whose hash depends on the kubelet, what the old one stores and the hash of the new one."""
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
@@ -45,11 +50,11 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     node.runtime.rewrite(changes[1:])
 
 
-def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> str | None:
     """Put every byte back, and let the runtime serve it.
 
     Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
-    the old kubelet would replace them a second time. Of pods that came after the planning nothing is known.
+    the old kubelet would replace them a second time. Of pods that came after the planning the agent knows the hashes.
     """
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in _images(payload).values():
@@ -59,12 +64,17 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     for container, before in _begun_since(node, plan):
         for present in node.runtime.before_images([container.id]).values():
             node.runtime.rewrite([(present, before)])
-    if _serves_another_era(node, plan):
+    came, doubtful = newcomers.take_back(node, plan)
+    hashes = _hashes(plan, came)
+    if _serves_another_era(node, hashes):
         last_look.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        if left := [container.label for container, _ in _of_the_new_kubelet(node, plan)]:
+        if left := [container.label for container, _ in _of_the_new_kubelet(node, hashes)]:
             raise StepFailed(f"after its restart the runtime still serves hashes of the new kubelet, first: {left[0]}")
+    if not doubtful:
+        return None
+    return f"these came after the planning, and begin again if the old kubelet hashes otherwise: {', '.join(doubtful)}"
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
@@ -80,20 +90,18 @@ def _images(payload: Mapping[str, Json]) -> dict[str, BeforeImage]:
 def _begun_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
     """Containers that the new kubelet began, and what the old one would have stored with them."""
     known = {c.id for c in plan.containers}
-    return ((c, before) for c, before in _of_the_new_kubelet(node, plan) if c.id not in known)
+    return ((c, before) for c, before in _of_the_new_kubelet(node, _hashes(plan)) if c.id not in known)
 
 
-def _of_the_new_kubelet(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+def _of_the_new_kubelet(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
     """Containers that are served with its hash, and what it was or would have been with the old one."""
-    hashes = _hashes(plan)
     for container in node.runtime.inventory(full=False).containers:
         before, after = hashes.get((container.pod.uid, container.name), (None, None))
         if before and container.state is not ContainerState.EXITED and container.hashes.container == after:
             yield container, before
 
 
-def _serves_another_era(node: Node, plan: RunPlan) -> bool:
-    hashes = _hashes(plan)
+def _serves_another_era(node: Node, hashes: Hashes) -> bool:
     return any(
         container.hashes.container != known[0].container
         for container in node.runtime.inventory(full=False).running()
@@ -101,7 +109,6 @@ def _serves_another_era(node: Node, plan: RunPlan) -> bool:
     )
 
 
-def _hashes(plan: RunPlan) -> dict[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]:
-    """Of each container whose hash depends on the kubelet, what the old one stores and the hash of the new one."""
-    awaited = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in plan.awaited}
-    return awaited | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+def _hashes(plan: RunPlan, came: Iterable[AwaitedContainer] = ()) -> Hashes:
+    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *came)}
+    return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}

@@ -1,0 +1,185 @@
+"""Pods that come to the node after its run was planned, and are begun by a new kubelet that does not stay."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
+from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.rewriting import newcomers
+from nodeupgrade.domain.values import ContainerId, PodUid
+from nodeupgrade.engine.steps.watch import WORD_SECONDS
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json
+from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
+
+LATE = view(pod_json("late", "app", sidecars=("proxy",)))
+COMES_AFTER = 0.3
+
+
+@dataclass
+class Word:
+    """The agent's, which is there some seconds after the executor has asked for it; what it says can be falsified."""
+
+    it: Story
+    after: float = 0.0
+    before_hash: HashValue | None = None
+    after_hash: HashValue | None = None
+    asked_at: float | None = None
+
+    def __call__(self) -> Newcomers | None:
+        now = self.it.node.timeline.monotonic
+        self.asked_at = now if self.asked_at is None else self.asked_at
+        if now < self.asked_at + self.after:
+            return None
+        told = newcomers(self.it.plan, self.it.node.kubelet.pods)
+        return replace(told, containers=tuple(map(self._told, told.containers)))
+
+    def _told(self, container: AwaitedContainer) -> AwaitedContainer:
+        before, after = self.before_hash or container.before, self.after_hash or container.after
+        return replace(container, before=before, after=after)
+
+
+def joined(behaviour: Behaviour = Behaviour.SICKENS, it: Story | None = None) -> tuple[Story, Word]:
+    """A story in which a pod comes right after the new kubelet, and the agent's word about it."""
+    it = it or story()
+    it.node.kubelet.behaviour["v1.33.13"] = behaviour
+    it.node.calls.before(START, lambda: it.node.timeline.after(COMES_AFTER, lambda: it.node.kubelet.pods.append(LATE)))
+    word = Word(it)
+    it.node.ports = replace(it.node.ports, newcomers=word)
+    return it, word
+
+
+def begun(it: Story) -> dict[str, int]:
+    """How many containers of the pod have been begun so far, by name."""
+    names = [c.name for c in it.node.inventory().containers if c.pod == LATE.ref]
+    return {name: names.count(name) for name in names}
+
+
+def undone(it: Story) -> str | None:
+    """What the journal says beside that the hashes are as they were."""
+    record = parse(it.node.journal.data)[0].first(Step.REWRITE_HASHES, Mark.UNDONE)
+    assert record is not None
+    return record.error
+
+
+@pytest.mark.parametrize("after", [0.0, WORD_SECONDS / 2], ids=["at once", "a moment later"])
+def test_what_the_new_kubelet_began_of_a_pod_that_came_is_begun_once(after: float) -> None:
+    it, word = joined()
+    word.after = after
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert begun(it) == {"app": 1, "proxy": 1}
+    assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
+    assert undone(it) is None
+
+
+def test_a_runtime_that_has_nothing_else_to_read_is_restarted_for_them() -> None:
+    node = SimulatedNode(version="v1.30.14", pods=[])
+    it, _ = joined(it=Story(node, plan_for(node, "v1.33.13", limits=LIMITS)))
+    assert it.plan.rewrites() == ()
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert begun(it) == {"app": 1, "proxy": 1}
+    assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
+
+
+def test_without_an_agent_it_goes_back_all_the_same_and_says_what_that_costs() -> None:
+    """The control: as soon as nobody tells, the old kubelet begins the container once more."""
+    it, word = joined()
+    word.after = 60
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert begun(it) == {"app": 2, "proxy": 1}, "kubelet 1.30 does not compare sidecars"
+    assert it.node.kubelet.replaced == ["default/late/app"]
+    assert "default/late/app" in str(undone(it))
+    journal = parse(it.node.journal.data)[0]
+    asked, over = (journal.first(Step.REWRITE_HASHES, mark) for mark in (Mark.UNDOING, Mark.UNDONE))
+    assert asked is not None
+    assert over is not None
+    assert WORD_SECONDS <= over.monotonic - asked.monotonic < WORD_SECONDS + 1
+
+
+def test_a_hash_is_changed_only_if_it_is_the_one_that_was_told() -> None:
+    it, word = joined()
+    word.after_hash, word.before_hash = HashValue("abc"), HashValue("bad")
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert it.node.kubelet.replaced == ["default/late/app"]
+    stored = {str(c.hashes.container) for c in it.node.inventory().containers if c.pod == LATE.ref}
+    assert "bad" not in stored
+    assert "default/late/app" in str(undone(it))
+
+
+def test_what_is_no_hash_is_not_stored() -> None:
+    it, word = joined()
+    word.before_hash = HashValue('1", "other": "2')
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert word.before_hash not in {c.hashes.container for c in it.node.inventory().containers}
+
+
+def test_a_hash_that_cannot_be_changed_does_not_stop_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    it, _ = joined()
+    images = it.node.runtime.before_images
+
+    def odd(ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        found = images(ids)
+        if any(it.node.runtime.containers[each].instance.pod == LATE.ref for each in found):
+            raise StepFailed("its metadata is not of the known form")
+        return found
+
+    monkeypatch.setattr(it.node.runtime, "before_images", odd)
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert it.node.kubelet.replaced == ["default/late/app"]
+    assert "default/late/app, default/late/proxy" in str(undone(it))
+
+
+def test_what_is_told_of_a_pod_that_the_plan_knows_does_not_count() -> None:
+    it, _ = joined()
+    known = next(c for c in it.plan.containers if c.name == "nginx")
+    after = known.after.container
+    assert after is not None
+    lie = AwaitedContainer(pod=known.pod.uid, name="nginx", before=HashValue("wrong"), after=after)
+    it.node.ports = replace(it.node.ports, newcomers=lambda: Newcomers(pods=(LATE.ref.uid,), containers=(lie,)))
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    assert "default/web/nginx" not in it.node.kubelet.replaced
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["upgraded", "nobody came"])
+def test_the_agent_is_asked_on_the_way_back_only_and_if_somebody_came(comes: bool) -> None:
+    it, word = joined(Behaviour.WELL) if comes else (story(), Word(story()))
+    if not comes:
+        it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+        it.node.ports = replace(it.node.ports, newcomers=word)
+
+    assert it.tell().outcome is (Outcome.UPGRADED if comes else Outcome.ROLLED_BACK)
+
+    assert word.asked_at is None
+    assert it.node.kubelet.replaced == []
+
+
+def test_who_came_is_whom_the_plan_does_not_know() -> None:
+    it = story()
+
+    told = newcomers(it.plan, [*it.node.kubelet.pods, LATE])
+
+    assert told.pods == (PodUid("uid-late"),)
+    assert {(c.pod, c.name, c.before == c.after) for c in told.containers} == {
+        ("uid-late", "app", False),
+        ("uid-late", "proxy", False),
+    }
