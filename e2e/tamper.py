@@ -1,17 +1,21 @@
 """Faults that the end-to-end tests put in the operator's way."""
 
+from collections.abc import Callable
+
 from e2e.cluster import Cluster
+from e2e.exact import armed
 from e2e.lab import snapshot_reader
 from e2e.lab.process import wait_until
+from e2e.ordeal import Ordeal
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.domain.node.failpoints import When, at
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.journal import Step
 from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 
 WRONG = HashValue("deadbeef")
-WAITING = "run/nodeupgrade-test-waiting"
-GO = "run/nodeupgrade-test-go"
 
 
 def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
@@ -32,24 +36,21 @@ def restart_runtime(cluster: Cluster) -> None:
     wait_until("the runtime", lambda: snapshot_reader.runtime_ready(cluster.node.containerd_socket), timeout=60)
 
 
-def waiting_kubelet(real: str) -> str:
-    """A kubelet that, once started, waits for permission before it is one."""
-    return f"""#!/bin/sh
-for word in "$@"; do [ "$word" = --version ] && exec {real} "$@"; done
-touch /{WAITING}
-while [ ! -e /{GO} ]; do sleep 0.05; done
-exec {real} "$@"
-"""
+def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable[[], None]) -> None:
+    """Begin a run, and give a container a wrong hash after everything was read back and before the kubelet starts.
 
-
-def wait_for_waiting_kubelet(cluster: Cluster) -> None:
-    """Return once a waiting kubelet was started."""
-    wait_until("the start of the new kubelet", lambda: (cluster.node.root / WAITING).exists() or None, timeout=300)
-
-
-def let_kubelet_go(cluster: Cluster) -> None:
-    """Give the permission."""
-    cluster.node.exec("touch", f"/{GO}")
+    Args:
+        name: of the NodeUpgrade.
+        apply: applies it.
+    """
+    ordeal, moment = Ordeal(cluster, name, "", "", {}), at(Step.START_KUBELET, When.ANNOUNCED)
+    with armed(ordeal, moment, "hang"):
+        apply()
+        ordeal.wait_hit(moment)
+        store_hash(cluster, container, WRONG)
+        restart_runtime(cluster)
+        ordeal.release(moment)
+        cluster.wait_for_end(name)
 
 
 def exiting_kubelet(version: str) -> str:

@@ -1,13 +1,11 @@
 """What ends while the new kubelet settles in, on a real node: by itself, with its deleted pod, or nobody knows why."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from e2e import tamper
 from e2e.cluster import Cluster, conditions, disturbed
-from e2e.lab import components
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -79,22 +77,13 @@ def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(clus
     cluster.delete("killed")
 
 
-def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_its_hash(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_its_hash(cluster: Cluster) -> None:
     """The hash is stored after the run has read everything back, and before the kubelet looks."""
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web")
-    cluster.node.put(components.resolve("kubelet", OLD), "/opt/kubelet/real")
-    program = tmp_path / "kubelet-waits"
-    program.write_text(tamper.waiting_kubelet("/opt/kubelet/real"))
+    back = cluster.pre_staged(OLD)
 
-    cluster.apply("wrong", OLD, cluster.pre_staged_file(program, OLD), allowDowngrade=True)
-    tamper.wait_for_waiting_kubelet(cluster)
-    tamper.store_hash(cluster, victim.id, tamper.WRONG)
-    tamper.restart_runtime(cluster)
-    tamper.let_kubelet_go(cluster)
-    cluster.wait_for_end("wrong")
+    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, allowDowngrade=True))
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
