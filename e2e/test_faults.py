@@ -19,6 +19,8 @@ CHOSEN = (
     "disk/full",
     "api/to-the-end",
     "kubelet/immutable",
+    "drift/environment-file",
+    "tool/program",
     "shim/late-control",
     "shim/late",
     "power/swap-binary.done",
