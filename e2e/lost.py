@@ -1,6 +1,5 @@
 """What a run needs and does not have any more: the runtime's memory, an answer, its task, an agent, a place to run."""
 
-import contextlib
 import json
 import signal
 import time
@@ -202,9 +201,8 @@ def _told(ordeal: Ordeal, words: str) -> None:
 
     wait_until(f"AgentUnavailable with {words!r}", told, timeout=TOLD_SECONDS, interval=0.5)
     ordeal.notes.append(f"told after {time.monotonic() - began:.0f} s")
-    with contextlib.suppress(StopIteration):
-        state = ordeal.cluster.get(ordeal.name)["status"]["conditions"]
-        ordeal.notes.append(next(c["message"] for c in state if "AgentUnavailable" in json.dumps(c))[:160])
+    stated = ordeal.cluster.get(ordeal.name)["status"]["conditions"]
+    ordeal.notes += [c["message"][:160] for c in stated if "AgentUnavailable" in json.dumps(c)][:1]
 
 
 def not_executable(ordeal: Ordeal) -> Iterator[None]:

@@ -57,7 +57,7 @@ def needs_c_compiler(version: Version) -> bool:
 def _build_in(work: Path, version: Version, components: Sequence[str], destination: Path, progress: Progress) -> None:
     title = f"building {', '.join(components)} {version}"
     progress.say(f"{title}: fetching Go modules")
-    go = _Go(work / "module", _environment(work, version))
+    go = _Go(work / "module", environment(work, cgo=needs_c_compiler(version)))
     go.directory.mkdir()
     source = json.loads(go.answer("mod", "download", "-json", f"k8s.io/kubernetes@{version.tag}"))
     (go.directory / "go.mod").write_text(module_file(version, Path(source["GoMod"]).read_text()))
@@ -66,9 +66,10 @@ def _build_in(work: Path, version: Version, components: Sequence[str], destinati
     go.build([*_build_flags(version, destination), *packages], title, len(listed.split()), progress)
 
 
-def _environment(work: Path, version: Version) -> dict[str, str]:
+def environment(work: Path, *, cgo: bool = False) -> dict[str, str]:
+    """Return the environment of a Go build whose caches lie below ``work``, so that they go with it."""
     wanted = {
-        "CGO_ENABLED": "1" if needs_c_compiler(version) else "0",
+        "CGO_ENABLED": "1" if cgo else "0",
         "GO111MODULE": "on",
         "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
         "GOWORK": "off",

@@ -1,7 +1,6 @@
 """Builds the oracle: a program of ours around one release's own hashing, from that release's Go module."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from e2e.lab.errors import LabError
+from e2e.lab.gobuild import environment
 from e2e.lab.locking import locked
 from e2e.lab.paths import cache_root
 from e2e.lab.process import run
@@ -54,7 +54,7 @@ def _build(version: Version, program: Path, progress: Progress) -> None:
         progress.say(f"building the oracle of {version}: fetching Go modules")
         module = work / "module"
         module.mkdir()
-        go = _environment(work)
+        go = environment(work)
         release = _download(version, module, go)
         _write_sources(version, module)
         if version.release < _FIRST_WITH_GO_MOD:
@@ -72,19 +72,6 @@ def _build(version: Version, program: Path, progress: Progress) -> None:
         (work / "oracle").rename(program)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _environment(work: Path) -> dict[str, str]:
-    wanted = {
-        "CGO_ENABLED": "0",
-        "GO111MODULE": "on",
-        "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
-        "GOWORK": "off",
-        "GOMODCACHE": str(work / "modules"),
-        "GOCACHE": str(work / "objects"),
-        "GOPATH": str(work / "path"),
-    }
-    return {**os.environ, **wanted}
 
 
 def _download(version: Version, module: Path, go: dict[str, str]) -> Path:
