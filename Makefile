@@ -75,7 +75,7 @@ oracle: venv ## Ask a Kubernetes release itself what its kubelet computes (VERSI
 proto: venv ## Generate the committed protobuf modules from their .proto files
 	$(BIN)/python tools/generate_protobuf.py
 
-crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/domain/schema
+crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api/schema
 	$(BIN)/python -m tools.generate_crds
 
 proto-check: venv

@@ -23,8 +23,8 @@ from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from nodeupgrade.agent import bundle
-from nodeupgrade.domain.exposure import exposure
-from nodeupgrade.domain.node.journal import Journal, Mark, Step, parse
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
+from nodeupgrade.kubelet.probe_delay import exposure
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 SIZES = (20, 60, 110)

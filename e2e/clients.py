@@ -18,7 +18,7 @@ from e2e.lab import Lab, LabSpec, deploy, nodefiles, probed, traffic
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.versions import Version
-from nodeupgrade.domain.exposure import exposure
+from nodeupgrade.kubelet.probe_delay import exposure
 
 CONTROL_PLANE = "1.33.13"
 HEADINGS = (

@@ -15,8 +15,8 @@ from e2e.lab.process import wait_until
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from e2e.tamper import restart_runtime
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Step
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Step
 
 REFUSED = frozenset({"Refused"})
 RUNTIME_CONFIG = "/etc/containerd/config.toml"

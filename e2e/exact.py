@@ -13,7 +13,7 @@ from e2e.lab.snapshot import NodeSnapshot
 from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from nodeupgrade.agent import bundle
-from nodeupgrade.domain.node.failpoints import (
+from nodeupgrade.domain.node.run.failpoints import (
     FAILPOINTS,
     FIRST_RESTORED,
     FIRST_REWRITTEN,
@@ -22,8 +22,8 @@ from nodeupgrade.domain.node.failpoints import (
     When,
     at,
 )
-from nodeupgrade.domain.node.journal import Step
-from nodeupgrade.engine.node import LEASE_KEEPER
+from nodeupgrade.domain.node.run.journal import Step
+from nodeupgrade.engine.node.node import LEASE_KEEPER
 
 TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
 """A run that fails here goes back over every step."""

@@ -22,8 +22,8 @@ from e2e.lab.snapshot import ContainerInstance
 from e2e.mishaps import BACK, EITHER, UP, Fault, Harm, wait_workload
 from e2e.ordeal import Ordeal
 from e2e.tamper import restart_runtime
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Mark, Step
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Mark, Step
 
 FENCED_SECONDS = 60.0
 """So long the old kubelet would have had to be started, were it started."""

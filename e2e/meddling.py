@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from e2e.lab.process import wait_until
 from e2e.mishaps import EITHER, Fault, Harm, phase
 from e2e.ordeal import Ordeal
-from nodeupgrade.domain.node.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark, Step
 
 
 def upgrade_deleted(step: Step | None) -> Harm:

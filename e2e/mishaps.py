@@ -14,7 +14,7 @@ from e2e.lab import LabError, components
 from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.ordeal import EXECUTOR, Ordeal
-from nodeupgrade.domain.node.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark, Step
 
 Harm = Callable[[Ordeal], Iterator[None]]
 EITHER = frozenset({"Succeeded", "RolledBack"})

@@ -16,8 +16,8 @@ from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.adapters.failpoints import VARIABLE
-from nodeupgrade.domain.node.failpoints import Failpoint
-from nodeupgrade.domain.node.journal import Journal, Mark, Step, parse
+from nodeupgrade.domain.node.run.failpoints import Failpoint
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")

@@ -11,8 +11,8 @@ from e2e.lab.snapshot import ContainerInstance
 from e2e.mishaps import BACK, UP, Fault, Harm
 from e2e.ordeal import Ordeal
 from e2e.tamper import restart_runtime
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Step
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.shim_limit import CONFIG
 
 LATE_SECONDS = 8.0

@@ -9,10 +9,10 @@ from e2e.lab.process import wait_until
 from e2e.ordeal import Ordeal
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.domain.node.failpoints import When, at
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.journal import Step
-from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.kubelethash import HashValue
 
 WRONG = HashValue("deadbeef")

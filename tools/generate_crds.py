@@ -1,4 +1,4 @@
-"""Write the CustomResourceDefinitions from ``nodeupgrade.domain.schema``, with and without CEL rules.
+"""Write the CustomResourceDefinitions from ``nodeupgrade.api.schema``, with and without CEL rules.
 
 Run ``python -m tools.generate_crds`` after editing a schema; ``--check`` only says whether the committed files are
 what the schemas give.
@@ -11,16 +11,16 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.domain.schema.kinds import KINDS
-from nodeupgrade.domain.schema.model import Kind
-from nodeupgrade.domain.schema.openapi import definition
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.kinds import KINDS
+from nodeupgrade.api.schema.model import Kind
+from nodeupgrade.api.schema.openapi import definition
 
 CRDS = Path(__file__).resolve().parent.parent / "crds"
 WIDTH = 120
 SHORT = 100
 
-HINT = "Generated from operator/nodeupgrade/domain/schema; to change it: python -m tools.generate_crds"
+HINT = "Generated from operator/nodeupgrade/api/schema; to change it: python -m tools.generate_crds"
 WITHOUT_CEL = "For API servers 1.16 to 1.24, which know no rules (CEL): the control plane alone enforces them."
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodeupgrade.engine.steps import verify, watch
+from nodeupgrade.engine.node.evidence import watch
+from nodeupgrade.engine.node.steps import verify
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,15 @@ from itertools import product
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue, shim_limit
-from nodeupgrade.domain.node.journal import Outcome, Step, parse
+from nodeupgrade.domain.node import shim_limit
+from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.pods import Json, NodePod, view
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.rewriting import newcomers
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.engine.node import DEAD_MAN_TIMER
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import (
     Behaviour,
@@ -48,7 +49,7 @@ SECRETS = "before-images are still in the journal"
 HARMLESS_LEFTOVERS = {
     "journal.scrub": {SECRETS},
     "services.stop nodeupgrade-dead-man.timer": {f"timers still run: {DEAD_MAN_TIMER}"},
-    "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue.TIMER}"},
+    "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue_script.TIMER}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{shim_limit.CONFIG} differs", MORE_TIME_FOR_SHIMS},
@@ -227,7 +228,7 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
         found.append(SECRETS)
     if report.outcome is Outcome.DEGRADED:
         found.append(f"a human is needed: {report.message}")
-    if timers := {DEAD_MAN_TIMER, rescue.TIMER} & node.services.active:
+    if timers := {DEAD_MAN_TIMER, rescue_script.TIMER} & node.services.active:
         found.append(f"timers still run: {', '.join(sorted(timers))}")
     if node.services.runtime_command != RUNTIME_COMMAND:
         found.append(MORE_TIME_FOR_SHIMS)

@@ -12,12 +12,12 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
+from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import SandboxInstance
-from nodeupgrade.domain.node.journal import Mark, Outcome, Step
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.values import ContainerId, SandboxId
-from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
 from nodeupgrade.simulation.node.disk import DiskView, Image, ModelDisk
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

@@ -12,12 +12,22 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.machine import Decision, Do, Finish, Hold, Observation, Undo, Wait, decide, needs_runtime
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.shown import Lack
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import BootIdentity
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.machine import (
+    Decision,
+    Do,
+    Finish,
+    Hold,
+    Observation,
+    Undo,
+    Wait,
+    decide,
+    needs_runtime,
+)
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.calls import Interrupt, never
 from tests.crash.harness import (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
 from nodeupgrade.simulation.node import Crash
 from tests.crash.harness import WAYS, World, back, wrongs
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node import rescue, shim_limit
-from nodeupgrade.domain.node.journal import Outcome
+from nodeupgrade.domain.node import shim_limit
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from tests.crash.harness import ALL_WAYS, SHIMS_DROP_IN, WAYS, Strike, World, crashing, single_strikes, world, wrongs
 
@@ -15,7 +16,11 @@ PARTS = 4
 CLEAN_UP = {
     "journal.scrub",
     *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer", "services.reload"),
-    *("files.remove /usr/bin/.kubelet.staged", f"files.remove {rescue.SCRIPT}", f"files.remove {rescue.LOOK}"),
+    *(
+        "files.remove /usr/bin/.kubelet.staged",
+        f"files.remove {rescue_script.SCRIPT}",
+        f"files.remove {rescue_script.LOOK}",
+    ),
     *(f"files.remove {SHIMS_DROP_IN}", f"files.remove {shim_limit.CONFIG}"),
 }
 

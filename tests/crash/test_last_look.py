@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Outcome
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine import last_look
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.engine.node import last_look
 from nodeupgrade.simulation.node import Moment, SimulatedNode
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.runtime import RUNTIME_CONFIG, RUNTIME_PROGRAM

@@ -7,14 +7,14 @@ from types import ModuleType
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Step
-from nodeupgrade.domain.node.machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine import last_look, node_run
-from nodeupgrade.engine.steps import (
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.engine.node import last_look, run
+from nodeupgrade.engine.node.evidence import newcomers
+from nodeupgrade.engine.node.steps import (
     STEPS,
-    newcomers,
     pin_static_pods,
     read_back,
     restart_runtime,
@@ -59,7 +59,7 @@ def undo_in_forward_order(patch: pytest.MonkeyPatch) -> None:
             return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why="the mutant is stuck")
         return replace(decision, step=first)
 
-    patch.setattr(node_run, "decide", mutant)
+    patch.setattr(run, "decide", mutant)
 
 
 def forget_half_done_steps(patch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def forget_half_done_steps(patch: pytest.MonkeyPatch) -> None:
             return forgetful if isinstance(forgetful, Undo) else decision
         return decision
 
-    patch.setattr(node_run, "decide", mutant)
+    patch.setattr(run, "decide", mutant)
 
 
 def without(module: ModuleType, function: str, patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
-    uncommitted = node_run.fence_after_reboot
+    uncommitted = run.fence_after_reboot
 
     def mutant(node: object, plan: object, journal: Journal) -> None:
         known = tuple(r for r in journal.records if r.step is not Step.VERIFY)

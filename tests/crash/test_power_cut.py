@@ -18,8 +18,8 @@ import pytest
 from nodeupgrade.adapters.files import atomic, host
 from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.node import journal
-from nodeupgrade.domain.node.journal import Mark, Outcome, Step
+from nodeupgrade.domain.node.run import journal
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
 from nodeupgrade.ports.disk import Disk
 from nodeupgrade.simulation.node import Crash
 from nodeupgrade.simulation.node.disk import ModelDisk

@@ -10,12 +10,12 @@ from functools import partial
 
 import pytest
 
-from nodeupgrade.domain.node import rescue
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, Failpoint
-from nodeupgrade.domain.node.journal import Outcome, Step
-from nodeupgrade.domain.node.rescue import Rescue
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine.node_run import NodeRun
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.domain.node.run.journal import Outcome, Step
+from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.simulation.node import Crash, Moment, supervise
 from nodeupgrade.simulation.node import reboot as reboot_node
 from nodeupgrade.simulation.node.calls import never
@@ -57,7 +57,7 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
         after: World = make()  # type: ignore[operator]
         if not _lost_at(after, name) or _well(after):
             continue
-        assert rescue.SCRIPT.as_posix() in after.node.disk
+        assert rescue_script.SCRIPT.as_posix() in after.node.disk
         reached += 1
         play(after, through=through)
         word = Rescue.DONE if through else Rescue.BEGUN

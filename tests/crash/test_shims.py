@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Outcome, Step, parse
+from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
 from nodeupgrade.domain.node.shim_limit import CONFIG, ShimLimit
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.services import RUNTIME_UNIT

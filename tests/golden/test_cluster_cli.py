@@ -10,9 +10,9 @@ from datetime import timedelta
 import click
 import pytest
 
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.task import Verdict
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.task import Verdict
-from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from nodeupgrade.simulation.kube import merged
 from tests.golden.cli.cluster import FILES, WORLD, Cluster, check

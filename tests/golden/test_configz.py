@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.domain.node.configured import configured
-from nodeupgrade.domain.node.drift.running import compare
+from nodeupgrade.domain.node.checks.drift.running import compare
+from nodeupgrade.kubelet.settings import configured
 
 RECORDED = sorted((Path(__file__).parent / "configz").glob("*.json"))
 WORDS = ("--container-runtime-endpoint=unix:///run/containerd/containerd.sock",)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.wire import Json
 from tests.golden.cli.cluster import FILES, Cluster, check
 
 HERE = Path(__file__).parent / "cli"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from tests.golden.cli.cluster import HERE, NOW, WORLD, Cluster
 from tests.golden.cli.worlds import of_rollout, of_world

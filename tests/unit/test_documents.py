@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.domain.windows import HORIZON
+from nodeupgrade.api.windows import HORIZON
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -4,8 +4,8 @@ import time
 from datetime import UTC, datetime
 
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.values import BootIdentity, MonotonicSeconds
 
 INIT = 1
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.failpoints import Failpoint
+from nodeupgrade.domain.node.run.failpoints import Failpoint
 
 VARIABLE = "NODEUPGRADE_FAILPOINTS"
 LOOK_SECONDS = 0.005

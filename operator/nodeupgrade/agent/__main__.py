@@ -6,7 +6,7 @@ import sys
 
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_link import UnheardError
+from nodeupgrade.agent.task_reporter import UnheardError
 from nodeupgrade.wiring.cluster import kube as connect
 from nodeupgrade.wiring.node import host_from_pod, log_to_stderr
 

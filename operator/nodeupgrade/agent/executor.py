@@ -18,9 +18,9 @@ from nodeupgrade.adapters.journal import BusyError, RunStore
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.agent import units
 from nodeupgrade.agent.settings import STATE
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent
-from nodeupgrade.domain.values import RunId
-from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
+from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.wiring import node as wiring
 
 log = structlog.get_logger()

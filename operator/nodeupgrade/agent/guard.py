@@ -14,15 +14,15 @@ from uuid import uuid4
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_link import TaskLink, may_begin
+from nodeupgrade.agent.task_reporter import TaskLink, may_begin
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.task import Task, TaskAction
+from nodeupgrade.api.task_status import GuardReport, GuardState
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
-from nodeupgrade.domain.node.clearance import Trial, exposure_seconds, node_trial, pod_trials
+from nodeupgrade.domain.node.guard_probe import Trial, exposure_seconds, node_trial, pod_trials
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.task_report import staged_status
-from nodeupgrade.domain.run_settings import GuardPolicy
-from nodeupgrade.domain.task import Task, TaskAction
-from nodeupgrade.domain.task_status import GuardReport, GuardState
-from nodeupgrade.engine.node import Host
+from nodeupgrade.domain.node.run.task_report import staged_status
+from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, UnavailableError
 from nodeupgrade.ports.kubelet import AsKubelet
 

@@ -11,13 +11,13 @@ import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
-from nodeupgrade.agent.looking import not_over
+from nodeupgrade.agent.examine import not_over
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import RunId
-from nodeupgrade.engine.node import Host
+from nodeupgrade.engine.node.node import Host
 
 BUNDLES = STATE / "bundles"
 

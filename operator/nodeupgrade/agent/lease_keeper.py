@@ -22,7 +22,7 @@ import structlog
 
 from nodeupgrade.adapters.kubelet.identity import ask
 from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.domain.node.kubeconfig import Credentials, parse
+from nodeupgrade.kubelet.kubeconfig import Credentials, parse
 
 LOOK_SECONDS = 2.0
 STALE = 0.3

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.node.flaps import Flaps, PodState
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.agent_pod import AGENT_LABELS
+from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import Change, ExpiredError, NodeSideKube, UnavailableError, WatchEvent
 
 LIST_SECONDS = 5.0

@@ -10,21 +10,21 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.looking import Looking, given_up, not_over
+from nodeupgrade.agent.examine import Looking, given_up, not_over
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.staging import borrow, give_back
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, Refused
+from nodeupgrade.domain.finding import Violation
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.node.task_report import prechecked_status, refusal_status
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Task
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
-from nodeupgrade.domain.values import RunId
-from nodeupgrade.domain.violations import Violation
-from nodeupgrade.engine.gather import Candidate
-from nodeupgrade.engine.node import HostView
-from nodeupgrade.engine.readiness import forbids_execution
+from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
+from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.facts.readiness import forbids_execution
+from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.kube import NodeSideKube
 
 log = structlog.get_logger()

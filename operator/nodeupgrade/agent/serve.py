@@ -7,22 +7,25 @@ from datetime import datetime, timedelta
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.attending import LOOK_AT_TASK_EVERY, POLL_SECONDS, Attendant
-from nodeupgrade.agent.conduct import Conductor
+from nodeupgrade.agent.earlier_runs import Inheritance, Inherited, task_run
+from nodeupgrade.agent.examine import given_up
 from nodeupgrade.agent.guard import Guard
+from nodeupgrade.agent.handover import LOOK_AT_TASK_EVERY, POLL_SECONDS, Attendant
 from nodeupgrade.agent.host_executor import HostExecutor
-from nodeupgrade.agent.inheritance import Inheritance, Inherited, task_run
-from nodeupgrade.agent.looking import given_up
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.precheck import Precheck
+from nodeupgrade.agent.run_preparation import Conductor
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.task_link import Released, TaskLink, is_late, may_begin
+from nodeupgrade.agent.task_reporter import Released, TaskLink, is_late, may_begin
+from nodeupgrade.api.task import Task, TaskAction
+from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
-from nodeupgrade.domain.node.attempts import is_worth_another
-from nodeupgrade.domain.node.journal import Journal
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import probes_forgotten_at
-from nodeupgrade.domain.node.task_report import (
+from nodeupgrade.domain.node.run.attempts import is_worth_another
+from nodeupgrade.domain.node.run.journal import Journal
+from nodeupgrade.domain.node.run.report import probes_forgotten_at
+from nodeupgrade.domain.node.run.task_report import (
     earlier_run_status,
     lingering_status,
     not_repeated_status,
@@ -32,10 +35,7 @@ from nodeupgrade.domain.node.task_report import (
     unreadable_status,
     with_readiness,
 )
-from nodeupgrade.domain.task import Task, TaskAction
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.values import RunId
-from nodeupgrade.engine.node import Host
+from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.kube import NodeSideKube
 
 ATTEMPTS = 3

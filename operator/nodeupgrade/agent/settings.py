@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.api.values import NodeName, RunId
 
 STATE = PurePosixPath("/var/lib/nodeupgrade")
 """Where bundles and runs are kept on the node."""

@@ -10,12 +10,12 @@ from nodeupgrade.adapters.files import resolve
 from nodeupgrade.adapters.kubelet import CANNOT_RUN
 from nodeupgrade.agent.copy import CopyError, copy
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import ArtifactKind, TaskArtifact
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import ArtifactKind, TaskArtifact
-from nodeupgrade.domain.values import Digest
-from nodeupgrade.engine.gather import Candidate
-from nodeupgrade.engine.node import HostView
+from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.files import Files, FilesView
 
 ROOM_TO_FETCH = 256 * 1024**2

@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine import gather, shim_limit
-from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.engine.node import shim_limit
+from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.services import ServiceManager
 
@@ -83,11 +84,11 @@ def rescue_unit() -> str:
 [Unit]
 Description=nodeupgrade: brings the old kubelet back if the executor cannot run
 CollectMode=inactive-or-failed
-ConditionPathExists={rescue.SCRIPT}
+ConditionPathExists={rescue_script.SCRIPT}
 
 [Service]
 Type=oneshot
-ExecStart=/bin/sh {rescue.SCRIPT}
+ExecStart=/bin/sh {rescue_script.SCRIPT}
 TimeoutStartSec=600
 OOMScoreAdjust=-999
 """
@@ -100,9 +101,9 @@ def rescue_timer() -> str:
 Description=nodeupgrade: looks whether the executor still runs
 
 [Timer]
-Unit={rescue.UNIT}
-OnActiveSec={rescue.LOOK_SECONDS}
-OnUnitInactiveSec={rescue.LOOK_SECONDS}
+Unit={rescue_script.UNIT}
+OnActiveSec={rescue_script.LOOK_SECONDS}
+OnUnitInactiveSec={rescue_script.LOOK_SECONDS}
 AccuracySec=500ms
 """
 
@@ -137,8 +138,8 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
     texts = {
         DEAD_MAN_TIMER: dead_man_unit(),
         EXECUTOR: executor_unit(bundle_root),
-        rescue.UNIT: rescue_unit(),
-        rescue.TIMER: rescue_timer(),
+        rescue_script.UNIT: rescue_unit(),
+        rescue_script.TIMER: rescue_timer(),
         LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),
     }
     for name, text in texts.items():
@@ -219,10 +220,10 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
     Raises:
         StepFailed: the executor may still be there.
     """
-    units = (TRIAL, rescue.TIMER, rescue.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
+    units = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
     for unit in units:
         _end(services, unit)
-    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue.SCRIPT, rescue.LOOK):
+    for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
     shim_limit.take_back(files, services, gather.RUNTIME_UNIT)
 

@@ -3,14 +3,14 @@
 import click
 
 from nodeupgrade import __version__
-from nodeupgrade.cli.change_commands import abort_command, approve_command, pause_command, resume_command, retry_command
-from nodeupgrade.cli.hash_commands import explain_command, hash_command
-from nodeupgrade.cli.lint_command import lint_command
-from nodeupgrade.cli.node_commands import evidence_command, explain_node_command, failures_command
-from nodeupgrade.cli.plan_command import plan_command
+from nodeupgrade.cli.commands.change import abort_command, approve_command, pause_command, resume_command, retry_command
+from nodeupgrade.cli.commands.hashes import explain_command, hash_command
+from nodeupgrade.cli.commands.lint import lint_command
+from nodeupgrade.cli.commands.node import evidence_command, explain_node_command, failures_command
+from nodeupgrade.cli.commands.plan import plan_command
+from nodeupgrade.cli.commands.status import status_command
+from nodeupgrade.cli.commands.verify import verify_command
 from nodeupgrade.cli.program import Program
-from nodeupgrade.cli.status import status_command
-from nodeupgrade.cli.verify_command import verify_command
 
 COMMANDS: dict[str, tuple[click.Command, ...]] = {
     "Look": (plan_command, status_command, failures_command, explain_node_command, evidence_command),

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import structlog
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.controlplane.dispatcher import Dispatcher
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
-from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 VERIFYING_SECONDS = 1.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeupgrade.engine.agent_pod import AgentSettings
-from nodeupgrade.engine.guard_parameters import INSTALLED_IN
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 
 DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
 DEFAULT_METRICS = "0.0.0.0:8081"

@@ -11,12 +11,19 @@
     └── Inconsistent       journal and world disagree beyond the rules       → stop, call a human
 """
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.api.errors import NodeUpgradeError
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.finding import Violation
 
-
-class NodeUpgradeError(Exception):
-    """Base of everything this project raises on purpose."""
+__all__ = [
+    "ContainerGone",
+    "Inconsistent",
+    "MetadataConflict",
+    "NodeUpgradeError",
+    "Refused",
+    "StepFailed",
+    "Transient",
+]
 
 
 class Refused(NodeUpgradeError):

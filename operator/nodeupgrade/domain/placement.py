@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nodeupgrade.domain.upgrade_terms import LabelSelector, Requirement
+from nodeupgrade.api.upgrade_spec import LabelSelector, Requirement
 from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
 
 

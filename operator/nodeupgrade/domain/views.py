@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.domain.upgrade_terms import Requirement
-from nodeupgrade.domain.values import NodeName
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade_spec import Requirement
+from nodeupgrade.api.values import NodeName
 
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
 """On a Node: UID of the NodeUpgrade that cordoned it. Whoever's UID it is may uncordon, and nobody else."""

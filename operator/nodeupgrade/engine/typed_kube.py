@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
+from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.task import Task, parse_task
+from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.task import Task, parse_task
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.wire import Json, timestamp, to_json
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
     ENDPOINT_SLICES,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from nodeupgrade.domain.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 
 
 class Clock(Protocol):

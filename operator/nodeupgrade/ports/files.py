@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.domain.values import Digest
+from nodeupgrade.api.values import Digest
 
 
 class FilesView(Protocol):

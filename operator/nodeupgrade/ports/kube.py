@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError, Transient
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import Task
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.wire import Json
 
 
 class NotFoundError(NodeUpgradeError):

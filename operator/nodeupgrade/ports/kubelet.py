@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.rescue import Remedy
-from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.domain.node.run.rescue_script import Remedy
 
 __all__ = ["BeforeImage", "Configuration", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar, cast
 
-from nodeupgrade.domain.wire import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import Change, ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
 from nodeupgrade.simulation.kube_schema import reject_misfits

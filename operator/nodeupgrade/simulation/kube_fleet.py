@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import GuardPolicy
-from nodeupgrade.domain.task import Task, TaskAction, parse_task
-from nodeupgrade.domain.task_status import (
+from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.task import Task, TaskAction, parse_task
+from nodeupgrade.api.task_status import (
     START_KUBELET,
     STOP_KUBELET,
     GuardReport,
@@ -26,8 +27,7 @@ from nodeupgrade.domain.task_status import (
     TaskStatus,
 )
 from nodeupgrade.domain.views import RUN_LABEL
-from nodeupgrade.domain.wire import Json, timestamp, to_json
-from nodeupgrade.engine.agent_pod import AGENT_CONTAINER, AGENT_LABELS
+from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError
 from nodeupgrade.simulation.kube import merged

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodeupgrade.domain.schema.checking import check
-from nodeupgrade.domain.schema.kinds import TASK_KIND, UPGRADE_KIND
-from nodeupgrade.domain.schema.model import Kind, Problem
-from nodeupgrade.domain.schema.settling import filled
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.kinds import TASK_KIND, UPGRADE_KIND
+from nodeupgrade.api.schema.model import Kind, Problem
+from nodeupgrade.api.schema.validation import check
 from nodeupgrade.ports.kube import RejectedError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}

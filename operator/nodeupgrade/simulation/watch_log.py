@@ -7,7 +7,7 @@ import copy
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import Change, ExpiredError, Resource, WatchEvent
 
 REMEMBERED = 10_000

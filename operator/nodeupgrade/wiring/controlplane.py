@@ -10,10 +10,10 @@ from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
-from nodeupgrade.engine.agent_pod import AgentSettings
-from nodeupgrade.engine.fleet_source import InformedFleet
-from nodeupgrade.engine.rollout_run import Rollouts
-from nodeupgrade.engine.write_through import WriteThrough
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 
 STATUS_INTERVAL = timedelta(seconds=5)
 """How far writes of a NodeUpgrade's status are apart that only move counters along."""

@@ -12,10 +12,10 @@ from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.kubeconfig import carried, parse
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.gather import RUNTIME_UNIT
-from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.node.facts.gather import RUNTIME_UNIT
+from nodeupgrade.engine.node.node import Node
+from nodeupgrade.kubelet.kubeconfig import carried, parse
 
 __all__ = ["host_from_pod", "log_to_stderr", "node_on_host"]
 

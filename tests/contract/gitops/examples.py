@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 from tests.contract.kube.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"

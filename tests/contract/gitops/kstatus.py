@@ -5,7 +5,7 @@ Both are checked against the real programs on every recorded object (``test_real
 
 from __future__ import annotations
 
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 
 FAILED, IN_PROGRESS, CURRENT, TERMINATING = "Failed", "InProgress", "Current", "Terminating"
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from nodeupgrade.domain.upgrade import PAUSE_ANNOTATION, RETRY_ANNOTATION
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import PAUSE_ANNOTATION, RETRY_ANNOTATION
 from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.contract.gitops.recorded import in_flight, is_true, reason_is

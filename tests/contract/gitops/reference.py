@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from nodeupgrade.domain.reasons import EXPLANATIONS
-from nodeupgrade.domain.schema.blocks import MOST_NODES
-from nodeupgrade.domain.schema.model import ABSENT, Flag, ListOf, MapOf, Node, Portion, Record, Schema, Text, Whole
-from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import EXPLANATIONS
+from nodeupgrade.api.schema.blocks import MOST_NODES
+from nodeupgrade.api.schema.model import ABSENT, Flag, ListOf, MapOf, Node, Portion, Record, Schema, Text, Whole
+from nodeupgrade.api.schema.upgrade_spec import SPEC
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import HEALTH
 from tests.contract.gitops.kstatus import kstatus, waited_for

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from lupa.lua51 import LuaError
 
-from nodeupgrade.cli.changes import MANAGER
-from nodeupgrade.domain import upgrade
-from nodeupgrade.domain.rollout.lint import lint
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api import upgrade
+from nodeupgrade.api.json import Json
+from nodeupgrade.cli.reports.changes import MANAGER
+from nodeupgrade.domain.rollout.report.lint import lint
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import EXAMPLES, HEALTH, WRITTEN, upgrades
 

@@ -12,9 +12,9 @@ import pytest
 
 from e2e.lab.process import CommandError
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.cli.changes import MANAGER
-from nodeupgrade.domain.upgrade import FINALIZER, PAUSE_ANNOTATION
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import FINALIZER, PAUSE_ANNOTATION
+from nodeupgrade.cli.reports.changes import MANAGER
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.gitops.examples import EXAMPLES, files, upgrades
 from tests.contract.gitops.kstatus import IN_PROGRESS, kstatus, waited_for

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from e2e.lab.components import resolve
 from e2e.lab.controlplane import etcd_binary
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 
 VERSION = "1.33.13"
 READY_SECONDS = 300

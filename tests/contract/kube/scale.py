@@ -20,14 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.task import TaskAction, UpgradeRef
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.task import TaskAction, UpgradeRef
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
-from nodeupgrade.domain.wire import Json, to_json
-from nodeupgrade.engine.agent_pod import AgentSettings
-from nodeupgrade.engine.fleet_source import InformedFleet
-from nodeupgrade.engine.rollout_run import Rollouts
-from nodeupgrade.engine.write_through import WriteThrough
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import running

@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
-from nodeupgrade.domain.values import RunId
-from nodeupgrade.domain.wire import to_json
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.ports.kube import TASKS, ForbiddenError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.test_kube_api import task_object, task_spec

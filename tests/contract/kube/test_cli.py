@@ -13,8 +13,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.wire import Json
 from nodeupgrade.simulation.kube_fleet import node_object
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT

@@ -17,15 +17,15 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.frozen import frozen_digest
-from nodeupgrade.domain.rollout.lint import lint
-from nodeupgrade.domain.schema.settling import filled
-from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.task import CordonRecord, TaskAction
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.upgrade_spec import parse_spec, parse_upgrade
-from nodeupgrade.domain.upgrade_terms import RolloutAction
-from nodeupgrade.domain.wire import Json, MalformedObjectError, to_json
+from nodeupgrade.api.frozen import frozen_digest
+from nodeupgrade.api.json import Json, MalformedObjectError, to_json
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.task import CordonRecord, TaskAction
+from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.upgrade_reading import parse_spec, parse_upgrade
+from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.domain.rollout.report.lint import lint
 from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT, serving

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.domain.frozen import frozen_digest
-from nodeupgrade.domain.rollout.lint import edits
-from nodeupgrade.domain.schema.model import ListOf, MapOf, Record, Schema
-from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.upgrade_spec import problems
-from nodeupgrade.domain.wire import Json, merge_patch
+from nodeupgrade.api.frozen import frozen_digest
+from nodeupgrade.api.json import Json, merge_patch
+from nodeupgrade.api.schema.model import ListOf, MapOf, Record, Schema
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.upgrade_reading import problems
+from nodeupgrade.domain.rollout.report.lint import edits
 from nodeupgrade.ports.kube import UPGRADES, RejectedError
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.domain.specs import FULL, OTHER, at, boundaries, places, replaced

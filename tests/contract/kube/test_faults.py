@@ -14,8 +14,8 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.informer import Informer, Relist, Timing
+from nodeupgrade.api.json import Json
+from nodeupgrade.engine.informer.informer import Informer, Relist, Timing
 from nodeupgrade.ports.kube import (
     NODES,
     UPGRADES,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.domain.node.endpoints import Answering, answering
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import (
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import (
     ArtifactKind,
     RunVerdict,
     Task,
@@ -20,11 +20,11 @@ from nodeupgrade.domain.task import (
     Verdict,
     parse_task,
 )
-from nodeupgrade.domain.task_status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.upgrade_terms import SLOTS
-from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.wire import Json, to_json
+from nodeupgrade.api.task_status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade_spec import SLOTS
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.node.checks.endpoints import Answering, answering
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.engine.agent_pod import AGENT_LABELS, AgentSettings
-from nodeupgrade.engine.fleet_source import InformedFleet
-from nodeupgrade.engine.rollout_run import Rollouts
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.engine.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, Resource, UnavailableError
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import FleetSimulator

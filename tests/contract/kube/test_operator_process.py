@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.controlplane.driver import RESYNC_SECONDS
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import ApiServer, free_ports
 from tests.contract.kube.conftest import ROOT

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain.exposure import exposure
-from nodeupgrade.domain.node.clearance import Trial, node_trial, pod_trials
-from nodeupgrade.domain.wire import Json, timestamp
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.domain.node.guard_probe import Trial, node_trial, pod_trials
+from nodeupgrade.kubelet.probe_delay import exposure
 from tests.contract.kube.apiserver import ApiServer
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.engine.agent_pod import AGENT_LABELS, AgentSettings
-from nodeupgrade.engine.rollout_run import Rollouts
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentSettings
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.contract.kube.apiserver import ApiServer

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, Change, ExpiredError, WatchEvent
 from nodeupgrade.simulation.kube import InMemoryKube

@@ -4,8 +4,8 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from tests.contract.node import wire
 
 SERVICE = "/runtime.v1.RuntimeService/"

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.files import Files
 from nodeupgrade.simulation.node.calls import Calls

@@ -16,8 +16,8 @@ from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from tests.contract.node.cripods import CriPods
 
 IMAGE = nodeimages.BUSYBOX

@@ -2,9 +2,9 @@
 
 import pytest
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from tests.contract.node.worlds import RuntimeWorld

@@ -6,8 +6,8 @@ A double joins a suite by one line in the list of that suite's factories, in con
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import ContainerRuntime
 from nodeupgrade.ports.services import ServiceManager

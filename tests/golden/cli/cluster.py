@@ -15,9 +15,9 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
-from nodeupgrade.cli.cluster import World
+from nodeupgrade.api.json import Json
+from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
-from nodeupgrade.domain.wire import Json
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from nodeupgrade.cli.fleet import read_fleet
-from nodeupgrade.domain.node.journal import Step
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.task import Task, Verdict, parse_task
+from nodeupgrade.api.task_status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade_status import UpgradeStatus, WaveState
+from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.rollout.actions import WriteStatus
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.task import Task, Verdict, parse_task
-from nodeupgrade.domain.task_status import StepResult, TaskPhase, TaskStatus
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.upgrade_status import UpgradeStatus, WaveState
-from nodeupgrade.domain.wire import Json, to_json
 from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi
 
 _SAYS = {

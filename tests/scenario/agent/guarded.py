@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.task import GuardGrant
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task import GuardGrant
 from nodeupgrade.simulation.node import pod_json
 from tests.scenario.agent.harness import Killed, World, make_world
 

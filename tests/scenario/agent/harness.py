@@ -16,16 +16,16 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import bundle, units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.task import ArtifactKind, GuardGrant, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
-from nodeupgrade.domain.node.journal import Mark, Step
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import ArtifactKind, GuardGrant, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
-from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.node import DEAD_MAN_TIMER, Node
-from nodeupgrade.engine.node_run import NodeRun
+from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kube import Change, Event, NotFoundError, WatchEvent
 from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import TaskAction
+from nodeupgrade.api.task_status import TaskPhase
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskAction
-from nodeupgrade.domain.task_status import TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

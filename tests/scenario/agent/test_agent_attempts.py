@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from nodeupgrade.agent import units
-from nodeupgrade.domain.node.journal import Mark, Step
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskAction
-from nodeupgrade.domain.task_status import TaskPhase
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import TaskAction
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.node.run.journal import Mark, Step
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded

@@ -9,14 +9,14 @@ import pytest
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import units
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.task import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
-from nodeupgrade.domain.values import RunId
 from nodeupgrade.ports.kube import RejectedError, UnavailableError
 from nodeupgrade.simulation.node import Behaviour, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

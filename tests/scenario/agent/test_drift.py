@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import DriftPolicy, KubeletSettings
-from nodeupgrade.domain.task import TaskAction
-from nodeupgrade.domain.task_status import TaskPhase
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import DriftPolicy, KubeletSettings
+from nodeupgrade.api.task import TaskAction
+from nodeupgrade.api.task_status import TaskPhase
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 
 CONFIG = "/var/lib/kubelet/config.yaml"

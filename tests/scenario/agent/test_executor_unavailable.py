@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent import task_link, units
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskAction
-from nodeupgrade.domain.task_status import TaskPhase
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.agent import task_reporter, units
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import TaskAction
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.values import RunId
 from nodeupgrade.ports.kube import UnavailableError
 from tests.scenario.agent.harness import RUN, World, untouched
 
@@ -83,7 +83,7 @@ async def test_the_deadline_holds_while_the_api_server_is_away(world: World, mon
             refused.append(moment)
             raise UnavailableError("the API server does not answer")
 
-    monkeypatch.setattr(task_link, "datetime", Clock)
+    monkeypatch.setattr(task_reporter, "datetime", Clock)
     world.hook = away
 
     status = await world.serve()

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
-from nodeupgrade.domain.task import GuardGrant, TaskAction
-from nodeupgrade.domain.task_status import GuardState, TaskPhase
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.task import GuardGrant, TaskAction
+from nodeupgrade.api.task_status import GuardState, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import UnavailableError
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill

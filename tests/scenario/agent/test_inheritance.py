@@ -9,11 +9,11 @@ import pytest
 
 from nodeupgrade.agent import units
 from nodeupgrade.agent.settings import STATE
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.task import TaskAction, UpgradeRef
-from nodeupgrade.domain.task_status import TaskPhase
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.task import TaskAction, UpgradeRef
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

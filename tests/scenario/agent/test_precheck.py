@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import HashMode
-from nodeupgrade.domain.task import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.domain.task_status import Preview, TaskPhase, TaskStatus
-from nodeupgrade.domain.values import RunId
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import HashMode
+from nodeupgrade.api.task import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task_status import Preview, TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
 from nodeupgrade.simulation.node import manifest, pod_json

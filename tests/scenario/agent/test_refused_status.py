@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeupgrade.agent.task_link import PATIENCE_SECONDS, UnheardError
-from nodeupgrade.domain.task import Task, TaskAction
-from nodeupgrade.domain.task_status import TaskPhase, TaskStatus
+from nodeupgrade.agent.task_reporter import PATIENCE_SECONDS, UnheardError
+from nodeupgrade.api.task import Task, TaskAction
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
 from nodeupgrade.ports.kube import ForbiddenError, InvalidError
 from tests.scenario.agent.harness import World, untouched, upgraded
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.task import GuardGrant, TaskAction
+from nodeupgrade.api.task_status import Hazard, TaskPhase
 from nodeupgrade.domain.node.pods import Json
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
-from nodeupgrade.domain.task import GuardGrant, TaskAction
-from nodeupgrade.domain.task_status import Hazard, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import pod_json

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import TaskAction
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.node.shim_limit import CONFIG as SHIMS_CONFIG
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import TaskAction
-from nodeupgrade.domain.task_status import TaskPhase
-from nodeupgrade.domain.values import RunId
 from nodeupgrade.simulation.node import SimulatedNode
 from nodeupgrade.simulation.node.runtime import RUNTIME_CONFIG, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import KUBELET_UNIT, RUNTIME_UNIT

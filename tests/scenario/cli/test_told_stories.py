@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from nodeupgrade.cli import evidence_view, failures_view, node_view, reading, status_view
-from nodeupgrade.cli.fleet import read_fleet
-from nodeupgrade.cli.node_story import Story, active_for, choose_upgrade, cordon_of, seat
-from nodeupgrade.cli.overview import overview
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import CannotError
+from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
+from nodeupgrade.cli.reports.overview import overview
+from nodeupgrade.cli.screens import evidence, failures, node, status
 from nodeupgrade.domain.rollout.actions import Admit
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.survey import Survey, take_survey
+from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
 from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import NODES
 from tests.scenario.rollout.harness import Scene
@@ -41,15 +42,15 @@ async def tell_everything(scene: Scene) -> None:
     upgrades, tasks = await reading.upgrades(scene.kube), await reading.tasks(scene.kube)
     for upgrade in upgrades:
         seen = overview(upgrade, {task.name: task for task in tasks}, scene.now)
-        assert seen.document()["name"] in draw(status_view.one(seen, scene.now))
-        assert (seen.status.phase or "Pending") in status_view.line(seen)
-        failed = failures_view.failures(upgrade, tasks)
-        draw(failures_view.by_reason(upgrade.name, failed, scene.now))
+        assert seen.document()["name"] in draw(status.one(seen, scene.now))
+        assert (seen.status.phase or "Pending") in status.line(seen)
+        failed = failures.failures(upgrade, tasks)
+        draw(failures.by_reason(upgrade.name, failed, scene.now))
         counts = upgrade.status.counts
         assert len(failed) >= counts.failed + counts.rolled_back + counts.rollback_failed
     for task in tasks:
-        assert task.name in draw(evidence_view.proof(task, scene.now))
-        evidence_view.document(task)
+        assert task.name in draw(evidence.proof(task, scene.now))
+        evidence.document(task)
     for view in map(view_node, await scene.kube.list(NODES)):
         its_task = next((task for task in tasks if task.name == view.name), None)
         about = choose_upgrade(upgrades, view, its_task)
@@ -62,7 +63,7 @@ async def tell_everything(scene: Scene) -> None:
             selected_by=tuple(each.name for each in active_for(upgrades, view)),
             cordon=cordon_of(view, upgrades),
         )
-        assert view.name in draw(node_view.story(told, scene.now))
+        assert view.name in draw(node.story(told, scene.now))
         told.document()
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node.journal import Mark, Outcome, Record, Step, parse
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine.node import LEASE_KEEPER
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Record, Step, parse
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node.node import LEASE_KEEPER
 from nodeupgrade.simulation.node import Behaviour, Crash, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story
 

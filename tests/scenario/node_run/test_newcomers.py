@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.rewriting import newcomers
-from nodeupgrade.domain.values import ContainerId, PodUid
-from nodeupgrade.engine.steps.watch import WORD_SECONDS
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
+from nodeupgrade.engine.node.evidence.watch import WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json

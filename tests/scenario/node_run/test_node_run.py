@@ -6,14 +6,14 @@ from hashlib import sha256
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.inventory import ContainerState
-from nodeupgrade.domain.node.journal import Outcome, Step
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.node.verification import differences
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.domain.node.run.journal import Outcome, Step
+from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state

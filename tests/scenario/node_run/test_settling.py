@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node.failpoints import When, at
-from nodeupgrade.domain.node.journal import Mark, Outcome, Step, parse
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import PodUid
-from nodeupgrade.engine.steps.watch import LOOK_SECONDS, WORD_SECONDS
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, Moment
 from nodeupgrade.simulation.node.kubelet import SYNC_SECONDS

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade_spec import SLOTS
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.upgrade_terms import SLOTS
 from nodeupgrade.domain.views import CORDON_ANNOTATION
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.agent_pod import AgentSettings
-from nodeupgrade.engine.rollout_run import Rollouts
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.domain.durations import parse_duration
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.json import Json
 
 NARRATION = "Narration:"
 _SECTION = re.compile(

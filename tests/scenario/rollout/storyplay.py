@@ -11,8 +11,10 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.domain.durations import render_duration
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.api.durations import render_duration
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import parse_task
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Claim,
@@ -29,12 +31,10 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
     WriteStatus,
 )
-from nodeupgrade.domain.rollout.admission import PATIENCE
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.rollout.second_look import next_look
-from nodeupgrade.domain.task import parse_task
+from nodeupgrade.domain.rollout.select.admission import PATIENCE
+from nodeupgrade.domain.rollout.select.second_look import next_look
 from nodeupgrade.domain.views import view_node
-from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.task import TaskAction, Verdict, parse_task
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task import TaskAction, Verdict, parse_task
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

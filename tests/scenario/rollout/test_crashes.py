@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.actuator import Actuator
-from nodeupgrade.engine.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.actuator import Actuator
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import IDLE_STEPS, NAMESPACE, Scene

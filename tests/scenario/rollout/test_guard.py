@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.task import GuardGrant, Task
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.domain.task import GuardGrant, Task
-from nodeupgrade.domain.wire import Json, timestamp
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import Part

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.task import parse_task
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.engine.agent_pod import AgentSettings
-from nodeupgrade.engine.fleet_source import InformedFleet
-from nodeupgrade.engine.informer import Timing
-from nodeupgrade.engine.rollout_run import Pass, Rollouts
+from nodeupgrade.api.task import parse_task
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import Pass, Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.engine.write_through import WriteThrough
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part

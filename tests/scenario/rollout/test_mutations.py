@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain import exposure
-from nodeupgrade.domain.rollout import admission, budgets, gates, guard, guarding, verdict, waves
-from nodeupgrade.domain.rollout.budgets import Budget
-from nodeupgrade.domain.rollout.gates import Gate
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.inflight import guard_lifecycle, verdict
+from nodeupgrade.domain.rollout.pace import budgets, gates
+from nodeupgrade.domain.rollout.pace.budgets import Budget
+from nodeupgrade.domain.rollout.pace.gates import Gate
+from nodeupgrade.domain.rollout.select import admission, waves
+from nodeupgrade.kubelet import probe_delay
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storyplay import Player
 
@@ -73,15 +76,15 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "soak": (with_function(waves, "soak_until", lambda _wave: None), "soak_after_a_wave"),
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(guard, "is_wanted", lambda _verify, _target: False), "guarded_run"),
-    "a guard narrowed": (with_function(guarding, "_kubelet_runs", lambda _status: False), "guarded_run"),
+    "a guard narrowed": (with_function(guard_lifecycle, "_kubelet_runs", lambda _status: False), "guarded_run"),
     "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods: ""), "guard_not_installed"),
-    "a guard lifted": (with_function(guarding, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
+    "a guard lifted": (with_function(guard_lifecycle, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
-        with_function(guarding, "_kubelet_runs", lambda _status: True),
+        with_function(guard_lifecycle, "_kubelet_runs", lambda _status: True),
         "guard_is_raised_again_for_the_way_back",
     ),
     "no guard from 1.35 on": (
-        with_function(exposure, "keeps_probes", lambda _kubelet: False),
+        with_function(probe_delay, "keeps_probes", lambda _kubelet: False),
         "guard_is_not_needed_from_1_35",
     ),
     "no guard before 1.30": (

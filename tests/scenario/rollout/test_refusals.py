@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import EXPLANATIONS, Reason
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 

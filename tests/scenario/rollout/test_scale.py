@@ -9,19 +9,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout import claims
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import RunVerdict, Task, TaskAction, Verdict
+from nodeupgrade.api.upgrade import FINALIZER
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
-from nodeupgrade.domain.rollout.claims import WRITES_AT_ONCE
-from nodeupgrade.domain.rollout.fleet import FleetSnapshot
+from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout.inflight.claims import WRITES_AT_ONCE
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.task import RunVerdict, Task, TaskAction, Verdict
-from nodeupgrade.domain.upgrade import FINALIZER
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.upgrade_status import UpgradeStatus
-from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import NodeView, view_node
-from nodeupgrade.domain.wire import to_json
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.kube_fleet import node_object
 from tests.scenario.rollout.harness import check_status, upgrade_object

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout.setbacks import LONGEST, SHORTEST, after, rest
-from nodeupgrade.domain.upgrade_status import Condition
+from nodeupgrade.api.upgrade_status import Condition
+from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
 from nodeupgrade.ports.kube import EVENTS, NODES, UPGRADES, ForbiddenError, RejectedError, UnavailableError
 from tests.scenario.rollout.harness import START, Scene
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout.standing import Place
-from nodeupgrade.domain.rollout.survey import take_survey
-from nodeupgrade.domain.values import NodeName
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.select.node_state import Place
+from nodeupgrade.domain.rollout.select.rollout_view import take_survey
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene

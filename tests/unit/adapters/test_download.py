@@ -11,9 +11,9 @@ import pytest
 from nodeupgrade.adapters.artifacts import download
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
 
 CONTENT = b"kubelet" * 1000
 DIGEST = Digest(hashlib.sha256(CONTENT).hexdigest())

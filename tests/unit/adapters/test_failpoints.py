@@ -11,7 +11,7 @@ import pytest
 
 from nodeupgrade.adapters.failpoints import VARIABLE, failpoints
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.failpoints import FAILPOINTS, FIRST_REWRITTEN
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, FIRST_REWRITTEN
 
 OTHER = next(name for name in FAILPOINTS if name != FIRST_REWRITTEN)
 

@@ -14,8 +14,8 @@ from nodeupgrade.adapters.containerd.metadata import (
     read_hashes,
     rewritten,
 )
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 
 ID = ContainerId("cd293f00")

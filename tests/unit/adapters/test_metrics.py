@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
-from nodeupgrade.domain.task import Task, parse_task
-from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.api.task import Task, parse_task
+from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

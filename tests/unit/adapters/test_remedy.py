@@ -11,9 +11,9 @@ from nodeupgrade.adapters.cri import CriClient
 from nodeupgrade.adapters.cri._pb import runtime_pb2
 from nodeupgrade.adapters.cri.client import CriVersion
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.rescue import Remedy
-from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.domain.node.run.rescue_script import Remedy
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 

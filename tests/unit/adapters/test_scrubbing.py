@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
-from nodeupgrade.domain.codec import encode
+from nodeupgrade.api.codec import encode
+from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.values import BootIdentity, ContainerId
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json

@@ -8,11 +8,11 @@ import pytest
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent import executor, units
-from nodeupgrade.domain.node.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, Step, render
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import BootIdentity, RunId
-from nodeupgrade.engine.node import Node
+from nodeupgrade.domain.node.run.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, Step, render
+from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.planning import STAGED

@@ -17,7 +17,7 @@ import yaml
 
 from nodeupgrade.agent import lease_keeper
 from nodeupgrade.agent.lease_keeper import LOOK_SECONDS, LeaseApi, keep, renewed
-from nodeupgrade.domain.node.kubeconfig import parse
+from nodeupgrade.kubelet.kubeconfig import parse
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 NODE = "node-a"

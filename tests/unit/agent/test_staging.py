@@ -15,12 +15,12 @@ from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.agent import staging
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import ArtifactKind, TaskArtifact
+from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task import ArtifactKind, TaskArtifact
-from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.engine.gather import Candidate
-from nodeupgrade.engine.node import NodeView
+from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.node import NodeView
 from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import ServicesView
 

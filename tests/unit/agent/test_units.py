@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.agent import bundle, units
-from nodeupgrade.domain.node import rescue, shim_limit
+from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.engine.node import DEAD_MAN_TIMER, LEASE_KEEPER
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 
 PLAN = replace(
@@ -101,10 +102,10 @@ def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: 
 def test_the_rescue_needs_no_bundle() -> None:
     service, timer = sections(units.rescue_unit()), sections(units.rescue_timer())["Timer"]
 
-    assert service["Service"]["ExecStart"] == f"/bin/sh {rescue.SCRIPT}"
+    assert service["Service"]["ExecStart"] == f"/bin/sh {rescue_script.SCRIPT}"
     assert service["Service"]["Type"] == "oneshot"
-    assert timer["Unit"] == rescue.UNIT
-    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue.LOOK_SECONDS)
+    assert timer["Unit"] == rescue_script.UNIT
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(rescue_script.LOOK_SECONDS)
     assert "bundle" not in units.rescue_unit() + units.rescue_timer()
 
 
@@ -124,8 +125,8 @@ def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNo
 
     done = node.calls.effects
     written = [done.index(f"files.write {path}") for path in (
-        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", f"/run/systemd/system/{rescue.TIMER}",
-        f"/run/systemd/system/{rescue.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
+        f"{SYSTEMD}/{units.EXECUTOR}", f"{SYSTEMD}/{DEAD_MAN_TIMER}", f"/run/systemd/system/{rescue_script.TIMER}",
+        f"/run/systemd/system/{rescue_script.UNIT}", f"/run/systemd/system/{LEASE_KEEPER}", DROP_IN,
     )]  # fmt: skip
     assert max(written) < done.index("services.reload") < done.index(f"services.start {units.EXECUTOR}")
     assert units.EXECUTOR in node.services.active
@@ -167,8 +168,8 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
         units.EXECUTOR: units.executor_unit(root),
         DEAD_MAN_TIMER: units.dead_man_unit(),
         LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
-        rescue.UNIT: units.rescue_unit(),
-        rescue.TIMER: units.rescue_timer(),
+        rescue_script.UNIT: units.rescue_unit(),
+        rescue_script.TIMER: units.rescue_timer(),
         units.TRIAL: units.trial_unit(root),
     }
     for name, text in texts.items():

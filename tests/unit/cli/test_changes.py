@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from nodeupgrade.cli import changes
-from nodeupgrade.cli.changes import Change
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError
-from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.cli.reports import changes
+from nodeupgrade.cli.reports.changes import Change
 from nodeupgrade.simulation.kube import merged
 
 DECISIONS: dict[str, Callable[[Upgrade], Change]] = {

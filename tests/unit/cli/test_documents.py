@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.cli.documents import documents
+from nodeupgrade.cli.inputs.documents import documents
 from nodeupgrade.cli.program import CannotError
 
 keys = st.sampled_from(["spec", "waves", "name", "linux-amd64", "x9"])

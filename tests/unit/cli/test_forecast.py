@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from nodeupgrade.cli.forecast import by_era, forecast
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.cli.reports.forecast import by_era, forecast
 from nodeupgrade.kubelethash import HashError, explain_pod, hash_container
 from tests.golden.cli.cluster import HERE
 

@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.main import main
-from nodeupgrade.cli.pod_stream import read_pods
 
 PODS = [{"metadata": {"name": f"p{number}"}, "spec": {"n": number, "t": 'br"ace}]'}} for number in range(5)]
 LIST = {"apiVersion": "v1", "items": PODS, "kind": "List", "metadata": {"resourceVersion": ""}}

@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from nodeupgrade.cli import watch
-from nodeupgrade.cli.overview import Overview, overview
-from nodeupgrade.cli.watch import Until
-from nodeupgrade.domain.upgrade_spec import parse_upgrade
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.cli.reports.overview import Overview, overview
+from nodeupgrade.cli.screens import watch
+from nodeupgrade.cli.screens.watch import Until
 from nodeupgrade.ports.kube import UPGRADES, UnavailableError
 from tests.golden.cli.cluster import NOW, Cluster
 

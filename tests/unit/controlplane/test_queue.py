@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 
 from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.dispatcher import GATHERING_SECONDS, Dispatcher
 from nodeupgrade.controlplane.driver import (
     BACKOFF_LIMIT_SECONDS,
@@ -15,10 +17,8 @@ from nodeupgrade.controlplane.driver import (
 )
 from nodeupgrade.controlplane.handlers import EndlessBackoff
 from nodeupgrade.controlplane.queue import WorkQueue
-from nodeupgrade.domain.reasons import Reason
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Release, Wait
-from nodeupgrade.domain.values import NodeName
-from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 WAIT = Wait(node=NodeName("a"), reason=Reason.PROGRESSING, message="")

@@ -13,11 +13,11 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.domain.node import rescue
+from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.rescue import Call, FileBefore, Remedy
-from nodeupgrade.domain.values import ContainerId, Digest
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.rescue_script import Call, FileBefore, Remedy
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 from tests.unit.domain.sound import instance, inventory
 
@@ -59,7 +59,7 @@ OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 IDS = ("a", "b")
 COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"verify"}\n'
 END = "systemctl --no-block stop nodeupgrade-rescue.timer"
-LOOK = str(rescue.LOOK.relative_to("/"))
+LOOK = str(rescue_script.LOOK.relative_to("/"))
 
 
 class Node:
@@ -115,7 +115,7 @@ class Node:
             FileBefore(path=f"{self.root}/node{self.root}/state", content=b"state of the old\n"),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
-        text = rescue.script(self.plan, remedy, files, PurePosixPath(self.root / "runs")).decode()
+        text = rescue_script.script(self.plan, remedy, files, PurePosixPath(self.root / "runs")).decode()
         text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
         text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
         text = text.replace("flock -w 10", "flock -w 0.1")

@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from nodeupgrade.domain.node.arguments import Arguments
-from nodeupgrade.domain.node.facts import KubeletFacts, NodeFacts
+from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.checks.readiness import Readiness
+from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
+from nodeupgrade.domain.node.checks.traffic import Traffic
 from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess, UnitCommand, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
@@ -14,13 +17,10 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.kubelet_layout import read_layout
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.readiness import Readiness
-from nodeupgrade.domain.node.runtime_drift import RuntimeAsFound
-from nodeupgrade.domain.node.traffic import Traffic
 from nodeupgrade.domain.node.unit_start import UnitStart
-from nodeupgrade.domain.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
 
 OLD, NEW = KubeletVersion.parse("v1.30.14"), KubeletVersion.parse("v1.33.13")

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from nodeupgrade.domain.schema.model import Flag, ListOf, MapOf, Number, Portion, Record, Schema, Sort, Text, Whole
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.model import Flag, ListOf, MapOf, Number, Portion, Record, Schema, Sort, Text, Whole
 from nodeupgrade.simulation.kube import merged
 
 DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.admission import CHECKS, Admission, Host, rejections
-from nodeupgrade.domain.node.admission.amounts import allocatable, amounts, demand
-from nodeupgrade.domain.node.configured import configured
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, Host, rejections
+from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
 from nodeupgrade.domain.node.pods import Json, view
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion
 
 V = KubeletVersion.parse

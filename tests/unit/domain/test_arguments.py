@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.node.arguments import adapt, complaint, drop_in, rejected_flag
+from nodeupgrade.kubelet.flags import adapt, complaint, drop_in, rejected_flag
 from nodeupgrade.kubelethash import KubeletVersion
 
 KUBEADM_1_26 = (

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.codec import encode_object
-from nodeupgrade.domain.node.attempts import is_worth_another, summed_up
-from nodeupgrade.domain.node.journal import CHANGED, Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import BootIdentity
+from nodeupgrade.api.codec import encode_object
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.domain.node.run.attempts import is_worth_another, summed_up
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.report import RunReport
 
 TURNED_BACK = RunReport(
     outcome=Outcome.ROLLED_BACK,

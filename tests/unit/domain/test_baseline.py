@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import baseline
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.views import view_pod
-from nodeupgrade.domain.wire import timestamp
 from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object
 

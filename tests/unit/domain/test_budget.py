@@ -4,12 +4,12 @@ from itertools import product
 
 import pytest
 
-from nodeupgrade.domain.node.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
-from nodeupgrade.domain.node.journal import Journal, Mark, Record, Step
-from nodeupgrade.domain.node.machine import Do, Finish, Observation, Undo, decide
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import BootIdentity
+from nodeupgrade.domain.node.run.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node.run.machine import Do, Finish, Observation, Undo, decide
 
 BOOT = BootIdentity("only")
 STEPS = tuple(Step)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from nodeupgrade.domain.node.clearance import exposure_seconds, node_trial, pod_trials
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.node.guard_probe import exposure_seconds, node_trial, pod_trials
 from tests.unit.domain.test_flaps import DELETED, ENDED, READY, UNREADY, pod
 
 DENIED = (

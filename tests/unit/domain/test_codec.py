@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.codec import CodecError, decode, encode
+from nodeupgrade.api.codec import CodecError, decode, encode
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json
 

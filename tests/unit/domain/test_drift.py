@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.configured import configured
-from nodeupgrade.domain.node.drift import Drift, ReadAtStart, Start, Was, cautions, find, objections
-from nodeupgrade.domain.node.drift.running import compare
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import DriftPolicy
+from nodeupgrade.domain.node.checks.drift import Drift, ReadAtStart, Start, Was, cautions, find, objections
+from nodeupgrade.domain.node.checks.drift.running import compare
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.pods import Json
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import DriftPolicy
+from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.sound import unit
 
 STARTED = 1_000_000.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodeupgrade.domain.exposure import exposure
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.kubelet.probe_delay import exposure
 
 PROBE = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1}
 SLOW = {"periodSeconds": 30, "timeoutSeconds": 4, "successThreshold": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodeupgrade.domain.task_status import StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.task_status import StepResult, StepStatus, TaskStatus
 
 CAUSE = "the kubelet exits right after its start"
 NAMES = ("confirm-binaries", "stop-kubelet", "start-kubelet")

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from nodeupgrade.domain.node.flaps import Flaps, PodState
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: Json = {"terminated": {"exitCode": 1}}

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from nodeupgrade.domain.frozen import change_rejected, changeable, frozen_digest
-from nodeupgrade.domain.schema.settling import filled
-from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.upgrade_spec import problems
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.frozen import change_rejected, changeable, frozen_digest
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.upgrade_reading import problems
 from tests.unit.domain.specs import FULL, MINIMAL, OTHER, Place, at, places, replaced
 
 FREE = (

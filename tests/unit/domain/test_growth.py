@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.rollout.growth import slots
-from nodeupgrade.domain.share import Share
-from nodeupgrade.domain.upgrade_terms import Growth, GrowthType
+from nodeupgrade.api.share import Share
+from nodeupgrade.api.upgrade_spec import Growth, GrowthType
+from nodeupgrade.domain.rollout.pace.growth import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
 DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.domain.node.kubelet_layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
+from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, config_path, is_drop_in, read_layout
 
 CONFIG = b"""\
 kind: KubeletConfiguration

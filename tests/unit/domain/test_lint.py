@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout.lint import lint
-from nodeupgrade.domain.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION
+from nodeupgrade.domain.rollout.report.lint import lint
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.domain.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 

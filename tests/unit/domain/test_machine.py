@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.machine import (
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.domain.node.evidence.shown import Lack
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.machine import (
     UNDO_RETRY_SECONDS,
     Decision,
     Do,
@@ -19,11 +23,7 @@ from nodeupgrade.domain.node.machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.rescue import Rescue
-from nodeupgrade.domain.node.shown import Lack
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import BootIdentity
+from nodeupgrade.domain.node.run.rescue_script import Rescue
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
 FIRST, SECOND = BootIdentity("first"), BootIdentity("second")

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.node.arguments import Arguments
-from nodeupgrade.domain.node.facts import NodeFacts
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest, NodeName, PodRef, PodUid, RunId
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.kubelet_layout import KubeletLayout, read_layout
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import RunRequest, plan_run
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.static_pods import pin
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import (
     KubeletVersion,
     default_static_container,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.arguments import Arguments
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest, SandboxId
+from nodeupgrade.domain.node.checks.preflight import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.preflight import CHECKS, preflight
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest, SandboxId
+from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import (
     OLD,

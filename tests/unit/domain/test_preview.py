@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.task_status import Preview
+from nodeupgrade.api.values import NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.kubelet_layout import read_layout
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import RunRequest, examine
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.task_status import Preview
-from nodeupgrade.domain.values import NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import NEW, OLD, SPEC, WEB, facts, instance, inventory, kubelet, pod, sandbox
 

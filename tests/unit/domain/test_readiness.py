@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.node.checks.readiness import CHECKS, unready
 from nodeupgrade.domain.node.host import RuntimeInfo
-from nodeupgrade.domain.node.kubelet_layout import read_layout
-from nodeupgrade.domain.node.readiness import CHECKS, unready
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import instance, inventory, readiness, unit
 

@@ -1,9 +1,9 @@
 """What a task's status says of a node that was refused."""
 
-from nodeupgrade.domain.node.task_report import refusal_status
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task_status import TaskPhase
-from nodeupgrade.domain.violations import Caution, Violation
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.node.run.task_report import refusal_status
 
 
 def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.node.checks.runtime_drift import HARMFUL, OUT_OF_DATE, drift
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.runtime_drift import HARMFUL, OUT_OF_DATE, drift
 from nodeupgrade.domain.node.shim_limit import CONFIG
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
 from tests.unit.domain.sound import runtime_found, unit
 
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME

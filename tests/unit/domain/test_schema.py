@@ -13,11 +13,13 @@ from typing import Any, NewType
 import pytest
 import yaml
 
-from nodeupgrade.domain.durations import parse_duration
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import VerifySettings
-from nodeupgrade.domain.schema.kinds import KINDS
-from nodeupgrade.domain.schema.model import (
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.json import field_name, to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.kinds import KINDS
+from nodeupgrade.api.schema.model import (
     ABSENT,
     Flag,
     Kind,
@@ -30,17 +32,15 @@ from nodeupgrade.domain.schema.model import (
     Text,
     Whole,
 )
-from nodeupgrade.domain.schema.settling import filled
-from nodeupgrade.domain.schema.task_spec import TASK_SPEC
-from nodeupgrade.domain.schema.task_status import TASK_STATUS
-from nodeupgrade.domain.schema.upgrade_spec import SPEC
-from nodeupgrade.domain.schema.upgrade_status import STATUS
-from nodeupgrade.domain.share import Share
-from nodeupgrade.domain.task import TaskSpec
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.upgrade_status import UpgradeStatus
-from nodeupgrade.domain.upgrade_terms import UpgradeSpec
-from nodeupgrade.domain.wire import field_name, to_json
+from nodeupgrade.api.schema.task_spec import TASK_SPEC
+from nodeupgrade.api.schema.task_status import TASK_STATUS
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.schema.upgrade_status import STATUS
+from nodeupgrade.api.share import Share
+from nodeupgrade.api.task import TaskSpec
+from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade_status import UpgradeStatus
 from tools import generate_crds
 
 SIMPLE: dict[Any, type[Schema]] = {

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout.second_look import DELAYS, next_look
-from nodeupgrade.domain.task import ArtifactKind, PastRun, RunVerdict, Task, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.values import NodeName, RunId
-from nodeupgrade.domain.violations import PASSING
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import ArtifactKind, PastRun, RunVerdict, Task, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.finding import PASSING
+from nodeupgrade.domain.rollout.select.second_look import DELAYS, next_look
 
 DECIDED = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = PastRun(upgrade="to-1-33", from_version="v1.30.14", to_version="v1.33.13", result=Verdict.REFUSED)

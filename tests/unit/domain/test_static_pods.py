@@ -10,11 +10,18 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodRef, PodUid
+from nodeupgrade.domain.node.hashes.static_pods import (
+    NotEditableError,
+    StaticPods,
+    manifest_views,
+    match,
+    pin,
+    plan_pins,
+)
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.pods import Role
-from nodeupgrade.domain.node.static_pods import NotEditableError, StaticPods, manifest_views, match, pin, plan_pins
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import PodRef, PodUid
 from tests.unit.domain.sound import sandbox
 
 UID = "0123456789abcdef0123456789abcdef"

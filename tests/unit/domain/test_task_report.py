@@ -5,22 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain.codec import encode_object
-from nodeupgrade.domain.node.flaps import Flaps, PodState
-from nodeupgrade.domain.node.journal import Journal, Mark, Outcome, Record, Step
-from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
-from nodeupgrade.domain.node.report import RunReport, probes_forgotten_at
-from nodeupgrade.domain.node.task_report import (
-    failed_status,
-    refusal_status,
-    run_status,
-    shorten,
-    stranded_status,
-    unreadable_status,
-    with_readiness,
-)
-from nodeupgrade.domain.reasons import EXPLANATIONS, Reason
-from nodeupgrade.domain.task_status import (
+from nodeupgrade.api.codec import encode_object
+from nodeupgrade.api.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.task_status import (
     START_KUBELET,
     STOP_KUBELET,
     VERIFY,
@@ -34,8 +21,21 @@ from nodeupgrade.domain.task_status import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.violations import Violation
+from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.report import RunReport, probes_forgotten_at
+from nodeupgrade.domain.node.run.task_report import (
+    failed_status,
+    refusal_status,
+    run_status,
+    shorten,
+    stranded_status,
+    unreadable_status,
+    with_readiness,
+)
 from tests.unit.domain.sound import instance, inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

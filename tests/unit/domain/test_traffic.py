@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.endpoints import Answering, answering
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.domain.node.checks.endpoints import Answering, answering
+from nodeupgrade.domain.node.checks.traffic import Clients, Risk, cautions, namespaces, objections, risk_of
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.traffic import Clients, Risk, cautions, namespaces, objections, risk_of
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.run_settings import GuardPolicy
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import NEW, traffic
 

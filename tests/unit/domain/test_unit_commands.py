@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.domain.node.unit_commands import is_harmless, objections, unknown_commands
+from nodeupgrade.domain.node.checks.unit_commands import is_harmless, objections, unknown_commands
 from tests.unit.domain.sound import command, unit
 
 HARMLESS = [

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.domain.rollout import baseline
-from nodeupgrade.domain.rollout.verdict import decide_verdict
-from nodeupgrade.domain.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.domain.task_status import StepResult, StepStatus, TaskPhase, TaskStatus
-from nodeupgrade.domain.values import NodeName, RunId
+from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task_status import StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.rollout.inflight import baseline
+from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict
 from nodeupgrade.domain.views import NodeView, view_pod
 from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object

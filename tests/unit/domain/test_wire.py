@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.task_status import TaskStatus
-from nodeupgrade.domain.wire import MalformedObjectError, field_name, from_json, merge_patch
+from nodeupgrade.api.json import MalformedObjectError, field_name, from_json, merge_patch
+from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.simulation.kube import merged
 
 VALUES = st.recursive(

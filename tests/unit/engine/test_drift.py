@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.drift import Start, Was
+from nodeupgrade.domain.node.checks.drift import Start, Was
 from nodeupgrade.domain.node.pods import Json
-from nodeupgrade.engine import drift
-from nodeupgrade.engine.gather import kubelet_layout, running_kubelet
-from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.node.facts import drift
+from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
+from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.kubelet import Answer, AsKubelet
 from nodeupgrade.simulation.node import SimulatedNode, pod_json
 

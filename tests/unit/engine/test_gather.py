@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.node.facts import NodeFacts
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.traffic import Clients
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.traffic import Clients
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
-from nodeupgrade.domain.violations import Violation
-from nodeupgrade.engine import gather
-from nodeupgrade.engine.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
+from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program

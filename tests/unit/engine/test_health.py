@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.engine.node import Node
-from nodeupgrade.engine.steps.health import wait_until_healthy
+from nodeupgrade.engine.node.health import wait_until_healthy
+from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0

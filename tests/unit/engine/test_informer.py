@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.domain.wire import Json
-from nodeupgrade.engine.informer import (
+from nodeupgrade.engine.informer.informer import (
     LONGEST_BACKOFF_SECONDS,
     RELIST_SECONDS,
     SHORTEST_WATCH_SECONDS,
@@ -19,7 +19,7 @@ from nodeupgrade.engine.informer import (
     Relist,
     Timing,
 )
-from nodeupgrade.engine.object_cache import Delta
+from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.ports.kube import (
     NODES,
     Change,

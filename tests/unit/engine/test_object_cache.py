@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.domain.wire import Json, MalformedObjectError
-from nodeupgrade.engine.object_cache import Delta, ObjectCache
+from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
 from nodeupgrade.ports.kube import Change, WatchEvent
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.engine import shim_limit
+from nodeupgrade.engine.node import shim_limit
 from nodeupgrade.simulation.node import SimulatedNode, pod_json
 from nodeupgrade.simulation.node.services import RUNTIME_UNIT
 

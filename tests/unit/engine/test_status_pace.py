@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade_status import Condition, Counts, NodeFailure, UpgradeStatus, WaveState, WaveStatus
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Report, WriteStatus
-from nodeupgrade.domain.upgrade_status import Condition, Counts, NodeFailure, UpgradeStatus, WaveState, WaveStatus
-from nodeupgrade.domain.values import NodeName
-from nodeupgrade.engine.status_pace import may_wait
+from nodeupgrade.engine.rollout.status_pace import may_wait
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 READY = Condition(type="Ready", status="False", reason="Progressing", message="1 of 9", last_transition_time=THEN)

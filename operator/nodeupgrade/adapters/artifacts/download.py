@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from nodeupgrade.adapters.files.atomic import fresh_beside, read_chunks, write_all
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.values import Digest
 from nodeupgrade.ports.disk import Disk
 
 CHUNK = 1024 * 1024

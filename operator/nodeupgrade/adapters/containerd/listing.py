@@ -8,6 +8,7 @@ from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESO
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.table import Stat
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -16,7 +17,6 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.kubelethash import HashValue
 
 NAME_LABEL = "io.kubernetes.container.name"

@@ -11,9 +11,9 @@ import json
 import re
 from typing import Any
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 
 EXTENSION = "io.cri-containerd.container.metadata"

@@ -14,10 +14,10 @@ from nodeupgrade.adapters.containerd.program import Program
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.rescue import Call, Remedy
-from nodeupgrade.domain.values import ContainerId
+from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
 from nodeupgrade.ports.runtime import BeforeImage, Configuration, RuntimeInfo
 
 SOCKET = Path("/run/containerd/containerd.sock")

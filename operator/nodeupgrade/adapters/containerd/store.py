@@ -11,9 +11,9 @@ from google.protobuf.any_pb2 import Any
 from nodeupgrade.adapters.containerd import metadata
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import ContainerdClient
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.values import ContainerId
 from nodeupgrade.ports.runtime import BeforeImage
 
 

@@ -24,8 +24,8 @@ from nodeupgrade.adapters.files.atomic import (
     write_all,
 )
 from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.values import Digest
 from nodeupgrade.ports.disk import Disk
 
 # From linux/fs.h; the number of the request is the same on every 64-bit architecture.

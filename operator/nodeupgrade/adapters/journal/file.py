@@ -11,7 +11,7 @@ from typing import Self
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
-from nodeupgrade.domain.node.journal import Journal, Record, may_be_lost, parse, render, scrubbed
+from nodeupgrade.domain.node.run.journal import Journal, Record, may_be_lost, parse, render, scrubbed
 from nodeupgrade.ports.disk import Disk
 
 RESERVE_BYTES = 256 * 1024

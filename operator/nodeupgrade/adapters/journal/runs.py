@@ -19,14 +19,14 @@ from nodeupgrade.adapters.files.atomic import (
     write_all,
 )
 from nodeupgrade.adapters.journal.file import BusyError, FileJournal, drop_reserve, lock, read_journal, scrub
-from nodeupgrade.domain.codec import CodecError, decode, encode
+from nodeupgrade.api.codec import CodecError, decode, encode
+from nodeupgrade.api.task_status import GuardReport
+from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
-from nodeupgrade.domain.node.journal import Journal
+from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, Newcomers, RunPlan
-from nodeupgrade.domain.node.rescue import Rescue
-from nodeupgrade.domain.node.shown import GO_ON
-from nodeupgrade.domain.task_status import GuardReport
-from nodeupgrade.domain.values import PodUid, RunId
+from nodeupgrade.domain.node.run.journal import Journal
+from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.ports.disk import Disk
 
 PLAN = "plan.json"

@@ -13,7 +13,7 @@ from typing import cast
 
 from nodeupgrade.adapters.kube.transport import AheadError, Patience, Transport
 from nodeupgrade.adapters.kube.words import event, has_index, path, selector
-from nodeupgrade.domain.wire import Json
+from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     Change,

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info, Proce
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nodeupgrade.domain.rollout.figures import finished_runs, group_nodes, is_paused
-from nodeupgrade.domain.task import Task
-from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.engine.rollout_run import Pass
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
+from nodeupgrade.engine.rollout.reconcile import Pass
 
 DOWN_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300)
 """Seconds; 40 and 50 are when a node is taken for dead (node-monitor-grace-period up to 1.31, and from 1.32)."""

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.values import Digest
 
 DELETED = " (deleted)"
 ENDED = frozenset("ZXx")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nodeupgrade.domain.values import Digest
+from nodeupgrade.api.values import Digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nodeupgrade.domain.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.api.values import ContainerId, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 
 

@@ -6,11 +6,11 @@ the agent pod is needed to carry it out or to undo it.
 
 from dataclasses import dataclass
 
+from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
+from nodeupgrade.domain.finding import Caution
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
 from nodeupgrade.domain.node.unit_start import UnitStart
-from nodeupgrade.domain.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.domain.violations import Caution
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 1

@@ -4,10 +4,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nodeupgrade.domain.node import admission, drift
-from nodeupgrade.domain.node.arguments import drop_in
-from nodeupgrade.domain.node.facts import NodeFacts
-from nodeupgrade.domain.node.kubelet_layout import KubeletLayout
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.run_settings import HashMode
+from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
+from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.node.checks import admission, drift
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.preflight import preflight
+from nodeupgrade.domain.node.checks.traffic import cautions
+from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
+from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
@@ -17,16 +23,10 @@ from nodeupgrade.domain.node.plan import (
     StaticPodPin,
 )
 from nodeupgrade.domain.node.pods import NodePod
-from nodeupgrade.domain.node.preflight import preflight
-from nodeupgrade.domain.node.rewriting import Rewriting, plan_rewriting
-from nodeupgrade.domain.node.static_pods import StaticPods, manifest_views, match, plan_pins
-from nodeupgrade.domain.node.traffic import cautions
 from nodeupgrade.domain.placement import unmet_placement
-from nodeupgrade.domain.reasons import Reason, counted
-from nodeupgrade.domain.run_settings import HashMode
-from nodeupgrade.domain.values import BootIdentity, NodeName, PodUid, RunId
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
-from nodeupgrade.domain.violations import Caution, Violation
+from nodeupgrade.kubelet.flags import drop_in
+from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import UnsupportedKubelet
 
 _PROGRAM_VANISHED = Violation(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from nodeupgrade.domain.values import ContainerId, PodRef, PodUid
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"

@@ -5,14 +5,14 @@ Both come from the examination that a real run is planned from; nothing is decid
 
 from collections.abc import Iterator, Mapping
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task_status import Preview, RestartForecast
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.pods import NodePod, Role
-from nodeupgrade.domain.node.rewriting import hash_of, is_compared
-from nodeupgrade.domain.node.task_report import LISTED, shorten
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.task_status import Preview, RestartForecast
-from nodeupgrade.domain.values import PodUid
+from nodeupgrade.domain.node.run.task_report import LISTED, shorten
 from nodeupgrade.kubelethash import (
     KubeletVersion,
     UnhashableContainer,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.arguments import command_line
+from nodeupgrade.kubelet.flags import command_line
 
 SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
-from nodeupgrade.domain.values import Digest
 
 _OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf")
 _GENERATED = "/run/systemd/generator"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nodeupgrade.domain.reasons import Reason
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import GuardGrant, RunVerdict, Task, TaskSpec
+from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.task import GuardGrant, RunVerdict, Task, TaskSpec
-from nodeupgrade.domain.upgrade_status import UpgradeStatus
-from nodeupgrade.domain.values import NodeName
 from nodeupgrade.domain.views import AgentPodView, NodeView
 
 

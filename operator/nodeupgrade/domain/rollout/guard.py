@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.domain import exposure
-from nodeupgrade.domain.run_settings import GuardPolicy, VerifySettings
-from nodeupgrade.domain.values import NodeName
-from nodeupgrade.domain.wire import timestamp
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 GUARD_NAME = "nodeupgrade-readiness-guard"
@@ -50,7 +50,7 @@ class GuardParameters:
 
 def is_wanted(verify: VerifySettings, target: KubeletVersion) -> bool:
     """Whether a rollout is to guard its nodes if that is possible."""
-    return verify.readiness_guard is not GuardPolicy.OFF and not exposure.keeps_probes(target)
+    return verify.readiness_guard is not GuardPolicy.OFF and not probe_delay.keeps_probes(target)
 
 
 def has_policies(server: KubeletVersion) -> bool:

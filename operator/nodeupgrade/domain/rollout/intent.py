@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.domain.reasons import Reason
-from nodeupgrade.domain.rollout import claims
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade_spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
-from nodeupgrade.domain.rollout.admission import warnings
-from nodeupgrade.domain.rollout.budgets import NOBODY, Choice
-from nodeupgrade.domain.rollout.fleet import FleetSnapshot
-from nodeupgrade.domain.rollout.overlap import queued
-from nodeupgrade.domain.rollout.setbacks import is_held_back
-from nodeupgrade.domain.rollout.standing import Place, Standing, candidate
-from nodeupgrade.domain.rollout.starting import choose, survey_front
-from nodeupgrade.domain.rollout.survey import Survey, take_survey
-from nodeupgrade.domain.rollout.waves import Front
-from nodeupgrade.domain.upgrade_terms import RolloutAction, UpgradeSpec
-from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.rollout.backoff import is_held_back
+from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
+from nodeupgrade.domain.rollout.pace.overlap import queued
+from nodeupgrade.domain.rollout.pace.starting import choose, survey_front
+from nodeupgrade.domain.rollout.select.admission import warnings
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing, candidate
+from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
+from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

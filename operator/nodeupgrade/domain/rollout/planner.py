@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.domain.reasons import Reason, sentence
-from nodeupgrade.domain.rollout import claims, conditions
-from nodeupgrade.domain.rollout.acceptance import objection_to_spec
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,
@@ -18,17 +19,17 @@ from nodeupgrade.domain.rollout.actions import (
     Report,
     WriteStatus,
 )
-from nodeupgrade.domain.rollout.fleet import FleetSnapshot
-from nodeupgrade.domain.rollout.flight import advance, needs_pods
+from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back
+from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout.inflight.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
-from nodeupgrade.domain.rollout.membership import in_flight
-from nodeupgrade.domain.rollout.news import hindrance, news, reported
-from nodeupgrade.domain.rollout.setbacks import held_back, impediments, is_held_back
-from nodeupgrade.domain.rollout.state import state_of
-from nodeupgrade.domain.rollout.survey import Survey
-from nodeupgrade.domain.upgrade import Upgrade
-from nodeupgrade.domain.upgrade_terms import UpgradeSpec
-from nodeupgrade.domain.values import NodeName
+from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout.report.events import hindrance, news, reported
+from nodeupgrade.domain.rollout.report.phase import state_of
+from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.select.membership import in_flight
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
 def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:

@@ -4,8 +4,8 @@ from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.values import Digest
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import stamp_of
 

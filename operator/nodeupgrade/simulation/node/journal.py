@@ -1,6 +1,6 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.domain.node.journal import Journal, Record, parse, render, scrubbed
+from nodeupgrade.domain.node.run.journal import Journal, Record, parse, render, scrubbed
 from nodeupgrade.simulation.node.calls import Calls
 
 

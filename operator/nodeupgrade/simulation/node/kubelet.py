@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from zlib import crc32
 
+from nodeupgrade.api.values import PodRef
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.domain.node.pods import NodePod, Role
-from nodeupgrade.domain.values import PodRef
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 from nodeupgrade.simulation.node.calls import Calls

@@ -2,14 +2,15 @@
 
 from hashlib import sha256
 
+from nodeupgrade.api.values import Digest, NodeName, RunId
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node import static_pods
-from nodeupgrade.domain.node.arguments import adapt, drop_in
+from nodeupgrade.domain.node.hashes import static_pods
+from nodeupgrade.domain.node.hashes.rewriting import plan_rewriting
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
-from nodeupgrade.domain.node.rewriting import plan_rewriting
-from nodeupgrade.domain.values import Digest, NodeName, RunId
-from nodeupgrade.engine import runtime_found, shim_limit
-from nodeupgrade.engine.unit_start import read_start
+from nodeupgrade.engine.node import shim_limit
+from nodeupgrade.engine.node.facts import runtime_found
+from nodeupgrade.engine.node.facts.unit_start import read_start
+from nodeupgrade.kubelet.flags import adapt, drop_in
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of
 from nodeupgrade.simulation.node.pods import MANIFESTS

@@ -8,8 +8,8 @@ from hashlib import md5
 
 import yaml
 
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.pods import Json, NodePod, PodContainer, view
-from nodeupgrade.domain.values import PodUid
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import ContainerInstance, SandboxInstance, StoredHashes
-from nodeupgrade.domain.values import ContainerId, SandboxId
 
 ENCODING = "simulation/metadata"
 

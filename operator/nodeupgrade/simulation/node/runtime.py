@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed, Transient
 from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess
 from nodeupgrade.domain.node.inventory import (
@@ -15,9 +16,8 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.rescue import Call, Remedy
+from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
 from nodeupgrade.domain.node.shim_limit import SETTING, STANDARD_INPUT, USUAL
-from nodeupgrade.domain.values import ContainerId, Digest, PodRef, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage, Configuration
 from nodeupgrade.simulation.node.calls import Calls

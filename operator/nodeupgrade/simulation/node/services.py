@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import rescue, shim_limit
+from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
-from nodeupgrade.engine.node import LEASE_KEEPER
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.engine.node.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
 from nodeupgrade.simulation.node.runtime import (
@@ -33,7 +34,7 @@ UNIT_DIRECTORY = "/lib/systemd/system"
 DROP_IN_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system")
 CANNOT_EXECUTE = 203
 """EXIT_EXEC of systemd.exec(5)."""
-IN_MEMORY = frozenset({rescue.TIMER, LEASE_KEEPER})
+IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER})
 
 
 @dataclass(slots=True)

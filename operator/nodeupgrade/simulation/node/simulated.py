@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.pods import Json, view
-from nodeupgrade.engine.node import Node
+from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.files import SimulatedFiles
 from nodeupgrade.simulation.node.journal import SimulatedJournal

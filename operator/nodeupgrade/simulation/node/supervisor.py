@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.report import RunReport
-from nodeupgrade.engine.node_run import NodeRun, fence_after_reboot
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node.calls import Crash
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 

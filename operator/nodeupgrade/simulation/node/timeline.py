@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from nodeupgrade.domain.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS_TO_BOOT = 30.0

@@ -1,0 +1,177 @@
+"""Look at API server and node at one moment, and work out what would be done: what a run and a precheck share.
+
+Nothing in here can change anything on the node: it holds only views of it.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.staging import backup_path, staged_path
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.values import Digest, RunId
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
+from nodeupgrade.domain.finding import PASSING, Violation
+from nodeupgrade.domain.node.checks.drift import find
+from nodeupgrade.domain.node.checks.endpoints import answering
+from nodeupgrade.domain.node.checks.traffic import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.guard_probe import exposure_seconds
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
+from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
+from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.node import HostView
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import NodeSideKube
+
+LOOKS = 12
+LOOK_AGAIN_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What the API server shows at the moment at which the node is looked at."""
+
+    node: Json
+    pods: tuple[Json, ...]
+    clients: Clients
+
+
+class Looking:
+    """Looks at one node on behalf of one task."""
+
+    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._host = host
+
+    def running(self, task: Task) -> gather.RunningKubelet:
+        """The kubelet that runs now.
+
+        Raises:
+            Refused: it does not run as the unit that the task names.
+        """
+        return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
+
+    def program(self, task: Task) -> PurePosixPath:
+        """The program of the kubelet that runs now.
+
+        Raises:
+            Refused: as for `running`, and when the program is not on the disk any more.
+        """
+        return _program(self.running(task))
+
+    async def settled(self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation) -> Examination:
+        """Examine the node, for a while again and again if what objects to an upgrade often passes by itself.
+
+        Raises:
+            Refused: something about the node cannot be known.
+            Transient: the runtime did not answer all the while.
+        """
+        for look in range(1, LOOKS):
+            try:
+                found = await self._look(task, attempt, candidate)
+            except Transient as error:
+                log.info("cannot look at the node yet", error=str(error), look=look)
+            else:
+                if not found.violations or not {violation.reason for violation in found.violations} <= PASSING:
+                    return found
+                log.info("not yet", violations=[str(violation) for violation in found.violations], look=look)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        return await self._look(task, attempt, candidate)
+
+    async def _look(self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation) -> Examination:
+        """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
+        node_object = await self._kube.get_node(self._settings.node)
+        pods = await self._kube.list_pods_on_node(self._settings.node)
+        clients = await self._clients(task, pods)
+        shown = _Shown(node=node_object, pods=tuple(pods), clients=clients)
+        return await asyncio.to_thread(self._examine, task, attempt, candidate, shown)
+
+    async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
+        """Who depends on the node's pods, as far as anybody asks; not knowing it is no reason not to go on."""
+        spec = task.spec
+        target = KubeletVersion.parse(spec.to_version)
+        risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
+        places = namespaces(view(pod) for pod in pods)
+        if risk is Risk.NONE or not places:
+            return Clients(risk=risk)
+        try:
+            return Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read who answers for Services", error=str(error))
+            return Clients(risk=risk, unread=str(error))
+
+    def _examine(
+        self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation, shown: _Shown
+    ) -> Examination:
+        spec = task.spec
+        running = self.running(task)
+        program = _program(running)
+        layout = gather.kubelet_layout(self._host.files, running)
+        found = find(drift.look(self._host, running, layout, shown.node), spec.kubelet.configuration_drift)
+        if found.words is not None and found.policy is DriftPolicy.ACCEPT:
+            running = replace(running, words=found.words)
+            layout = gather.kubelet_layout(self._host.files, running)
+        wanted = gather.Wanted(
+            target=KubeletVersion.parse(spec.to_version),
+            allow_downgrade=spec.allow_downgrade,
+            promised=Digest(spec.artifact.sha256) if spec.artifact.sha256 else None,
+            candidate=candidate,
+            remove_flags=spec.kubelet.remove_flags,
+            strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
+            settle=float(max(spec.verify.settle_seconds, exposure_seconds(map(dict, shown.pods)))),
+        )
+        node = self._host.node(layout.endpoint)
+        facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
+        facts = replace(facts, drift=found)
+        request = RunRequest(
+            run_id=attempt,
+            node=self._settings.node,
+            upgrade=spec.upgrade_ref.name,
+            staged=str(staged_path(program)),
+            backup=str(backup_path(program)),
+            limits=Limits(
+                kubelet_down=float(spec.verify.kubelet_down_budget_seconds), settle=float(spec.verify.settle_seconds)
+            ),
+            hash_mode=spec.hash_mode,
+            boot=node.clock.boot(),
+        )
+        return examine(request, facts, layout, gather.manifests(self._host.files, layout))
+
+
+def _program(running: gather.RunningKubelet) -> PurePosixPath:
+    if running.program is None:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER,
+            "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first",
+        )
+    return running.program
+
+
+def given_up(run_id: str, error: Exception) -> TaskStatus:
+    """Looking failed for a technical reason, before anything was touched."""
+    if isinstance(error, NodeUpgradeError):
+        reason, what = Reason.STEP_FAILED, f"cannot look at the node: {error}"
+    else:
+        reason, what = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
+    return failed_status(run_id, reason, f"{what}{AND_UNTOUCHED}")
+
+
+def not_over(why: Inconsistent | str) -> Refused:
+    """An earlier run of the node stands in the way of anything else."""
+    return Refused(
+        Reason.ROLLBACK_FAILED,
+        f"an earlier run on this node is not over: {why}; put the node in order by hand, "
+        f"then remove the run's directory below {STATE / 'runs'}",
+    )

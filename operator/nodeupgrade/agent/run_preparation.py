@@ -1,0 +1,97 @@
+"""What the agent does for one attempt before anything is touched: stage, look, plan, try the executor out.
+
+Everything it knows is on the node's disk or in the task, so a second agent continues where the first was lost.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import PurePosixPath
+
+import structlog
+
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.agent.examine import Looking, given_up
+from nodeupgrade.agent.host_executor import HostExecutor
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.staging import stage, staged_path
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.errors import NodeUpgradeError, Refused
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.planning import Examination
+from nodeupgrade.domain.node.run.task_report import refusal_status
+from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.node import Host
+from nodeupgrade.ports.kube import NodeSideKube
+
+log = structlog.get_logger()
+
+Tell = Callable[[TaskStatus], Awaitable[None]]
+
+
+class Conductor:
+    """Prepares one attempt at upgrading this node."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        kube: NodeSideKube,
+        host: Host,
+        *,
+        runs: RunStore,
+        executor: HostExecutor,
+        tell: Tell,
+    ) -> None:
+        self._settings = settings
+        self._runs = runs
+        self._executor = executor
+        self._tell = tell
+        self._host = host
+        self._looking = Looking(settings, kube, host)
+
+    async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
+        """Stage and plan; the plan is on the node's disk when this returns.
+
+        Returns:
+            The plan, or, when the node was refused, the status that says why.
+        """
+        try:
+            found = await self._prepare(task, attempt)
+            if found.plan is not None:
+                await self._executor.try_out()
+                await asyncio.to_thread(self._runs.write_plan, found.plan)
+                return found.plan
+            status = refusal_status(self._settings.run_id, found.violations, cautions=found.cautions)
+        except Refused as refusal:
+            status = refusal_status(self._settings.run_id, (refusal.violation,))
+        except Exception as error:
+            log.exception("given up")
+            status = given_up(self._settings.run_id, error)
+        log.info("the node is left as it is", reason=status.reason, message=status.message)
+        await asyncio.to_thread(self._forget_staged, task)
+        return status
+
+    async def _prepare(self, task: Task, attempt: RunId) -> Examination:
+        await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
+        program = await asyncio.to_thread(self._looking.program, task)
+        await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
+        candidate = await asyncio.to_thread(self._stage, task, program)
+        await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
+        return await self._looking.settled(task, attempt, candidate)
+
+    def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
+        staged = stage(self._settings, self._host.files, task.spec.artifact, program)
+        return Candidate(program=staged, digest=self._host.files.digest(staged))
+
+    def _forget_staged(self, task: Task) -> None:
+        try:
+            program = self._looking.running(task).program
+            if program is not None and self._executor.unneeded():
+                self._host.files.remove(staged_path(program))
+        except NodeUpgradeError as error:
+            log.warning("staged kubelet remains", error=str(error))
+
+    def _working(self, phase: TaskPhase, message: str) -> TaskStatus:
+        return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)

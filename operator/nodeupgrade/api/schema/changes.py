@@ -1,0 +1,30 @@
+"""Finds what may not be changed between an object and the one that replaces it: CEL's transition rules, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nodeupgrade.api.schema.model import ListOf, MapOf, Problem, Record, Schema, Sort
+
+
+def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
+    """Compare two filled, valid and ordered values, wherever both exist, as the API server does."""
+    for transition in schema.transitions:
+        if not transition.holds(new, old):
+            yield Problem(path, transition.message)
+    match schema:
+        case Record(fields=fields):
+            for name, child in fields.items():
+                if name in new and name in old:
+                    yield from changes(child, new[name], old[name], f"{path}.{name}")
+        case MapOf(value=value):
+            for key in new.keys() & old.keys():
+                yield from changes(value, new[key], old[key], f"{path}[{key}]")
+        case ListOf(item=item, sort=Sort.MAP, key=key):
+            before = {each[key]: each for each in old}
+            for index, each in enumerate(new):
+                if each[key] in before:
+                    yield from changes(item, each, before[each[key]], f"{path}[{index}]")
+        case _:
+            pass

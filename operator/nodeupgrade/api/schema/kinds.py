@@ -1,0 +1,100 @@
+"""Our two kinds of objects, and the columns ``kubectl get`` shows of them."""
+
+from __future__ import annotations
+
+from nodeupgrade.api.schema.model import Column, Kind, Rule, Text
+from nodeupgrade.api.schema.task_spec import TASK_SPEC
+from nodeupgrade.api.schema.task_status import TASK_STATUS
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.schema.upgrade_status import STATUS
+
+_AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
+
+
+def _ready(field: str) -> str:
+    return f'.status.conditions[?(@.type=="Ready")].{field}'
+
+
+UPGRADE_KIND = Kind(
+    kind="NodeUpgrade",
+    plural="nodeupgrades",
+    short="nu",
+    says="One rollout of one kubelet version.",
+    # A label of its tasks carries the name.
+    name=Text(
+        longest=63,
+        shortest=1,
+        pattern="[a-z0-9]([-a-z0-9.]*[a-z0-9])?",
+        write="a name of at most 63 lower-case letters, digits, hyphens and dots",
+    ),
+    spec=SPEC,
+    status=STATUS,
+    columns=(
+        Column(name="Version", path=".spec.version"),
+        Column(name="Phase", path=".status.phase"),
+        Column(name="Progress", path=".status.progress"),
+        Column(name="Failed", path=".status.failed", type="integer", says="Nodes that failed or were rolled back"),
+        Column(name="Restarts", path=".status.containers.restarted", type="integer", says="Containers restarted"),
+        Column(name="Wave", path=".status.currentWave.name"),
+        _AGE,
+        Column(name="Ready", path=_ready("status"), wide=True),
+        Column(name="Reason", path=_ready("reason"), wide=True),
+        Column(name="Action", path=".spec.action", wide=True),
+        Column(name="Skipped", path=".status.counts.skipped", type="integer", wide=True),
+        Column(name="Started", path=".status.startedAt", type="date", wide=True),
+        # Not a date: kubectl shows those as an age, and one that lies ahead as <invalid>.
+        Column(name="Next Window", path=".status.nextWindow", wide=True),
+        Column(name="Message", path=_ready("message"), wide=True),
+    ),
+    comment=(
+        "One rollout of one kubelet version. What may not change is checked by the API server (CEL, Kubernetes 1.25",
+        "and later); the control plane checks everything again and reports it in the condition Accepted.",
+    ),
+)
+
+TASK_KIND = Kind(
+    kind="NodeUpgradeTask",
+    plural="nodeupgradetasks",
+    short="nut",
+    says="One node's share of a rollout; it is named after its node.",
+    name=Text(longest=253),
+    spec=TASK_SPEC,
+    status=TASK_STATUS,
+    columns=(
+        Column(name="Upgrade", path=".spec.upgradeRef.name"),
+        Column(name="Wave", path=".spec.wave"),
+        Column(name="Phase", path=".status.phase"),
+        Column(name="From", path=".spec.fromVersion"),
+        Column(name="To", path=".spec.toVersion"),
+        Column(name="Restarted", path=".status.containers.restarted", type="integer"),
+        Column(name="Down(s)", path=".status.kubelet.downSeconds", type="number", says="Seconds without a kubelet"),
+        _AGE,
+        Column(name="Order", path=".spec.order", type="integer", wide=True),
+        Column(name="Action", path=".spec.action", wide=True),
+        Column(name="Run", path=".spec.runID", wide=True),
+        Column(name="Verdict", path=".spec.verdict.outcome", wide=True),
+        Column(name="Own Cordon", path=".spec.cordon.byUs", type="boolean", says="Cordoned for the run", wide=True),
+        Column(
+            name="Would Restart",
+            path=".status.preview.wouldRestart",
+            type="integer",
+            says="Containers that a plain kubelet swap would restart",
+            wide=True,
+        ),
+        Column(name="Reason", path=".status.reason", wide=True),
+        Column(name="Message", path=".status.message", wide=True),
+    ),
+    rules=(
+        Rule(
+            "self.metadata.name == self.spec.nodeName",
+            "a NodeUpgradeTask is named after its node",
+            lambda task: bool(task["metadata"]["name"] == task["spec"]["nodeName"]),
+        ),
+    ),
+    comment=(
+        "One node's share of a rollout. The control plane writes the spec, the node side writes the status.",
+        "The name is the node's name: creating or claiming the object is the lock on the node.",
+    ),
+)
+
+KINDS = (UPGRADE_KIND, TASK_KIND)

@@ -1,0 +1,34 @@
+"""Finds fields that no schema knows. API servers drop them without a word, so what was meant is never done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from nodeupgrade.api.schema.model import ListOf, MapOf, Problem, Record, Schema
+
+
+def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
+    """Name each field that would be dropped, and what was probably meant."""
+    match schema, value:
+        case Record(fields=fields), dict():
+            for name, item in value.items():
+                if name in fields:
+                    yield from unknown(fields[name], item, f"{path}.{name}")
+                else:
+                    yield Problem(f"{path}.{name}", f"there is no such field; {_meant(str(name), tuple(fields))}")
+        case MapOf(value=inner), dict():
+            for key, item in value.items():
+                yield from unknown(inner, item, f"{path}[{key}]")
+        case ListOf(item=inner), list():
+            for index, item in enumerate(value):
+                yield from unknown(inner, item, f"{path}[{index}]")
+        case _:
+            pass
+
+
+def _meant(name: str, known: tuple[str, ...]) -> str:
+    spelled = {field.lower(): field for field in known}
+    close = get_close_matches(name.lower(), spelled, n=1)
+    return f"did you mean {spelled[close[0]]}?" if close else f"known are {', '.join(known)}"

@@ -1,0 +1,108 @@
+"""Reading NodeUpgrade objects: everything the API server checks is checked again, since old ones cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.frozen import frozen_digest
+from nodeupgrade.api.json import Json, MalformedObjectError, from_json
+from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.schema.validation import check
+from nodeupgrade.api.upgrade import (
+    ABANDON_ANNOTATION,
+    APPROVE_ANNOTATION,
+    PAUSE_ANNOTATION,
+    RETRY_ANNOTATION,
+    Upgrade,
+)
+from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade_status import UpgradeStatus
+
+_TOKEN_LIMIT = 256
+"""Characters of a retry's token that count, for it is repeated in the status."""
+
+
+def parse_upgrade(body: Json) -> Upgrade:
+    """Read a NodeUpgrade; an invalid spec is kept as a problem to report, not raised.
+
+    Raises:
+        MalformedObjectError: The status, which only the control plane writes, cannot be read.
+    """
+    metadata = body["metadata"]
+    spec, problem = None, ""
+    try:
+        spec = parse_spec(body.get("spec"))
+    except MalformedObjectError as error:
+        problem = f"{error.path or 'spec'}: {error.problem}"
+    annotations = metadata.get("annotations") or {}
+    created = metadata.get("creationTimestamp")
+    return Upgrade(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        spec=spec,
+        spec_digest="" if spec is None else frozen_digest(body["spec"]),
+        problem=problem,
+        status=from_json(UpgradeStatus, body.get("status", {}), "status"),
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        created_at=datetime.fromisoformat(created) if created else None,
+        braked=annotations.get(PAUSE_ANNOTATION) == "true",
+        approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
+        retry=annotations.get(RETRY_ANNOTATION, "")[:_TOKEN_LIMIT],
+        abandon=annotations.get(ABANDON_ANNOTATION, ""),
+    )
+
+
+def _approvals(metadata: Json, text: str) -> dict[str, str]:
+    """Read which waves are approved, and by which client, as far as the API server has recorded that."""
+    managers = (
+        entry.get("manager", "")
+        for entry in metadata.get("managedFields") or ()
+        if f"f:{APPROVE_ANNOTATION}" in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+    )
+    who = next(managers, "")
+    return {name: who for name in map(str.strip, text.split(",")) if name}
+
+
+def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that nobody has checked yet
+    """Find all that is wrong with a spec, by the schema and the rules that the CRD is written from.
+
+    Unknown fields are no problem here, for an API server has dropped them; ``lint`` names them.
+    """
+    if spec is None:
+        return (Problem("spec", "it is missing; write version, artifact and nodes"),)
+    return tuple(check(SPEC, filled(SPEC, spec), "spec"))
+
+
+def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
+    """Read and validate a spec; the CRD says the same, but old API servers do not enforce all of it.
+
+    Raises:
+        MalformedObjectError: The first thing wrong with it.
+    """
+    if not isinstance(data, dict):
+        raise MalformedObjectError("spec", problems(data)[0].message)
+    complete = filled(SPEC, data)
+    for problem in check(SPEC, complete, "spec"):
+        if not problem.warning:
+            raise MalformedObjectError(problem.path, problem.message)
+    verify = complete.pop("verify")
+    seconds = VerifySettings(
+        settle_seconds=_seconds(verify["settle"]),
+        kubelet_down_budget_seconds=_seconds(verify["kubeletDownBudget"]),
+        node_ready_timeout_seconds=_seconds(verify["nodeReadyTimeout"]),
+        readiness_guard=GuardPolicy(verify["readinessGuard"]),
+    )
+    return replace(from_json(UpgradeSpec, complete, "spec"), verify=seconds)
+
+
+def _seconds(text: str) -> int:
+    return int(parse_duration(text).total_seconds())

@@ -1,0 +1,80 @@
+"""When nodes may be started: the union of windows, less the blackouts.
+
+A window opens at each moment of its cron expression, in the wall-clock time of its zone, and stays open for its
+duration in real time. Around a change of the clock it behaves as cron does on Debian: what falls into the missing hour
+opens right after it, what falls into the repeated hour opens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant
+
+from cronsim import CronSim, CronSimError
+
+from nodeupgrade.api.upgrade_spec import Blackout, Window
+
+_FIELDS = 5
+HORIZON = timedelta(days=3653)
+"""What opens later than that from now, in ten years, never opens: nobody means to wait for it."""
+
+
+def check_window(window: Window) -> None:
+    """Make sure that a window can be understood.
+
+    Raises:
+        ValueError: Its cron expression or its time zone is not one; the message says which.
+    """
+    _zone(window)
+    if len(window.start.split()) != _FIELDS:
+        raise ValueError(f"{window.start!r} is not a cron expression of five fields such as '0 22 * * 1-5'")
+    try:
+        CronSim(window.start, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise ValueError(f"{window.start!r} is not a cron expression: {error}") from None
+    if window.duration <= timedelta():
+        raise ValueError("its duration must be longer than nothing")
+
+
+def is_open(windows: Sequence[Window], blackouts: Iterable[Blackout], now: datetime) -> bool:
+    """Whether a node may be started now; without windows it may at any time outside blackouts."""
+    if any(blackout.from_ <= now < blackout.to for blackout in blackouts):
+        return False
+    return not windows or any(_is_open(window, now) for window in windows)
+
+
+def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
+    """Return the first moment from now on at which a node may be started; None if there is none in ten years."""
+    moment: datetime | None = now
+    while moment is not None and not is_open(windows, blackouts, moment):
+        ends = [blackout.to for blackout in blackouts if blackout.from_ <= moment < blackout.to]
+        moment = max(ends) if ends else _next_start(windows, moment)
+    return None if moment is None or moment > now + HORIZON else moment
+
+
+def _is_open(window: Window, now: datetime) -> bool:
+    begun = (start for start in _starts(window, now + timedelta(seconds=1), backwards=True) if start <= now)
+    started = next(begun, None)
+    return started is not None and now < started + window.duration
+
+
+def _next_start(windows: Iterable[Window], after: datetime) -> datetime | None:
+    return min((start for window in windows for start in _first(_starts(window, after))), default=None)
+
+
+def _first(moments: Iterator[datetime]) -> Iterator[datetime]:
+    yield from (moment for moment in (next(moments, None),) if moment is not None)
+
+
+def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
+    """Openings after a moment, or before it, nearest first, in UTC."""
+    local = seen_from.astimezone(_zone(window))
+    return (start.astimezone(UTC) for start in CronSim(window.start, local, reverse=backwards))
+
+
+def _zone(window: Window) -> ZoneInfo:
+    try:
+        return ZoneInfo(window.time_zone)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{window.time_zone!r} is not an IANA time zone such as Europe/Berlin or UTC") from None

@@ -1,0 +1,75 @@
+"""`nodeupgrade lint`: everything that is wrong with a NodeUpgrade, before anybody applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.cli.console import dump, output_option
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.cluster import Connection, cluster_options
+from nodeupgrade.cli.inputs.documents import documents
+from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
+from nodeupgrade.cli.reports.lint import findings, is_upgrade
+
+LIVE = "live"
+
+
+@command(
+    "lint",
+    "nodeupgrade lint upgrades/*.yaml",
+    "kustomize build . | nodeupgrade lint -",
+    "git show main:rollout.yaml > /tmp/before.yaml; nodeupgrade lint rollout.yaml --against /tmp/before.yaml",
+    "nodeupgrade lint rollout.yaml --against live",
+)
+@click.argument("files", nargs=-1, required=True, type=InputFile())
+@click.option(
+    "--against",
+    metavar="live|FILE",
+    help="Also check that what may not change any more is not changed, compared with the cluster or another file.",
+)
+@output_option()
+@cluster_options
+def lint_command(connection: Connection, files: Sequence[TextIO], against: str | None, output: str) -> int:
+    """Check NodeUpgrades in FILES without a cluster; '-' reads standard input.
+
+    Says what the API server and the operator would say, with file and line, and more: fields that do not exist
+    or are given twice, versions whose hashes are not known, windows that never open, approvals for waves that do
+    not exist. Objects of other kinds are passed over. The exit code is 1 when there is a problem; warnings do not
+    count. A cluster is needed only for --against live.
+    """
+    found = [each for file in files for each in documents(file.read(), name_of(file))]
+    ours = [each for each in found if is_upgrade(each)]
+    before = _before(connection, against, {each.name for each in ours if each.name})
+    now = connection.world.now()
+    told = [finding for each in ours for finding in findings(each, before.get(each.name), now)]
+    problems = sum(not finding.warning for finding in told)
+    if output != "text":
+        dump([to_json(finding) for finding in told], output)
+        return NO if problems or not ours else OK
+    for other in (each for each in found if not is_upgrade(each)):
+        click.echo(
+            f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}"
+        )
+    for finding in told:
+        click.echo(str(finding))
+    if not ours:
+        click.echo("error: cannot check anything because there is no NodeUpgrade in these files", err=True)
+        return NO
+    verdict = counted(problems, "problem") if problems else "no problem"
+    click.echo(f"{counted(len(ours), 'NodeUpgrade')}, {verdict}.")
+    return NO if problems else OK
+
+
+def _before(connection: Connection, against: str | None, names: set[str]) -> dict[str, Json]:
+    """Read what the objects are compared with."""
+    if against is None:
+        return {}
+    if against == LIVE:
+        return connection.run(lambda _world, kube: reading.bodies(kube, names))
+    with click.open_file(against, encoding="utf-8", errors="surrogateescape") as file:
+        return {each.name: each.body for each in documents(file.read(), against) if is_upgrade(each)}

@@ -1,0 +1,118 @@
+"""`nodeupgrade failures`, `explain-node` and `evidence`: what went wrong, why, and what was proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from nodeupgrade.cli.console import dump, output_option, show
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.fleet import read_fleet
+from nodeupgrade.cli.program import NO, OK, command
+from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
+from nodeupgrade.cli.screens import evidence
+from nodeupgrade.cli.screens import node as screen
+from nodeupgrade.cli.screens.failures import by_reason, failures
+from nodeupgrade.domain.rollout.select.rollout_view import take_survey
+from nodeupgrade.domain.views import view_node, view_pod
+from nodeupgrade.ports.kube import PODS, KubeApi
+
+
+@command(
+    "failures",
+    "nodeupgrade failures kubelet-1-33-13",
+    "nodeupgrade failures kubelet-1-33-13 -o json | jq -r '.[].node'",
+)
+@click.argument("name")
+@output_option()
+@on_cluster
+async def failures_command(world: World, kube: KubeApi, *, name: str, output: str) -> int:
+    """List the nodes of a rollout that failed, were rolled back or refused, and what to do.
+
+    Nodes are grouped by reason. The exit code is 1 when there are any, 0 when there are none. After the cause is
+    removed, `nodeupgrade retry` has all of them tried again.
+    """
+    upgrade = await reading.upgrade(kube, name)
+    found = failures(upgrade, await reading.tasks_of(kube, name))
+    if output != "text":
+        dump([each.document() for each in found], output)
+    elif found:
+        show(by_reason(name, found, world.now()))
+    else:
+        click.echo(f"No node of {name} failed or was refused.")
+    return NO if found else OK
+
+
+@command(
+    "explain-node",
+    "nodeupgrade explain-node node-17",
+    "nodeupgrade explain-node node-17 --upgrade kubelet-1-33-13",
+)
+@click.argument("node")
+@click.option("--upgrade", "chosen", help="The rollout to tell it for.  [default: the one that holds the node]")
+@output_option()
+@on_cluster
+async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen: str | None, output: str) -> int:
+    """Say everything that is known about one node.
+
+    Its place in the rollout (wave, order), what it waits for (an approval, a window, a budget, another rollout),
+    found by asking exactly what the operator asks; its phase, steps and hazards; whose cordon it carries; how
+    earlier runs ended; recent events.
+    """
+    told = await _story(world, kube, node, chosen)
+    if output == "text":
+        show(screen.story(told, world.now()))
+    else:
+        dump(told.document(), output)
+    return OK
+
+
+async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> Story:
+    view = view_node(await reading.node(kube, name))
+    task, upgrades = await reading.task(kube, view.name), await reading.upgrades(kube)
+    upgrade = await reading.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
+    found = [
+        *await reading.events_about(kube, "Node", name),
+        *await reading.events_about(kube, "NodeUpgradeTask", name),
+    ]
+    events = sorted((event(body) for body in found if is_ours(body)), key=lambda each: each.time)
+    told = Story(
+        node=view,
+        upgrade=upgrade,
+        task=task,
+        selected_by=tuple(each.name for each in active_for(upgrades, view)),
+        cordon=cordon_of(view, upgrades),
+        events=tuple(events),
+    )
+    if upgrade is None or upgrade.spec is None:
+        return told
+    pods = [view_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
+    fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
+    now = world.now()
+    return replace(told, seat=seat(take_survey(fleet, upgrade.spec, now), view.name, now))
+
+
+@command(
+    "evidence",
+    "nodeupgrade evidence node-17",
+    "nodeupgrade evidence node-17 -o json > node-17.json",
+)
+@click.argument("node")
+@output_option()
+@on_cluster
+async def evidence_command(world: World, kube: KubeApi, *, node: str, output: str) -> int:
+    """Show the proof of what was done to a node.
+
+    Steps with their times, the kubelet's binary before and after with its digest, the seconds without a kubelet,
+    how many containers were counted, rewritten and restarted (each by name), what the node said and what the
+    control plane found when it looked for itself, and how earlier runs ended. All of it is in the node's
+    NodeUpgradeTask; where the journal lies on the node itself is said at the end.
+    """
+    task = await reading.required_task(kube, node)
+    if output == "text":
+        show(evidence.proof(task, world.now()))
+    else:
+        dump(evidence.document(task), output)
+    return OK

@@ -1,0 +1,119 @@
+"""`nodeupgrade plan`: what an object would do to a cluster, before it is applied."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import TextIO
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.cli.console import dump, output_option, show
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.cli.inputs.cluster import Connection, World, cluster_options
+from nodeupgrade.cli.inputs.documents import Document, documents
+from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
+from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
+from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
+from nodeupgrade.cli.reports.lint import findings, is_upgrade
+from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, survey, with_pods
+from nodeupgrade.cli.screens import plan
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.views import view_pod
+from nodeupgrade.ports.kube import PODS, KubeApi
+
+READS_AT_ONCE = 8
+"""Lists of one node's pods at the same time: gentle to the API server, and memory does not grow with the fleet."""
+
+
+@command(
+    "plan",
+    "nodeupgrade plan kubelet-1-33-13.yaml",
+    "nodeupgrade plan kubelet-1-33-13.yaml --nodes",
+    "kubectl get nodeupgrade kubelet-1-33-13 -o yaml | nodeupgrade plan -",
+    "nodeupgrade plan kubelet-1-33-13.yaml -o json | jq '.nodes[] | select(.place == \"Refused\")'",
+)
+@click.argument("file", type=InputFile())
+@click.option("--nodes", "long", is_flag=True, help="Add a line for every node.")
+@output_option()
+@cluster_options
+def plan_command(connection: Connection, file: TextIO, long: bool, output: str) -> int:
+    """Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.
+
+    Which nodes are selected, skipped and refused, and why; how the waves would fall and when windows allow them;
+    what would be started first; and which containers a plain kubelet swap would restart, and why,
+    computed from the nodes' pods. It only reads: nodes, pods, NodeUpgrades, NodeUpgradeTasks. What only a node
+    itself can tell (stored hashes, flags, disk space) an object with `action: Plan` finds out; if FILE has been
+    applied with it, what the nodes reported is shown too.
+
+    The exit code is 1 when the file is not valid, selects nothing, or a node would be refused.
+    """
+    document = _only_upgrade(file)
+    problems = [each for each in findings(document, None, connection.world.now()) if not each.warning]
+    if problems:
+        if output != "text":
+            dump({"problems": [to_json(each) for each in problems]}, output)
+        for problem in problems if output == "text" else ():
+            click.echo(str(problem))
+        return NO
+    made = connection.run(lambda world, kube: _plan(world, kube, document.body))
+    if output == "text":
+        show(plan.plan(made, long=long))
+    else:
+        dump(plan.document(made), output)
+    return OK if made.standings and not made.placed(Place.REFUSED) else NO
+
+
+def _only_upgrade(file: TextIO) -> Document:
+    found = [each for each in documents(file.read(), name_of(file)) if is_upgrade(each)]
+    if len(found) != 1:
+        there = "there is none" if not found else f"there are {len(found)}: {', '.join(each.name for each in found)}"
+        raise CannotError(f"cannot plan {name_of(file)} because {there}; give a file with one NodeUpgrade")
+    return found[0]
+
+
+async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
+    live = (await reading.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
+    fleet = await read_fleet(kube, as_if_applied(document, live, world.now()))
+    spec, seen = fleet.upgrade.spec, survey(fleet, world.now())
+    if spec is None or seen is None:
+        raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
+    standings = dict(seen.standings)
+    forecasts: dict[str, NodeForecast] = {}
+    wanted = [standing for standing in standings.values() if standing.place in UPGRADED and _is_older(standing, spec)]
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("reading pods", total=len(wanted))
+        async for standing, expected in _looked_at(kube, seen, wanted):
+            standings[standing.node] = standing
+            if standing.place in UPGRADED:
+                forecasts[standing.node] = expected
+            progress.advance(bar)
+    ordered = [standings[node] for node in seen.standings]
+    return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None)
+
+
+def _is_older(standing: Standing, spec: UpgradeSpec) -> bool:
+    """Whether a swap is still to come: a node in flight may run its new kubelet already."""
+    return standing.view is not None and standing.view.kubelet_version != spec.version
+
+
+async def _looked_at(
+    kube: KubeApi, seen: Survey, wanted: list[Standing]
+) -> AsyncIterator[tuple[Standing, NodeForecast]]:
+    """Read the pods of each node, a few nodes at a time, and keep only what follows from them."""
+
+    async def look(standing: Standing) -> tuple[Standing, NodeForecast]:
+        pods = await kube.list(PODS, fields={"spec.nodeName": standing.node})
+        version = "" if standing.view is None else standing.view.kubelet_version
+        expected = forecast(standing.node, pods, version, seen.spec.version)
+        return with_pods(seen, standing, [view_pod(pod) for pod in pods]), expected
+
+    for start in range(0, len(wanted), READS_AT_ONCE):
+        for found in await asyncio.gather(*map(look, wanted[start : start + READS_AT_ONCE])):
+            yield found

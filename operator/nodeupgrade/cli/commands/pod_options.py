@@ -1,0 +1,216 @@
+"""What `hash`, `explain` and `verify` share: their options, reading pods one by one, and reporting on them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import click
+import yaml
+from rich.table import Table
+from rich.text import Text
+
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.cli.console import console
+from nodeupgrade.cli.inputs.pod_stream import read_pods
+from nodeupgrade.cli.program import CannotError, InputFile
+from nodeupgrade.domain.node.pods import CONFIG_MIRROR
+from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
+
+_ROWS_PER_TABLE = 500
+_MOST_FAILURES = 10_000
+_DUMPER: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+_PADDING = (0, 2, 0, 0)
+
+Row = tuple[str, ...]
+Entry = dict[str, object]
+Examine = Callable[[Mapping[str, Any]], tuple[Entry, list[Row]]]
+
+
+def known_versions(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Versions whose hashes are known, each kept as it was typed. Commas separate them."""
+    versions = tuple(each.strip() for each in value.split(","))
+    try:
+        for version in versions:
+            era_of(version)
+    except UnsupportedKubelet as error:
+        raise click.BadParameter(str(error)) from error
+    return versions
+
+
+def known_version(context: click.Context, option: click.Parameter, value: str) -> KubeletVersion:
+    """One version whose hashes are known."""
+    if "," in value:
+        raise click.BadParameter("give one version")
+    return KubeletVersion.parse(known_versions(context, option, value)[0])
+
+
+PODS_OPTION = click.option(
+    "--pods",
+    "stream",
+    type=InputFile(),
+    required=True,
+    metavar="FILE|-",
+    help="Pods as JSON, JSON lines or YAML: a Pod, a List, or many. '-' reads standard input.",
+)
+OUTPUT_OPTION = click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs: a line of JSON or a YAML document for each pod.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodName:
+    """What tells a pod from the others of an input.
+
+    Attributes:
+        name: or its place in the input.
+        mirror: it is what the API server shows of a static pod.
+    """
+
+    name: str
+    namespace: str = ""
+    mirror: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def label(self) -> str:
+        """The name, and that it is a mirror."""
+        return f"{self} (mirror)" if self.mirror else str(self)
+
+    def entry(self) -> Entry:
+        """The name for programs."""
+        named: Entry = {"name": self.name}
+        if self.namespace:
+            named["namespace"] = self.namespace
+        if self.mirror:
+            named["mirror"] = True
+        return named
+
+
+def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
+    """Read pods with their names.
+
+    Args:
+        stream: the input.
+        wanted: the verb of what for; said when there is not one pod, as when the command before a pipe has failed.
+    """
+    number = 0
+    for number, pod in enumerate(read_pods(stream), start=1):
+        if not isinstance(pod, Mapping):
+            raise CannotError(f"cannot {wanted} anything but pods, and number {number} of the input is no object")
+        yield _name(pod, number), pod
+    if not number:
+        raise CannotError(
+            f"cannot {wanted} anything because there is no pod in the input; "
+            "look whether the command that writes it has failed"
+        )
+
+
+def checked_pod(pod: Mapping[str, Any], name: PodName) -> Mapping[str, Any]:
+    """The pod, if it is one.
+
+    Raises:
+        HashError: it is something else.
+    """
+    kind = pod.get("kind") or "Pod"
+    if kind != "Pod":
+        where = f"--namespace {name.namespace}" if name.namespace else "--all-namespaces"
+        article = "an" if str(kind)[:1] in "AEIOU" else "a"
+        raise HashError(f"this is {article} {kind}; give pods, as from: kubectl get pods {where} -o json")
+    return pod
+
+
+def report(
+    stream: TextIO, output: str, columns: Row, *, wanted: str, examine: Examine, closing: Callable[[], str]
+) -> None:
+    """Examine pod after pod, printing as they come. One that fails is printed as its error and fails the command.
+
+    Args:
+        stream: the pods.
+        output: text, json or yaml.
+        columns: of the text, after the pod's name.
+        wanted: the verb of what the command does, as in "cannot explain ...".
+        examine: what to print of a pod, for programs and for people.
+        closing: the last line for people, asked for when all pods are examined; empty for none.
+    """
+    failed = examined = mirrors = 0
+
+    def results() -> Iterator[tuple[Entry, list[Row]]]:
+        nonlocal failed, examined, mirrors
+        for name, pod in named_pods(stream, wanted):
+            examined += 1
+            mirrors += name.mirror
+            try:
+                entry, rows = examine(checked_pod(pod, name))
+            except HashError as error:
+                failed += 1
+                entry, rows = {"error": str(error)}, []
+                if output == "text":
+                    click.echo(f"{name.label}: {error}".encode(errors="replace"), err=True)
+            yield {**name.entry(), **entry}, [(name.label, *row) for row in rows]
+            if failed >= _MOST_FAILURES:
+                break
+
+    if output == "text":
+        print_tables(("POD", *columns), (row for _, rows in results() for row in rows))
+        if mirrors:
+            click.echo(_MIRRORS)
+        if failed < examined and (last := closing()):
+            click.echo(last)
+    else:
+        printed = (_dumped(entry, output) for entry, _ in results())
+        while batch := "".join(itertools.islice(printed, _ROWS_PER_TABLE)):
+            click.echo(batch, nl=False)
+    if failed:
+        them = "it is" if failed == 1 else "each is"
+        told = f" of {counted(examined, 'pod')} could not be examined; {them} named above"
+        raise CannotError(f"cannot {wanted} everything because {failed}{told}")
+
+
+_MIRRORS = "(mirror) is what the API server shows of a static pod; its kubelet hashes the manifest on the node."
+
+
+def _dumped(entry: Entry, output: str) -> str:
+    if output == "json":
+        return f"{json.dumps(entry)}\n"
+    try:
+        return str(yaml.dump(entry, Dumper=_DUMPER, sort_keys=False, explicit_start=True))
+    except UnicodeEncodeError:  # of a name that is no UTF-8, which only the slower one can write
+        return str(yaml.safe_dump(entry, sort_keys=False, explicit_start=True))
+
+
+def _name(given: Mapping[str, Any], number: int) -> PodName:
+    metadata = given.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    annotations = metadata.get("annotations")
+    name, namespace = metadata.get("name") or given.get("name"), metadata.get("namespace")
+    return PodName(
+        name=str(name) if isinstance(name, str | int) else f"#{number}",
+        namespace=namespace if isinstance(namespace, str) else "",
+        mirror=isinstance(annotations, Mapping) and CONFIG_MIRROR in annotations,
+    )
+
+
+def print_tables(columns: Row, rows: Iterable[Row]) -> None:
+    """Print rows as they come, a table for every few hundred, so that memory does not grow with the cluster."""
+    screen, rows = console(), iter(rows)
+    while batch := list(itertools.islice(rows, _ROWS_PER_TABLE)):
+        table = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=_PADDING)
+        for row in batch:
+            table.add_row(*map(_cell, row))
+        screen.print(table)
+
+
+def _cell(content: str) -> Text:
+    """Text without markup; bytes that were no UTF-8 become question marks."""
+    return Text(content.encode(errors="replace").decode(), overflow="fold")

@@ -1,0 +1,1 @@
+"""What the commands read: files, and the objects of a cluster."""

@@ -1,0 +1,146 @@
+"""Commands that reach a cluster: their options, their connection, and how its errors are told."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.ports.kube import (
+    ConflictError,
+    ForbiddenError,
+    KubeApi,
+    NoClusterError,
+    NotFoundError,
+    UnavailableError,
+)
+
+T = TypeVar("T")
+
+Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[KubeApi]]
+
+
+def _connect(
+    kubeconfig: Path | None, context: str | None, request_seconds: float
+) -> AbstractAsyncContextManager[KubeApi]:
+    # Imported when it is needed: the Kubernetes client takes longer to load than most commands take to run.
+    connect = cast("Connect", importlib.import_module("nodeupgrade.wiring.cli").connect)
+    return connect(kubeconfig, context, request_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What commands reach of the world; tests bring one of their own as ``obj`` of the click context."""
+
+    connect: Connect = _connect
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+
+
+class Seconds(click.ParamType[float]):
+    """A duration such as 90s or 1h30m, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it; a default comes as seconds already."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration(value).total_seconds()
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How to reach the cluster; nothing is reached before something is run."""
+
+    world: World
+    kubeconfig: Path | None
+    context: str | None
+    request_seconds: float
+
+    def run(self, function: Callable[[World, KubeApi], Coroutine[Any, Any, T]]) -> T:
+        """Connect, run a function, and disconnect.
+
+        Raises:
+            CannotError: whatever went wrong, in words that a person can act on.
+        """
+
+        async def connected() -> T:
+            async with self.world.connect(self.kubeconfig, self.context, self.request_seconds) as kube:
+                return await function(self.world, kube)
+
+        try:
+            return asyncio.run(connected())
+        except NodeUpgradeError as error:
+            raise told(error) from error
+
+
+def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
+    """Give a function the options that say how to reach a cluster, as its first argument, a Connection.
+
+    What it returns is the exit code.
+    """
+
+    @click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        envvar="KUBECONFIG",
+        help="File that says how to reach the cluster.  [default: $KUBECONFIG, ~/.kube/config]",
+    )
+    @click.option("--context", help="Context within the kubeconfig.  [default: its current one]")
+    @click.option(
+        "--request-timeout",
+        type=Seconds(),
+        default="15s",
+        show_default=True,
+        help="How long one request to the API server may take.",
+    )
+    @functools.wraps(function)
+    def called(*, kubeconfig: Path | None, context: str | None, request_timeout: float, **given: Any) -> None:
+        ctx = click.get_current_context()
+        world = ctx.obj if isinstance(ctx.obj, World) else World()
+        connection = Connection(world=world, kubeconfig=kubeconfig, context=context, request_seconds=request_timeout)
+        ctx.exit(function(connection, **given))
+
+    return called
+
+
+def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
+    """Give a coroutine the world and a connection before its own arguments, and the options that this needs."""
+
+    @functools.wraps(function)
+    def connected(connection: Connection, **given: Any) -> int:
+        return connection.run(lambda world, kube: function(world, kube, **given))
+
+    return cluster_options(connected)
+
+
+def told(error: NodeUpgradeError) -> CannotError:
+    """Say what to do about an error of the API server."""
+    match error:
+        case NoClusterError():
+            return NoClusterAnswerError(f"{error}; give --kubeconfig and --context, or set KUBECONFIG")
+        case UnavailableError():
+            return NoClusterAnswerError(f"{error}; look whether kubectl reaches the cluster, then try again")
+        case ForbiddenError():
+            return NoClusterAnswerError(f"{error}; ask a cluster administrator for this permission")
+        case NotFoundError():
+            return NoClusterAnswerError(f"{error}; look whether nodeupgrade is installed in this cluster")
+        case ConflictError():
+            return CannotError(f"{error}; try again")
+        case _:
+            return CannotError(str(error))

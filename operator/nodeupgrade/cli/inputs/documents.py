@@ -1,0 +1,107 @@
+"""YAML files as people write them: several documents, of several kinds, each field with the line it stands in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from nodeupgrade.api.yaml import Place, read_all
+from nodeupgrade.cli.program import CannotError
+
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """A field that is given twice in one object; YAML would silently take the last."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One object of a file.
+
+    Attributes:
+        file: as it was named on the command line.
+        body: what it says; not always an object.
+        repeated: fields that are given twice.
+    """
+
+    file: str
+    body: Any
+    place: Place
+    repeated: tuple[Repeated, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What kind of object it says it is; empty when it does not say."""
+        return str(self.body.get("kind") or "") if isinstance(self.body, dict) else ""
+
+    @property
+    def name(self) -> str:
+        """The object's name; empty when it has none."""
+        metadata = self.body.get("metadata") if isinstance(self.body, dict) else None
+        return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+    def line(self, path: str) -> int:
+        """Find the line of a field such as ``spec.waves[1].size``, or of the innermost part that is there."""
+        place, line = self.place, self.place.line
+        for index, key in _STEP.findall(path):
+            found = _child(place, index or key)
+            if found is None:
+                break
+            line, place = found
+        return line
+
+
+def documents(text: str, file: str) -> list[Document]:
+    """Read all documents of a file; the items of a List count as documents.
+
+    Raises:
+        CannotError: It is no YAML, or nothing that Kubernetes would take.
+    """
+    try:
+        return [each for parsed in read_all(text, places=True) for each in _split(file, parsed.value, parsed.place)]
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise CannotError(f"cannot read {file} because it is no YAML: {error}") from error
+
+
+def _split(file: str, body: Any, place: Place | None) -> Iterator[Document]:
+    if body is None or place is None:
+        return
+    whole = Document(file=file, body=body, place=place, repeated=_repeated(place))
+    items = place.fields.get("items") if whole.kind.endswith("List") else None
+    if items is None or not isinstance(body["items"], list):
+        yield whole
+        return
+    for item, where in zip(body["items"], items[1].items, strict=True):
+        yield Document(file=file, body=item, place=where, repeated=_repeated(where))
+
+
+def _child(place: Place, key: str) -> tuple[int, Place] | None:
+    """Return the line and the place of a field, or of an item by its number."""
+    if key in place.fields:
+        return place.fields[key]
+    if place.items and key.isdecimal() and int(key) < len(place.items):
+        item = place.items[int(key)]
+        return item.line, item
+    return None
+
+
+def _repeated(place: Place) -> tuple[Repeated, ...]:
+    return tuple(sorted(_found_again(place, ""), key=lambda found: found.line))
+
+
+def _found_again(place: Place, path: str) -> Iterator[Repeated]:
+    for key, line in place.repeated:
+        yield Repeated(path=f"{path}.{key}" if path else key, line=line)
+    for key, (_, value) in place.fields.items():
+        yield from _found_again(value, f"{path}.{key}" if path else key)
+    for number, item in enumerate(place.items):
+        yield from _found_again(item, f"{path}[{number}]")

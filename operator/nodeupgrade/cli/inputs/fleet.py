@@ -1,0 +1,71 @@
+"""Reading what a rollout is about, as the planner wants it; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cli.inputs import reading
+from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.views import view_node
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, read_parameters
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.kube import NODES, PODS, ForbiddenError, KubeApi
+
+OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
+"""Of the operator's pod, as the manifests have it."""
+
+NOT_CREATED = "not-created"
+"""UID of a NodeUpgrade that is in a file only: no task and no cordon can be its own."""
+
+
+async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
+    """Read all nodes, tasks, other rollouts and whether nodes can be guarded; no pods."""
+    others = [each for each in await reading.upgrades(kube) if each.uid != upgrade.uid]
+    active = [each for each in others if not each.finished or each.status.in_flight]
+    fleet = FleetSnapshot(
+        upgrade=upgrade,
+        server=KubeletVersion.parse(await kube.server_version()),
+        nodes={node.name: node for node in map(view_node, await kube.list(NODES))},
+        tasks={task.name: task for task in await reading.tasks(kube)},
+        active_upgrades=frozenset({upgrade.uid, *(each.uid for each in active)}),
+        rivals=tuple(active),
+        operator_node=await operator_node(kube),
+    )
+    return replace(fleet, guard=await read_parameters(kube, INSTALLED_IN)) if needs_parameters(fleet) else fleet
+
+
+async def operator_node(kube: KubeApi) -> NodeName | None:
+    """Find the node that the operator runs on, by its pod; None where that cannot be told."""
+    try:
+        pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
+    except ForbiddenError:
+        return None
+    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and _runs(pod)]
+    nodes = {NodeName(pod["spec"]["nodeName"]) for pod in running}
+    return nodes.pop() if len(nodes) == 1 else None
+
+
+def _runs(pod: Json) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Running")
+
+
+def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
+    """Look at a document as the control plane would once it is applied: what is live keeps identity and status."""
+    written = document["metadata"]
+    kept = {} if live is None else live["metadata"]
+    annotations = {**(kept.get("annotations") or {}), **(written.get("annotations") or {})}
+    metadata = {
+        "uid": NOT_CREATED,
+        "resourceVersion": "",
+        "creationTimestamp": timestamp(now),
+        **kept,
+        "name": written["name"],
+        "annotations": annotations,
+    }
+    return parse_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})

@@ -1,0 +1,139 @@
+"""Reading our objects for people: what is not there is answered with what is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.task import UPGRADE_LABEL, Task, parse_task
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
+
+NAMED = 10
+"""Names that an error lists at most."""
+
+EVENT_NAMESPACE = "default"
+"""Where Kubernetes keeps events about cluster-scoped objects."""
+
+READS_AT_ONCE = 10
+
+
+async def upgrades(kube: KubeApi) -> list[Upgrade]:
+    """Read all NodeUpgrades, by name."""
+    return [_upgrade(body) for body in await _listed(kube, UPGRADES)]
+
+
+async def upgrade(kube: KubeApi, name: str) -> Upgrade:
+    """Read one NodeUpgrade, or say which there are."""
+    try:
+        return _upgrade(await kube.get(UPGRADES, name))
+    except NotFoundError:
+        existing = [body["metadata"]["name"] for body in await _listed(kube, UPGRADES)]
+        raise _missing("NodeUpgrade", name, existing) from None
+
+
+async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
+    """Read those of the named NodeUpgrades that exist, as they are."""
+    found: dict[str, Json] = {}
+    for name in sorted(names):
+        try:
+            found[name] = await kube.get(UPGRADES, name)
+        except NotFoundError:
+            continue
+    return found
+
+
+async def node(kube: KubeApi, name: str) -> Json:
+    """Read one Node, or say which there are."""
+    try:
+        return await kube.get(NODES, name)
+    except NotFoundError:
+        existing = [body["metadata"]["name"] for body in await kube.list(NODES)]
+        raise _missing("node", name, existing) from None
+
+
+async def task(kube: KubeApi, name: str) -> Task | None:
+    """Read the task of a node, if it has one."""
+    try:
+        return _task(await kube.get(TASKS, name))
+    except NotFoundError:
+        return None
+
+
+async def tasks(kube: KubeApi) -> list[Task]:
+    """Read the tasks of all nodes."""
+    return [_task(body) for body in await _listed(kube, TASKS)]
+
+
+async def required_task(kube: KubeApi, name: str) -> Task:
+    """Read the task of a node, or say which nodes have one."""
+    if found := await task(kube, name):
+        return found
+    existing = [body["metadata"]["name"] for body in await _listed(kube, TASKS)]
+    raise _missing("NodeUpgradeTask", name, existing)
+
+
+async def tasks_of(kube: KubeApi, upgrade_name: str) -> list[Task]:
+    """Read all tasks of one rollout."""
+    return [_task(body) for body in await kube.list(TASKS, labels={UPGRADE_LABEL: upgrade_name})]
+
+
+async def tasks_named(kube: KubeApi, names: Iterable[str]) -> dict[str, Task]:
+    """Read a few tasks one by one, which spares the API server a list of all."""
+    at_once = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def read(name: str) -> Task | None:
+        async with at_once:
+            return await task(kube, name)
+
+    found = await asyncio.gather(*(read(name) for name in names))
+    return {each.name: each for each in found if each is not None}
+
+
+async def events_about(kube: KubeApi, kind: str, name: str) -> list[Json]:
+    """Read the events about one of our objects or a Node, the oldest first."""
+    about = {"involvedObject.kind": kind, "involvedObject.name": name}
+    found = await kube.list(EVENTS.within(EVENT_NAMESPACE), fields=about)
+    return sorted(found, key=lambda event: event.get("lastTimestamp") or "")
+
+
+async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:
+    try:
+        return await kube.list(resource)
+    except NotFoundError:
+        raise NoClusterAnswerError(
+            f"cannot list {resource.plural} because the cluster does not know them; "
+            "install nodeupgrade there (kubectl apply -k manifests), or choose another --context"
+        ) from None
+
+
+def _upgrade(body: Json) -> Upgrade:
+    try:
+        return parse_upgrade(body)
+    except MalformedObjectError as error:
+        raise _foreign("NodeUpgrade", body, error) from error
+
+
+def _task(body: Json) -> Task:
+    try:
+        return parse_task(body)
+    except MalformedObjectError as error:
+        raise _foreign("NodeUpgradeTask", body, error) from error
+
+
+def _foreign(kind: str, body: Json, error: MalformedObjectError) -> CannotError:
+    return CannotError(
+        f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
+        "use the nodeupgrade of the version that the cluster runs"
+    )
+
+
+def _missing(kind: str, name: str, existing: list[str]) -> CannotError:
+    if not existing:
+        return CannotError(f"cannot find {kind} {name} because there is none at all; look at --context")
+    more = f" and {len(existing) - NAMED} more" if len(existing) > NAMED else ""
+    listed = ", ".join(sorted(existing)[:NAMED]) + more
+    return CannotError(f"cannot find {kind} {name} because it does not exist; there are: {listed}")

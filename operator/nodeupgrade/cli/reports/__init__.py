@@ -1,0 +1,1 @@
+"""What the commands report, as values; nothing is printed here."""

@@ -1,0 +1,166 @@
+"""What a plain kubelet swap would restart, computed from the pods that the API server shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.kubelethash import Era, HashError, KubeletVersion, era_of, explain_pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A container that would restart, as ``namespace/pod/container``, and why."""
+
+    container: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodForecast:
+    """One pod.
+
+    Attributes:
+        running: its containers that run now.
+        restarts: those of them that would restart, and why.
+        whole_pod: the reasons among these that concern all of them.
+    """
+
+    running: tuple[str, ...]
+    restarts: Mapping[str, tuple[str, ...]]
+    whole_pod: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeForecast:
+    """One node.
+
+    Attributes:
+        containers: that run now.
+        restarts: those of them that would restart.
+        unknown: pods that cannot be told, each with the reason; the node would be refused for them.
+    """
+
+    node: str
+    from_version: str
+    to_version: str
+    containers: int
+    restarts: tuple[Restart, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraForecast:
+    """All nodes that go from one kubelet minor to another; ``causes`` counts restarts by reason."""
+
+    from_series: str
+    from_era: Era
+    to_series: str
+    to_era: Era
+    nodes: int
+    containers: int
+    restarts: int
+    unknown: int
+    causes: Mapping[str, int]
+
+
+def forecast(node: str, pods: Iterable[Json], from_version: str, to_version: str) -> NodeForecast:
+    """Compute both hashes of every running container of a node; where they differ, it would restart.
+
+    Args:
+        node: Its name.
+        pods: All of its pods, as the API server shows them.
+        from_version: Its kubelet, whose hashes must be known.
+        to_version: The kubelet to come, likewise.
+    """
+    containers, restarts, unknown = 0, list[Restart](), list[str]()
+    for pod in pods:
+        containers += len(_running(pod))
+        try:
+            found = pod_forecast(pod, from_version, to_version)
+            restarts += (
+                Restart(container=f"{_name(pod)}/{name}", why="; besides, ".join(why))
+                for name, why in found.restarts.items()
+            )
+        except HashError as error:
+            unknown.append(f"{_name(pod)}: {error}")
+    return NodeForecast(
+        node=node,
+        from_version=from_version,
+        to_version=to_version,
+        containers=containers,
+        restarts=tuple(restarts),
+        unknown=tuple(unknown),
+    )
+
+
+def by_era(forecasts: Iterable[NodeForecast]) -> tuple[EraForecast, ...]:
+    """Sum up nodes by the minors they go from and to, so that a fleet of any size fits on a screen."""
+    groups: dict[tuple[KubeletVersion, KubeletVersion], list[NodeForecast]] = {}
+    for each in forecasts:
+        minors = tuple(_minor(version) for version in (each.from_version, each.to_version))
+        groups.setdefault((minors[0], minors[1]), []).append(each)
+    return tuple(_summed(before, after, groups[before, after]) for before, after in sorted(groups))
+
+
+def _summed(before: KubeletVersion, after: KubeletVersion, nodes: list[NodeForecast]) -> EraForecast:
+    causes = Counter(restart.why for node in nodes for restart in node.restarts)
+    return EraForecast(
+        from_series=before.series,
+        from_era=era_of(before),
+        to_series=after.series,
+        to_era=era_of(after),
+        nodes=len(nodes),
+        containers=sum(node.containers for node in nodes),
+        restarts=sum(len(node.restarts) for node in nodes),
+        unknown=sum(len(node.unknown) for node in nodes),
+        causes=dict(causes.most_common()),
+    )
+
+
+def _minor(version: str) -> KubeletVersion:
+    """The first release of a version's minor, which stands for all of them: patches never changed a hash."""
+    parsed = KubeletVersion.parse(version)
+    return KubeletVersion.parse(f"v{parsed.series}.0")
+
+
+def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
+    """Say which of a pod's running containers would restart.
+
+    Raises:
+        HashError: a hash, or the QoS class, is not certain.
+    """
+    running = _running(pod)
+    if not running:
+        return PodForecast(running=(), restarts={}, whole_pod=())
+    change = explain_pod(pod, from_version, to_version)
+    reasons = {name: change.whole_pod or change.reasons(name) for name in running}
+    return PodForecast(
+        running=running, restarts={name: why for name, why in reasons.items() if why}, whole_pod=change.whole_pod
+    )
+
+
+def _running(pod: Json) -> tuple[str, ...]:
+    """The containers that are shown running; of a pod without a status, those that would be."""
+    spec, status = _map(pod.get("spec")), _map(pod.get("status"))
+    if not status:
+        sidecars = [each for each in _maps(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
+        return tuple(str(each.get("name")) for each in (*sidecars, *_maps(spec.get("containers"))))
+    every = [*_maps(status.get("initContainerStatuses")), *_maps(status.get("containerStatuses"))]
+    return tuple(str(each.get("name")) for each in every if "running" in _map(each.get("state")))
+
+
+def _map(given: object) -> Mapping[str, Any]:
+    """A map, of a pod that nobody has checked; anything else is none."""
+    return given if isinstance(given, Mapping) else {}
+
+
+def _maps(given: object) -> list[Mapping[str, Any]]:
+    return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+
+
+def _name(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"

@@ -1,0 +1,54 @@
+"""What is wrong with the NodeUpgrades of a file, and where in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.cli.inputs.documents import Document
+from nodeupgrade.domain.rollout.report.lint import lint
+from nodeupgrade.ports.kube import UPGRADES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem and the place where it stands."""
+
+    file: str
+    line: int
+    object: str
+    path: str
+    message: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        what = "warning: " if self.warning else ""
+        return f"{self.file}:{self.line}: {what}{self.path}: {self.message}"
+
+
+def is_upgrade(document: Document) -> bool:
+    """Whether it is a NodeUpgrade, or means to be one."""
+    version = document.body.get("apiVersion") if isinstance(document.body, dict) else ""
+    return document.kind == UPGRADES.kind or (not document.kind and str(version).startswith(f"{UPGRADES.group}/"))
+
+
+def findings(document: Document, previous: Json | None, now: datetime) -> list[Finding]:
+    """Find all that is wrong with a document, or with replacing another by it, from top to bottom."""
+    return sorted(_found(document, previous, now), key=lambda finding: (finding.line, finding.path))
+
+
+def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[Finding]:
+    for repeated in document.repeated:
+        message = "it is given twice, and only the last counts; remove one"
+        yield Finding(file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message)
+    for problem in lint(document.body, previous, now=now):
+        yield Finding(
+            file=document.file,
+            line=document.line(problem.path),
+            object=document.name,
+            path=problem.path or "the object",
+            message=problem.message,
+            warning=problem.warning,
+        )

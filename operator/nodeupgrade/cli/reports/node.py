@@ -1,0 +1,200 @@
+"""Everything that is known about one node: where it stands in a rollout, what it waits for, what was done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.inflight import baseline
+from nodeupgrade.domain.rollout.pace.budgets import Choice
+from nodeupgrade.domain.rollout.pace.overlap import queued
+from nodeupgrade.domain.rollout.pace.starting import choose, survey_front
+from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.select.membership import selects
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.waves import Front, needs_approval
+from nodeupgrade.domain.views import NodeView
+
+OTHERS_NAMED = 5
+
+COMPONENT = "nodeupgrade"
+"""How our events name their source."""
+
+NODE_NEWS = frozenset({"NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "Rebooted"})
+"""Reasons of other components' events about a Node that matter to its upgrade."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEvent:
+    """Something that was reported about the node or its task."""
+
+    time: str
+    reason: str
+    message: str
+    count: int = 1
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Where a node stands in a rollout.
+
+    Attributes:
+        wave: the node's wave: the ``wave_number``-th of ``waves``.
+        order: its place among the ``wave_size`` nodes of the wave, counted from 1.
+        place: how it stands, with reason and message.
+        waits: why it is not being worked on, in a sentence; empty when it does not wait.
+    """
+
+    wave: str
+    wave_number: int
+    waves: int
+    order: int
+    wave_size: int
+    place: Place
+    reason: str = ""
+    message: str = ""
+    waits: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """All that is told about one node.
+
+    Attributes:
+        upgrade: the rollout that it is told for.
+        seat: None if the node is no member of it.
+        selected_by: rollouts that have not ended and mean the node, the oldest first.
+        cordon: who cordoned it, in words.
+    """
+
+    node: NodeView
+    upgrade: Upgrade | None = None
+    seat: Seat | None = None
+    task: Task | None = None
+    selected_by: tuple[str, ...] = ()
+    cordon: str = ""
+    events: tuple[NodeEvent, ...] = ()
+
+    @property
+    def recorded(self) -> int | None:
+        """How many containers were counted before the run; None if nothing is recorded."""
+        found = baseline.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
+        return None if found is None else len(found.containers)
+
+    def document(self) -> Json:
+        """Write it for programs."""
+        task = self.task
+        return {
+            "node": self.node.name,
+            "kubelet": self.node.kubelet_version,
+            "ready": self.node.ready,
+            "unschedulable": self.node.unschedulable,
+            "cordon": self.cordon,
+            "selectedBy": list(self.selected_by),
+            "upgrade": None if self.upgrade is None else self.upgrade.name,
+            "seat": to_json(self.seat),
+            "task": None if task is None else {"spec": to_json(task.spec), "status": to_json(task.reported)},
+            "recordedContainers": self.recorded,
+            "events": to_json(self.events),
+        }
+
+
+def choose_upgrade(upgrades: Sequence[Upgrade], node: NodeView, task: Task | None) -> Upgrade | None:
+    """Pick the rollout that a node is about: the one that holds it, else the oldest that wants it, else the last."""
+    wanting = active_for(upgrades, node)
+    holder = next((u for u in upgrades if task is not None and u.uid == task.spec.upgrade_ref.uid), None)
+    if holder is not None and (not holder.finished or not wanting):
+        return holder
+    return wanting[0] if wanting else None
+
+
+def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
+    """List the rollouts that have not ended and mean the node, the oldest first."""
+    meant = [u for u in upgrades if not u.finished and u.spec is not None and selects(u.spec.nodes, node)]
+    return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
+
+
+def seat(survey: Survey, name: NodeName, now: datetime) -> Seat | None:
+    """Find a node's place in a rollout, and what it waits for; None if it is no member."""
+    standing = survey.standings.get(name)
+    if standing is None:
+        return None
+    number = next(index for index, wave in enumerate(survey.waves, 1) if wave.name == standing.wave)
+    wave = [each.node for each in survey.waves[number - 1].standings]
+    told = standing.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
+    return Seat(
+        wave=standing.wave,
+        wave_number=number,
+        waves=len(survey.waves),
+        order=wave.index(name) + 1,
+        wave_size=len(wave),
+        place=standing.place,
+        reason=standing.reason.value if told else "",
+        message=standing.message,
+        waits=_waits(survey, standing, number, now) if standing.place is Place.PENDING else "",
+    )
+
+
+def cordon_of(node: NodeView, upgrades: Sequence[Upgrade]) -> str:
+    """Say who cordoned a node."""
+    if not node.unschedulable:
+        return "not cordoned"
+    if not node.cordoned_by:
+        return "cordoned by somebody else; nodeupgrade leaves that alone"
+    name = next((upgrade.name for upgrade in upgrades if upgrade.uid == node.cordoned_by), None)
+    return f"cordoned for {name}" if name else f"cordoned for a NodeUpgrade that is gone (UID {node.cordoned_by})"
+
+
+def event(body: Json) -> NodeEvent:
+    """Read an Event."""
+    return NodeEvent(
+        time=str(body.get("lastTimestamp") or body.get("eventTime") or body.get("firstTimestamp") or ""),
+        reason=str(body.get("reason", "")),
+        message=str(body.get("message", "")),
+        count=int(body.get("count") or 1),
+        warning=body.get("type") == "Warning",
+    )
+
+
+def is_ours(body: Json) -> bool:
+    """Whether an Event was reported by nodeupgrade, or says something about the kubelet's health."""
+    return (body.get("source") or {}).get("component") == COMPONENT or body.get("reason") in NODE_NEWS
+
+
+def _waits(survey: Survey, standing: Standing, number: int, now: datetime) -> str:
+    """Say what a node waits for, by asking what the planner asks."""
+    upgrade = survey.upgrade
+    if upgrade.finished:
+        return "the rollout has ended"
+    if (objection := objection_to_spec(upgrade, now)) is not None:
+        return f"the spec to be accepted: {objection[1]}"
+    at = survey_front(survey, now)
+    choice = queued(survey.fleet, survey.spec) or choose(survey, at, now)
+    chosen = [each.node for each in choice.nodes]
+    if standing.node in chosen:
+        return "nothing: it is started when the operator looks next"
+    if survey.spec.action is not RolloutAction.PLAN and number - 1 > at.index >= 0:
+        return _wave_waits(survey, standing, at, choice)
+    if chosen:
+        others = ", ".join(chosen[:OTHERS_NAMED]) + (" and others" if len(chosen) > OTHERS_NAMED else "")
+        return f"other nodes go first: {others}"
+    return choice.message or f"{counted(len(survey.flying), 'node')} in flight, and no more may be"
+
+
+def _wave_waits(survey: Survey, standing: Standing, at: Front, choice: Choice) -> str:
+    ahead = survey.waves[at.index]
+    left = sum(each.blocks for each in ahead.standings)
+    before = f"wave {standing.wave} comes after wave {ahead.name}, where {left} of {len(ahead.standings)} are left"
+    own = next(wave.terms for wave in survey.waves if wave.name == standing.wave)
+    if needs_approval(survey.upgrade, own):
+        before += ", and needs approval"
+    return f"{before}; {choice.message}" if choice.message and not choice.nodes else before

@@ -1,0 +1,137 @@
+"""One rollout, summed up for people: what its status says, how its nodes in flight do, when it may be over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.task_status import StepResult
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_status import Counts, UpgradeStatus
+from nodeupgrade.domain.rollout.report import conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flying:
+    """A node in flight: its phase, the step it is in, and since when it is worked on."""
+
+    node: str
+    wave: str = ""
+    phase: str = "Pending"
+    step: str = ""
+    started_at: datetime | None = None
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """When the rollout is over if it goes on as it went so far; what it waits for from now on is not in it."""
+
+    completion: datetime
+    nodes_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What ``status`` shows of one rollout."""
+
+    upgrade: Upgrade
+    flying: tuple[Flying, ...] = ()
+    estimate: Estimate | None = None
+
+    @property
+    def status(self) -> UpgradeStatus:
+        """What the control plane reports."""
+        return self.upgrade.status
+
+    @property
+    def version(self) -> str:
+        """The version to reach, as far as it can be read."""
+        return "?" if self.upgrade.spec is None else self.upgrade.spec.version
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen: the rollout, or the report that was asked for, is done."""
+        if self.upgrade.generation != self.status.observed_generation or self.status.in_flight:
+            return False
+        return self.upgrade.finished or self.succeeded or self._hazards_found
+
+    @property
+    def _hazards_found(self) -> bool:
+        """Whether a plan was asked for, and objects: the answer is there, though it is no."""
+        stalled = conditions.find(self.status, conditions.STALLED)
+        return stalled.status == "True" and stalled.reason == "HazardsFound"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether what was asked for is done."""
+        return conditions.holds(self.status, conditions.READY)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether somebody has to act."""
+        return conditions.holds(self.status, conditions.STALLED)
+
+    def document(self) -> Json:
+        """Write it for programs."""
+        spec = self.upgrade.spec
+        status = {key: value for key, value in to_json(self.status).items() if key != "inFlight"}
+        return {
+            "name": self.upgrade.name,
+            "version": self.version,
+            "action": None if spec is None else spec.action.value,
+            "pausedByAnnotation": self.upgrade.braked,
+            "ended": self.ended,
+            **status,
+            "inFlight": [to_json(each) for each in self.flying],
+            "estimate": to_json(self.estimate),
+        }
+
+
+def overview(upgrade: Upgrade, tasks: Mapping[str, Task], now: datetime) -> Overview:
+    """Sum up a rollout; ``tasks`` are those of its nodes in flight."""
+    flying = tuple(_flying(node, tasks.get(node), now) for node in upgrade.status.in_flight)
+    return Overview(upgrade=upgrade, flying=flying, estimate=_estimate(upgrade, now))
+
+
+def finished_nodes(counts: Counts) -> int:
+    """Count the nodes that were worked on and are done, however it ended."""
+    return counts.succeeded + counts.failed + counts.rolled_back + counts.rollback_failed
+
+
+def failed_nodes(counts: Counts) -> int:
+    """Count the nodes that went wrong; refused ones were left untouched."""
+    return counts.failed + counts.rolled_back + counts.rollback_failed
+
+
+def _flying(node: str, task: Task | None, now: datetime) -> Flying:
+    if task is None:
+        return Flying(node=node, phase="Admitted")
+    report = task.reported
+    current = next((s.name for s in reversed(report.steps) if s.result in {StepResult.DOING, StepResult.UNDOING}), "")
+    started = report.started_at
+    return Flying(
+        node=node,
+        wave=task.spec.wave,
+        phase=report.phase.value,
+        step=current,
+        started_at=started,
+        seconds=None if started is None else max(0, int((now - started).total_seconds())),
+    )
+
+
+def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
+    """Project the rate so far; there is none before the first node is done, and none while nothing goes on."""
+    status = upgrade.status
+    done, left = finished_nodes(status.counts), status.counts.pending + status.counts.in_progress
+    at_work = conditions.holds(status, conditions.RECONCILING) and not upgrade.braked
+    if status.started_at is None or not done or not left or not at_work:
+        return None
+    elapsed = (now - status.started_at).total_seconds()
+    if elapsed <= 0:
+        return None
+    completion = (now + timedelta(seconds=elapsed * left / done)).replace(microsecond=0)
+    return Estimate(completion=completion, nodes_per_hour=round(done * 3600 / elapsed, 1))

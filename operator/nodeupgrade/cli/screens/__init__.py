@@ -1,0 +1,1 @@
+"""How things look on a screen. Everything shown was worked out elsewhere."""

@@ -1,0 +1,195 @@
+"""The proof of what was done to one node, from its NodeUpgradeTask alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import zip_longest
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.api.json import Json, timestamp, to_json
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task import Task, TaskAction, Verdict
+from nodeupgrade.api.task_status import KubeletBinary, StepResult, StepStatus, TaskStatus
+from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+
+RUNS = STATE_DIRECTORY / "runs"
+"""Directory on the node with one directory for each run: plan, journal, before-images."""
+
+_UNDONE = frozenset({StepResult.FAILED, StepResult.UNDOING, StepResult.UNDONE})
+
+
+def document(task: Task) -> Json:
+    """Write the proof for programs: what was asked for, reported and judged, with the seconds of each step."""
+    spec = to_json(task.spec)
+    steps = [{**to_json(step), "seconds": _seconds(step)} for step in task.reported.steps]
+    return {
+        "node": task.name,
+        "nodeUID": task.spec.node_uid,
+        "upgrade": task.spec.upgrade_ref.name,
+        "runID": task.spec.run_id,
+        "action": task.spec.action.value,
+        "fromVersion": task.spec.from_version,
+        "toVersion": task.spec.to_version,
+        "artifact": spec["artifact"],
+        "cordon": spec["cordon"],
+        "report": {**to_json(task.reported), "steps": steps},
+        "verdict": to_json(task.verdict),
+        "history": spec["history"],
+        "journal": journal(task) if steps else None,
+    }
+
+
+def journal(task: Task) -> str:
+    """Where the journal of the run lies on the node."""
+    return f"{RUNS}/{task.spec.run_id}"
+
+
+def proof(task: Task, now: datetime) -> RenderableType:
+    """Draw the proof for people."""
+    return Group(*_parts(task, now))
+
+
+def steps(told: tuple[StepStatus, ...]) -> RenderableType:
+    """Draw the steps of a run with their times."""
+    drawn = table("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
+    for step, after in zip_longest(told, told[1:]):
+        seconds = _seconds(step)
+        repeated = after is not None and after.detail == step.detail  # every step that is undone carries the cause
+        drawn.add_row(
+            step.name,
+            Text(step.result.value, BAD if step.result in _UNDONE else ""),
+            NOTHING if step.started_at is None else timestamp(step.started_at),
+            NOTHING if seconds is None else f"{seconds:.3f}",
+            NOTHING if repeated else step.detail or NOTHING,
+        )
+    return drawn
+
+
+def history(task: Task) -> RenderableType:
+    """Draw how earlier runs on the node ended."""
+    drawn = table("UPGRADE", "FROM", "TO", "RESULT", "TIME", spare=("TIME", "FROM"))
+    for run in task.spec.history:
+        when = NOTHING if run.time is None else timestamp(run.time)
+        drawn.add_row(run.upgrade, run.from_version, run.to_version, coloured(run.result.value), when)
+    return drawn
+
+
+def _parts(task: Task, now: datetime) -> Iterator[RenderableType]:
+    report = task.reported
+    if task.spec.action is TaskAction.WAIT and task.verdict is None:
+        yield Text.assemble(
+            (task.name, "bold"), f" waits for its turn in {task.spec.upgrade_ref.name}; nothing was done."
+        )
+    else:
+        run = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
+        yield Text.assemble((task.name, "bold"), f", {run}: ", coloured(report.phase.value))
+        yield facts(*_facts(task, now))
+    if report.steps:
+        yield heading("Steps")
+        yield steps(report.steps)
+    if report.hazards:
+        yield heading("Hazards")
+        yield hazards(report)
+    if report.preview is not None and report.preview.would_restart_list:
+        yield heading("What a plain kubelet swap would restart")
+        forecasts = table("CONTAINER", "WHY")
+        for forecast in report.preview.would_restart_list:
+            forecasts.add_row(forecast.container, forecast.why)
+        yield forecasts
+    if task.spec.history:
+        yield heading("Earlier runs")
+        yield history(task)
+    if report.steps:
+        yield heading("On the node")
+        yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
+
+
+def hazards(report: TaskStatus) -> RenderableType:
+    """Draw what forbids the node's upgrade, and what deserves attention."""
+    drawn = table("", "REASON", "POD", "DETAIL", spare=("POD",))
+    for hazard in report.hazards:
+        weight = Text("warning", BUSY) if hazard.warning else Text("forbids", BAD)
+        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
+    return drawn
+
+
+def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    report, verdict = task.reported, task.verdict
+    if report.message:
+        yield "Node says", f"{report.reason}: {report.message}" if report.reason else report.message
+    if verdict is None:
+        yield "Control plane", "has not reached a verdict yet"
+    else:
+        good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
+        told = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
+        yield "Control plane", told
+        yield "Verdict at", _moment(verdict.decided_at, now)
+    yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
+    yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
+    if report.kubelet.down_seconds is not None:
+        yield "Without kubelet", f"{report.kubelet.down_seconds:.3f} seconds"
+    if report.runtime.name:
+        yield "Runtime", f"{report.runtime.name} {report.runtime.version}".strip()
+    yield from _containers(task)
+    yield from _readiness(report)
+    if report.started_at:
+        ended = f", ended {timestamp(report.finished_at)}" if report.finished_at else ""
+        yield "Started", f"{timestamp(report.started_at)}{ended}"
+    yield "Cordon", cordon(task)
+
+
+def _readiness(report: TaskStatus) -> Iterator[tuple[str, str | Text]]:
+    guard, flaps = report.guard, report.containers.readiness_flaps
+    if guard.state is not None:
+        yield "Readiness guard", spaced(guard.state.value) + (f": {guard.detail}" if guard.detail else "")
+    if flaps:
+        yield "Unready", Text(f"meanwhile, although their containers ran on: {', '.join(flaps)}", BUSY)
+
+
+def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
+    counts, verdict = task.reported.containers, task.verdict
+    if not counts.baseline:
+        return
+    told = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
+    yield "Containers", told
+    if counts.unknown:
+        told = f"of {counted(counts.unknown, 'container')}: the runtime did not answer at the end"
+        yield "Not known", Text(told, BAD)
+    restarted = verdict.restarted if verdict else counts.restarted
+    listed = (verdict.restarted_list if verdict else ()) or counts.restarted_list
+    if restarted or not counts.unknown:
+        told = counted(restarted, "container") if restarted else "none"
+        yield "Restarted", Text(told, BAD if restarted else GOOD)
+    for name in listed:
+        yield "", Text(name, BAD)
+    if counts.ended_list:
+        yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
+
+
+def cordon(task: Task) -> str:
+    """Say who cordoned the node for the run, or before it."""
+    record = task.spec.cordon
+    if record.was_unschedulable:
+        return "somebody else's, from before the run; left as it is"
+    return "by nodeupgrade, for the run" if record.by_us else "none"
+
+
+def _binary(binary: KubeletBinary | None, otherwise: str) -> str:
+    if binary is None:
+        return otherwise
+    digest = f", sha256 {binary.sha256}" if binary.sha256 else ""
+    return f"{binary.version or NOTHING} at {binary.path or NOTHING}{digest}"
+
+
+def _moment(moment: datetime | None, now: datetime) -> str:
+    return NOTHING if moment is None else f"{timestamp(moment)} ({since(moment, now)} ago)"
+
+
+def _seconds(step: StepStatus) -> float | None:
+    if step.started_at is None or step.finished_at is None:
+        return None
+    return round((step.finished_at - step.started_at).total_seconds(), 3)

@@ -1,0 +1,132 @@
+"""How the story of one node looks on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, counted, explain
+from nodeupgrade.api.task import Task, TaskAction, Verdict
+from nodeupgrade.api.task_status import ContainerCounts
+from nodeupgrade.cli.reports.node import Seat, Story
+from nodeupgrade.cli.screens import evidence
+from nodeupgrade.cli.screens.words import (
+    BAD,
+    BUSY,
+    FAINT,
+    GOOD,
+    NOTHING,
+    coloured,
+    facts,
+    heading,
+    lasting,
+    spaced,
+    table,
+)
+from nodeupgrade.domain.rollout.select.node_state import Place
+
+EVENTS_SHOWN = 10
+
+
+def story(told: Story, now: datetime) -> RenderableType:
+    """Draw it."""
+    return Group(*_parts(told, now))
+
+
+def _parts(told: Story, now: datetime) -> Iterator[RenderableType]:
+    node = told.node
+    ready = Text("Ready", GOOD) if node.ready else Text("not Ready", BAD)
+    yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {told.cordon}")
+    yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(told))
+    if told.seat is not None and told.upgrade is not None:
+        yield heading(f"In {told.upgrade.name}")
+        yield facts(*_seat(told.seat))
+    task = told.task
+    if task is not None:
+        yield from _task(told, task, now)
+    if told.events:
+        yield heading("Events")
+        yield _events(told)
+
+
+def _rollouts(told: Story) -> Iterator[tuple[str, str | Text]]:
+    if told.upgrade is None:
+        yield "Rollout", "no NodeUpgrade selects this node, and none has claimed it"
+    elif told.upgrade.problem:
+        yield "Rollout", Text(f"{told.upgrade.name} is not accepted: {told.upgrade.problem}", BAD)
+    elif told.seat is None:
+        yield "Rollout", f"it is no member of {told.upgrade.name}: not selected, excluded, or came too late"
+    if len(told.selected_by) > 1:
+        yield "Wanted by", f"{', '.join(told.selected_by)}; the oldest goes first"
+
+
+def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
+    yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
+    bad = seat.place is Place.REFUSED
+    yield "State", Text(spaced(seat.place.value), BAD if bad else "")
+    if seat.waits:
+        yield "Waits for", Text(seat.waits, BUSY)
+    if seat.reason:
+        yield "Because", f"{seat.reason}: {seat.message}" if seat.message else seat.reason
+        if seat.place is Place.FINISHED and seat.reason in set(Reason) and seat.reason != Reason.SUCCEEDED:
+            yield "Do", explain(Reason(seat.reason)).remedy
+
+
+def _task(told: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
+    report = task.reported
+    asked = f", run {task.spec.run_id}" if task.spec.run_id and task.spec.action is not TaskAction.WAIT else ""
+    yield heading("Its task")
+    yield facts(*_task_facts(told, task, now, f"{task.spec.action.value}{asked}"))
+    if report.steps:
+        yield heading("Steps")
+        yield evidence.steps(report.steps)
+    if report.hazards:
+        yield heading("Hazards")
+        yield evidence.hazards(report)
+    if task.spec.history:
+        yield heading("Earlier runs")
+        yield evidence.history(task)
+
+
+def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[tuple[str, str | Text]]:
+    spec, report, counts = task.spec, task.reported, task.reported.containers
+    yield "Claimed by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
+    yield "Action", f"{asked} ({spec.action_reason}: {spec.action_message})" if spec.action_reason else asked
+    if spec.action is not TaskAction.WAIT or report.started_at:
+        yield "Phase", coloured(report.phase.value)
+    if report.message:
+        yield "Node says", report.message
+    if report.started_at:
+        until = report.finished_at or now
+        yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
+    if spec.deadline and task.verdict is None:
+        yield "Deadline", timestamp(spec.deadline)
+    if told.recorded is not None:
+        yield "Recorded", f"{counted(told.recorded, 'container')} before the run, to compare with afterwards"
+    if counts.baseline:
+        numbers = Text.assemble(f", {counts.rewritten} rewritten, ", _restarted(counts))
+        yield "Containers", Text.assemble(f"{counts.baseline} before", numbers if report.phase.terminal else Text())
+    if (verdict := task.verdict) is not None:
+        good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
+        yield "Verdict", Text(f"{verdict.outcome.value}: {verdict.message}", GOOD if good else BAD)
+    if spec.cordon.by_us or spec.cordon.was_unschedulable:
+        yield "Cordon", evidence.cordon(task)
+
+
+def _restarted(counts: ContainerCounts) -> Text:
+    if counts.unknown:
+        return Text("what restarted is not known", BAD)
+    return Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
+
+
+def _events(told: Story) -> RenderableType:
+    drawn = table("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
+    for each in told.events[-EVENTS_SHOWN:]:
+        drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)
+    if len(told.events) > EVENTS_SHOWN:
+        return Group(Text(f"{len(told.events) - EVENTS_SHOWN} earlier ones are left out", FAINT), drawn)
+    return drawn

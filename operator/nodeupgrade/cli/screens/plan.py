@@ -1,0 +1,231 @@
+"""How a plan looks on a screen, and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.api.durations import render_duration
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task_status import Hazard
+from nodeupgrade.api.upgrade_spec import ApprovalPolicy, RolloutAction, Wave
+from nodeupgrade.cli.reports.forecast import EraForecast
+from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
+from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+
+CAUSES_SHOWN = 5
+NODES_NAMED = 8
+RESTARTS_NAMED = 20
+
+
+def plan(report: PlanReport, *, long: bool) -> RenderableType:
+    """Draw it for people; ``long`` adds a line for every node."""
+    return Group(*_parts(report, long))
+
+
+def document(report: PlanReport) -> Json:
+    """Write it for programs, every node included."""
+    return {
+        "name": report.name,
+        "version": report.spec.version,
+        "action": report.action.value,
+        "onCluster": report.on_cluster,
+        "unselected": report.unselected,
+        "openNow": report.open_now,
+        "opens": to_json(report.opens),
+        "first": list(report.first),
+        "waits": report.waits,
+        "waves": [_wave_document(wave) for wave in report.waves],
+        "eras": to_json(report.eras),
+        "nodes": [_node_document(report, standing) for standing in report.standings],
+    }
+
+
+def _wave_document(wave: PlannedWave) -> Json:
+    numbers = {"total": wave.total, "upgraded": wave.upgraded, "skipped": wave.skipped, "refused": wave.refused}
+    return {**to_json(wave.terms), **numbers, "nodes": list(wave.nodes)}
+
+
+def _node_document(report: PlanReport, standing: Standing) -> Json:
+    told = {"node": standing.node, "wave": standing.wave, "place": standing.place.value}
+    if standing.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
+        told |= {"reason": standing.reason.value, "message": standing.message}
+    expected, preview = report.forecasts.get(standing.node), report.previews.get(standing.node)
+    hazards = report.hazards.get(standing.node)
+    return {
+        **told,
+        **({} if expected is None else {"forecast": to_json(expected)}),
+        **({} if preview is None else {"preview": to_json(preview)}),
+        **({} if hazards is None else {"hazards": to_json(hazards)}),
+    }
+
+
+def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
+    yield Text.assemble((report.name, "bold"), f" would bring kubelets to {report.spec.version}. Nothing was touched.")
+    yield facts(*_facts(report))
+    if report.standings:
+        yield heading("Waves")
+        yield _waves(report)
+    for title, place in (("Refused", Place.REFUSED), ("Skipped", Place.SKIPPED)):
+        if standings := report.placed(place):
+            yield heading(title)
+            yield _by_reason(standings)
+    if report.eras:
+        yield heading("What a plain kubelet swap would restart")
+        yield _eras(report.eras)
+        yield Text("nodeupgrade rewrites these hashes and pins static pods, so that none of them restarts.", FAINT)
+    if report.previews:
+        yield heading("Reported by the nodes")
+        yield _previews(report)
+    if warnings := [(hazard, node) for node, found in report.hazards.items() for hazard in found if hazard.warning]:
+        yield heading("Warnings of the nodes")
+        yield _warnings(warnings)
+    if long:
+        yield heading("Nodes")
+        yield _nodes(report)
+
+
+def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
+    if report.action is RolloutAction.PLAN:
+        yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
+    members, cluster = len(report.standings), len(report.standings) + report.unselected
+    told = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
+    numbers = {place: len(report.placed(place)) for place in (Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
+    yield (
+        "Nodes",
+        ", ".join([told, *(f"{number} {place.value.lower()}" for place, number in numbers.items() if number)]),
+    )
+    if report.opens is None:
+        yield "Windows", Text("none ever opens", BAD)
+    elif not report.open_now:
+        yield "Windows", Text(f"closed; the next opens {ahead(report.opens, report.now)}", BUSY)
+    else:
+        yield "Windows", "open now" if report.spec.windows or report.spec.blackouts else "none: at any time"
+    if report.first:
+        yield "First", f"{_named(report.first)} would be started at once"
+    elif report.waits:
+        yield "First", Text(f"none would be started now: {report.waits}", BUSY)
+    strategy = report.spec.strategy
+    yield (
+        "Budgets",
+        (f"{strategy.max_concurrent} at a time; stops when {counted_share(str(strategy.failure_threshold))} failed"),
+    )
+
+
+def counted_share(share: str) -> str:
+    """Write a number or a percentage of nodes."""
+    return f"{share} of the nodes" if share.endswith("%") else counted(int(share), "node")
+
+
+def _waves(report: PlanReport) -> RenderableType:
+    drawn = table(
+        *("#", "WAVE", "NODES", "TO UPGRADE", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
+        spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "NODES"),
+    )
+    for number, wave in enumerate(report.waves, 1):
+        terms = wave.terms
+        drawn.add_row(
+            str(number),
+            terms.name,
+            str(wave.total),
+            str(wave.upgraded),
+            str(wave.skipped),
+            Text(str(wave.refused), BAD if wave.refused else ""),
+            str(terms.max_concurrent or report.spec.strategy.max_concurrent),
+            _begins(report, terms),
+            render_duration(terms.soak) if terms.soak else NOTHING,
+            _named(wave.nodes, 3),
+        )
+    return drawn
+
+
+def _begins(report: PlanReport, terms: Wave) -> str:
+    if terms.approval is ApprovalPolicy.AUTO:
+        return "automatically"
+    return "approved" if terms.name in report.approvals else "after approval"
+
+
+def _by_reason(standings: tuple[Standing, ...]) -> RenderableType:
+    drawn = table("REASON", "NODES", "FOR EXAMPLE")
+    ordered = sorted(standings, key=lambda standing: standing.reason.value)
+    for reason, group in groupby(ordered, key=lambda standing: standing.reason):
+        found = list(group)
+        drawn.add_row(reason.value, str(len(found)), found[0].message)
+    return drawn
+
+
+def _eras(eras: tuple[EraForecast, ...]) -> RenderableType:
+    drawn = table("FROM", "TO", "NODES", "CONTAINERS", "RESTART", "BECAUSE", spare=("CONTAINERS", "NODES"))
+    for each in eras:
+        change = (f"{each.from_series} (era {each.from_era})", f"{each.to_series} (era {each.to_era})")
+        numbers = (str(each.nodes), str(each.containers), Text(str(each.restarts), BAD if each.restarts else GOOD))
+        causes = [f"{number}: {why}" for why, number in each.causes.items()]
+        more = [f"and {len(causes) - CAUSES_SHOWN} more reasons"] if len(causes) > CAUSES_SHOWN else []
+        unknown = [f"{counted(each.unknown, 'pod')} cannot be told; see --nodes"] if each.unknown else []
+        drawn.add_row(*change, *numbers, "\n".join([*causes[:CAUSES_SHOWN], *more, *unknown]) or _unaffected(each))
+    return drawn
+
+
+def _unaffected(each: EraForecast) -> str:
+    return "no hash changes" if each.containers else "no container runs there"
+
+
+def _previews(report: PlanReport) -> RenderableType:
+    found = report.previews.values()
+    static = sum(preview.static_pods for preview in found)
+    flags = sorted({flag for preview in found for flag in preview.removed_flags})
+    return facts(
+        ("Nodes", str(len(report.previews))),
+        ("Hashes to rewrite", str(sum(preview.rewritten for preview in found))),
+        (
+            "Would restart",
+            f"{counted(sum(preview.would_restart for preview in found), 'container')} by a plain swap",
+        ),
+        ("Static pods pinned", str(static)),
+        ("Flags left out", ", ".join(flags) or "none"),
+    )
+
+
+def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
+    """Every reason once; ``--nodes`` has them all."""
+    drawn = table("REASON", "NODES", "FOR EXAMPLE")
+    for reason in sorted({hazard.reason for hazard, _ in warnings}):
+        found = [(hazard, node) for hazard, node in warnings if hazard.reason == reason]
+        example, node = found[0]
+        drawn.add_row(reason, str(len({node for _, node in found})), f"{node}: {example.detail}")
+    return drawn
+
+
+def _nodes(report: PlanReport) -> RenderableType:
+    drawn = table("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
+    for standing in report.standings:
+        expected = report.forecasts.get(standing.node)
+        numbers = (NOTHING, NOTHING) if expected is None else (str(expected.containers), str(len(expected.restarts)))
+        drawn.add_row(standing.node, standing.wave, standing.place.value, *numbers, "\n".join(_whys(report, standing)))
+    return drawn
+
+
+def _whys(report: PlanReport, standing: Standing) -> Iterator[str]:
+    if standing.message:
+        yield f"{standing.reason.value}: {standing.message}"
+    for hazard in report.hazards.get(standing.node, ()):
+        if hazard.warning:
+            yield f"{hazard.reason} (warning): {hazard.detail}"
+    expected = report.forecasts.get(standing.node)
+    if expected is None:
+        return
+    yield from (f"cannot be told: {problem}" for problem in expected.unknown)
+    reasons = dict.fromkeys(restart.why for restart in expected.restarts)
+    for why in reasons:
+        names = tuple(restart.container for restart in expected.restarts if restart.why == why)
+        yield f"{_named(names, RESTARTS_NAMED)}: {why}"
+
+
+def _named(names: tuple[str, ...], limit: int = NODES_NAMED) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more or NOTHING

@@ -1,0 +1,214 @@
+"""How rollouts look on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.upgrade_status import Condition, Counts, WaveStatus
+from nodeupgrade.cli.reports.overview import Overview, failed_nodes
+from nodeupgrade.cli.screens.condition_words import MEANINGS
+from nodeupgrade.cli.screens.words import (
+    BAD,
+    BAR_WIDTH,
+    BUSY,
+    FAINT,
+    GOOD,
+    NOTHING,
+    ahead,
+    bar,
+    coloured,
+    facts,
+    heading,
+    lasting,
+    since,
+    spaced,
+    table,
+)
+from nodeupgrade.domain.rollout.report import conditions
+
+FAILURES_SHOWN = 5
+FLYING_SHOWN = 20
+SHORT_BAR = 10
+
+
+def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
+    """Draw all rollouts, one line each."""
+    headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "REASON")
+    drawn = table(*headings, spare=("WAVE", "AGE", "VERSION", "FAILED", "REASON", "RESTARTS"))
+    for each in overviews:
+        status = each.status
+        wave = status.current_wave
+        drawn.add_row(
+            each.upgrade.name,
+            each.version,
+            coloured(status.phase or "Pending"),
+            _progress(status.counts, SHORT_BAR),
+            _alarming(failed_nodes(status.counts)),
+            _alarming(status.containers.restarted),
+            NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
+            since(each.upgrade.created_at, now),
+            conditions.find(status, conditions.READY).reason or "NotSeenYet",
+        )
+    return drawn
+
+
+def one(seen: Overview, now: datetime) -> RenderableType:
+    """Draw one rollout in detail."""
+    return Group(*_parts(seen, now))
+
+
+def line(seen: Overview) -> str:
+    """Tell in one line how a rollout stands, for logs."""
+    status, wave = seen.status, seen.status.current_wave
+    parts = [f"{status.phase or 'Pending'} {status.progress}".strip()]
+    if wave is not None:
+        parts.append(f"wave {wave.name} ({wave.index} of {wave.of})")
+    if seen.flying:
+        parts.append(f"in flight: {', '.join(_stage(each.node, each.phase) for each in seen.flying)}")
+    if failed := failed_nodes(status.counts):
+        parts.append(f"{counted(failed, 'node')} failed")
+    if status.containers.restarted:
+        parts.append(f"{counted(status.containers.restarted, 'container')} restarted")
+    ready = conditions.find(status, conditions.READY)
+    return "; ".join(parts) + (f" – {ready.reason}: {ready.message}" if ready.reason else "")
+
+
+def _stage(node: str, phase: str) -> str:
+    return f"{node} {spaced(phase)}"
+
+
+def _parts(seen: Overview, now: datetime) -> Iterator[RenderableType]:
+    status = seen.status
+    yield from _headline(seen, now)
+    if status.waves:
+        yield heading("Waves")
+        yield _waves(status.waves, now)
+    if seen.flying:
+        yield heading("In flight")
+        yield _flying(seen)
+    if status.failures:
+        yield heading("Last failures")
+        yield _failures(seen, now)
+    if status.conditions:
+        yield heading("Conditions")
+        yield _conditions(status.conditions, now)
+
+
+def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
+    upgrade, status, ready = seen.upgrade, seen.status, conditions.find(seen.status, conditions.READY)
+    yield Text.assemble((upgrade.name, "bold"), f" to {seen.version}: ", coloured(status.phase or "Pending"))
+    if upgrade.problem:
+        yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)
+    if status.observed_generation < upgrade.generation:
+        yield Text("The operator has not seen the latest change yet; what follows may be older.", BUSY)
+    yield facts(*_facts(seen, ready, now))
+
+
+def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
+    yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
+    if ready.reason:
+        yield "Why", f"{ready.reason}: {ready.message}"
+    if upgrade.braked:
+        yield "Paused", Text("by the annotation nodeupgrade.dev/pause; `nodeupgrade resume` removes it", BUSY)
+    if upgrade.deleting:
+        yield "Deletion", Text("requested; nodes in flight are finished first", BUSY)
+    if totals.baseline:
+        restarted = Text(f"{totals.restarted} restarted", BAD if totals.restarted else GOOD)
+        told = f"{totals.baseline} verified: {totals.unchanged} the same instances, "
+        yield "Containers", Text.assemble(told, restarted, f"; {totals.rewritten} hashes rewritten")
+    if preview := status.preview:
+        refused = f"{preview.refused} would be refused"
+        yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
+        yield "Plain swap", f"would restart {counted(preview.would_restart, 'container')}"
+    if status.skips:
+        yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
+    if status.started_at:
+        until = status.completed_at or now
+        ended = f", ended {timestamp(status.completed_at)}" if status.completed_at else ""
+        yield "Started", f"{timestamp(status.started_at)}{ended} ({lasting(until - status.started_at)})"
+    if status.current_wave and status.current_wave.soak_until:
+        yield "Soaking", f"until {ahead(status.current_wave.soak_until, now)}"
+    if status.next_window:
+        yield "Next window", ahead(status.next_window, now)
+    if seen.estimate:
+        rate = f"at the rate so far, {seen.estimate.nodes_per_hour:g} nodes an hour"
+        yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
+
+
+def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
+    done = counts.succeeded + counts.skipped
+    drawn = bar(done, counts.in_progress, failed_nodes(counts) + counts.refused, counts.total, width)
+    return Text.assemble(drawn, f" {done}/{counts.total}")
+
+
+def _counts(counts: Counts) -> str:
+    told = (
+        (counts.succeeded, "succeeded"),
+        (counts.skipped, "skipped"),
+        (counts.in_progress, "in flight"),
+        (counts.pending, "pending"),
+        (counts.refused, "refused"),
+        (counts.failed, "failed"),
+        (counts.rolled_back, "rolled back"),
+        (counts.rollback_failed, "could not be rolled back"),
+    )
+    return ", ".join(f"{number} {word}" for number, word in told if number) or "none yet"
+
+
+def _alarming(number: int) -> Text:
+    return Text(str(number), BAD if number else "")
+
+
+def _waves(waves: Iterable[WaveStatus], now: datetime) -> RenderableType:
+    headings = ("#", "WAVE", "STATE", "NODES", "FAILED", "REFUSED", "TOOK", "APPROVED BY")
+    drawn = table(*headings, spare=("APPROVED BY", "TOOK", "#"))
+    for number, wave in enumerate(waves, 1):
+        done = wave.succeeded + wave.skipped
+        nodes = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total)
+        took = NOTHING if wave.started_at is None else lasting((wave.completed_at or now) - wave.started_at)
+        drawn.add_row(
+            str(number),
+            wave.name,
+            coloured(wave.state.value),
+            Text.assemble(nodes, f" {done}/{wave.total}"),
+            _alarming(wave.failed),
+            _alarming(wave.refused),
+            took,
+            wave.approved_by or NOTHING,
+        )
+    return drawn
+
+
+def _flying(seen: Overview) -> RenderableType:
+    drawn = table("NODE", "WAVE", "PHASE", "STEP", "SECONDS")
+    for each in seen.flying[:FLYING_SHOWN]:
+        seconds = NOTHING if each.seconds is None else str(each.seconds)
+        drawn.add_row(each.node, each.wave or NOTHING, coloured(each.phase), each.step or NOTHING, seconds)
+    if (more := len(seen.flying) - FLYING_SHOWN) > 0:
+        drawn.add_row(f"and {more} more")
+    return drawn
+
+
+def _failures(seen: Overview, now: datetime) -> RenderableType:
+    drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
+    for failure in seen.status.failures[:FAILURES_SHOWN]:
+        step, when = failure.step or NOTHING, since(failure.time, now)
+        drawn.add_row(failure.node, step, failure.reason, when, failure.message)
+    if len(seen.status.failures) > FAILURES_SHOWN:
+        return Group(drawn, Text(f"All of them: nodeupgrade failures {seen.upgrade.name}", FAINT))
+    return drawn
+
+
+def _conditions(told: Iterable[Condition], now: datetime) -> RenderableType:
+    drawn = table("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
+    for each in told:
+        words, style = MEANINGS.get(each.type, {}).get(each.status, (each.message, ""))
+        drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
+    return drawn

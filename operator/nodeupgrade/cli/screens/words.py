@@ -1,0 +1,150 @@
+"""Small things in words: moments, durations, numbers, bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from nodeupgrade.api.json import timestamp
+
+BAR_WIDTH = 20
+NOTHING = "-"
+
+GOOD, BAD, BUSY, FAINT = "green", "red", "yellow", "dim"
+
+STYLES = {
+    "Succeeded": GOOD,
+    "Planned": GOOD,
+    "Completed": GOOD,
+    "Failed": BAD,
+    "Aborted": BAD,
+    "Stalled": BAD,
+    "RollbackFailed": BAD,
+    "RolledBack": BAD,
+    "Refused": BAD,
+    "Running": BUSY,
+    "Soaking": BUSY,
+    "AwaitingApproval": BUSY,
+    "Paused": BUSY,
+}
+
+
+def lasting(length: timedelta) -> str:
+    """Write a duration as a person would: its two largest units."""
+    seconds = max(0, int(length.total_seconds()))
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        number, seconds = divmod(seconds, size)
+        parts.append((number, unit))
+    first = next((at for at, (number, _) in enumerate(parts) if number), len(parts) - 1)
+    return "".join(f"{number}{unit}" for number, unit in parts[first : first + 2] if number) or "0s"
+
+
+def since(moment: datetime | None, now: datetime) -> str:
+    """Write how long ago something was."""
+    return NOTHING if moment is None else lasting(now - moment)
+
+
+def ahead(moment: datetime, now: datetime) -> str:
+    """Write a moment to come, and how far away it is."""
+    return f"{timestamp(moment)} (in {lasting(moment - now)})" if moment > now else f"{timestamp(moment)} (now)"
+
+
+def spaced(word: str) -> str:
+    """Write a CamelCase word as words: ``AwaitingApproval`` as ``awaiting approval``."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in word).strip()
+
+
+def bar(done: int, busy: int, bad: int, total: int, width: int = BAR_WIDTH) -> Text:
+    """Draw how far something is: done, gone wrong, in work, and to come; what is not nothing gets at least a cell."""
+    left = max(total - done - busy - bad, 0 if total else 1)
+    parts = [(done, "█", GOOD), (bad, "▚", BAD), (busy, "▒", BUSY), (left, "·", FAINT)]
+    whole = done + busy + bad + left
+    cells = [max(1, width * number // whole) if number else 0 for number, _, _ in parts]
+    # What rounding left over, or took too much of, goes to the longest, where it is seen least.
+    cells[cells.index(max(cells))] += width - sum(cells)
+    drawn = Text()
+    for length, (_, letter, style) in zip(cells, parts, strict=True):
+        drawn.append(letter * length, style)
+    return drawn
+
+
+def coloured(word: str) -> Text:
+    """Write a phase, a state or a result in its colour."""
+    return Text(word or NOTHING, STYLES.get(word, ""))
+
+
+def table(*columns: str, spare: Sequence[str] = ()) -> Columns:
+    """Begin a table as kubectl draws them.
+
+    Args:
+        columns: Their headings; only the last one goes on in the next line.
+        spare: What is left out where the screen is too narrow for all of them, in this order.
+    """
+    return Columns(columns, spare)
+
+
+def facts(*pairs: tuple[str, str | Text]) -> Table:
+    """Write names and values below one another."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        grid.add_row(name, value if isinstance(value, Text) else Text(value))
+    return grid
+
+
+def heading(title: str) -> Text:
+    """Write the title of a section, an empty line before it."""
+    return Text(f"\n{title}", "bold underline")
+
+
+class Columns:
+    """A table that leaves whole columns out rather than cut what stands in them."""
+
+    GAP = 2
+    LAST = 24
+    """Cells that the last column, which may go on in the next line, needs at least."""
+
+    def __init__(self, headings: Sequence[str], spare: Sequence[str]) -> None:
+        self._headings = tuple(headings)
+        self._spare = tuple(spare)
+        self._rows: list[tuple[Text, ...]] = []
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add a row; cells that are not given are empty."""
+        texts = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
+        missing = len(self._headings) - len(texts)
+        self._rows.append((*texts, *(Text() for _ in range(missing))))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as wide as the screen allows."""
+        kept = self._kept(options.max_width)
+        drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, self.GAP, 0, 0))
+        for index in kept:
+            folds = index == len(self._headings) - 1
+            drawn.add_column(self._headings[index], overflow="fold" if folds else "ellipsis", no_wrap=not folds)
+        for row in self._rows:
+            drawn.add_row(*(row[index] for index in kept))
+        yield drawn
+
+    def _kept(self, width: int) -> list[int]:
+        """Choose the columns that fit."""
+        kept = list(range(len(self._headings)))
+        for heading in self._spare:
+            if self._width(kept) <= width:
+                break
+            kept.remove(self._headings.index(heading))
+        return kept
+
+    def _width(self, kept: Sequence[int]) -> int:
+        return sum(self._needs(index) + self.GAP for index in kept) - self.GAP
+
+    def _needs(self, index: int) -> int:
+        longest = max((line.cell_len for row in self._rows for line in row[index].split()), default=0)
+        needed = max(longest, len(self._headings[index]))
+        return min(needed, self.LAST) if index == len(self._headings) - 1 else needed

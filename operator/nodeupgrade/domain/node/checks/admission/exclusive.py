@@ -1,0 +1,151 @@
+"""Would pods get again what they have for themselves: devices, pinned CPUs, memory of a NUMA node?
+
+The managers of these resources are asked anew for every pod when a kubelet starts. That a running container keeps what
+it has is an exception that they make, and each has its holes.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
+from nodeupgrade.domain.node.checks.admission.fitting import extended
+from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
+from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
+
+Release = tuple[int, int]
+
+KILLS_DEVICE_PODS: tuple[tuple[Release, Release], ...] = (((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5)))
+"""First and last release that rejects running pods with devices (kubernetes #118559)."""
+LOSES_DEVICES: tuple[tuple[Release, Release], ...] = (((20, 0), (20, 99)), ((21, 0), (21, 5)))
+"""Releases that do not read the checkpoint of devices as kubelets before 1.20 write it (kubernetes #102880)."""
+RUNNING_SET_SINCE: Release = (25, 10)
+"""From here on a kubelet allocates devices anew for all but the containers that it finds running."""
+RESTARTED_FOUND: Mapping[int, int] = {34: 7, 35: 4}
+"""By minor the first release that finds containers running that were restarted before (kubernetes #135485)."""
+ALL_RELEASES_FIND_MINOR = 36
+MEMORY_MANAGER_MINOR = 21
+
+
+def devices_are_kept(facts: Admission) -> Iterator[Violation]:
+    """No kubelet that may start takes devices from a running pod.
+
+    From 1.25.10 on they are allocated anew for every container that the kubelet does not find running: for init
+    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485); and the
+    plugin cannot have registered again by then (#133382).
+    """
+    names = extended(facts)
+    for pod in facts.admitted():
+        holding = [container for container in pod.containers if names & _asked(container).keys()]
+        why = _why_devices_are_lost(facts, pod, holding) if holding else None
+        if why is not None:
+            detail = f"it holds devices ({', '.join(sorted(_named(holding, names)))}) and {why}; delete the pod first"
+            yield rejected(pod, detail)
+
+
+def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Violation]:
+    """A memory manager with the policy Static reckons ended init containers of guaranteed pods anew (#123971)."""
+    if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
+        return
+    if max(version.minor for version in facts.starting) < MEMORY_MANAGER_MINOR:
+        return
+    for pod in facts.admitted():
+        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+            yield rejected(
+                pod,
+                "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
+                "for memory again when it starts, and kills the pod if there is not enough (kubernetes #123971); "
+                "delete the pod first",
+            )
+
+
+def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Violation]:
+    """With full-pcpus-only a kubelet wants as many free cores again before it sees what a container has (#129078)."""
+    options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
+    if options.get("full-pcpus-only", "").lower() != "true":
+        return
+    for pod in facts.admitted():
+        if _is_guaranteed(facts, pod) and any(_has_whole_cpus(container) for container in pod.containers):
+            yield rejected(
+                pod,
+                "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
+                "and kills the pod if there are not (SMTAlignmentError, kubernetes #129078); delete the pod first",
+            )
+
+
+def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Violation]:
+    """A strict topology policy may find no place any more for init containers of a guaranteed pod (#123859)."""
+    policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
+    if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
+        return
+    for pod in facts.admitted():
+        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+            yield rejected(
+                pod,
+                f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
+                "looks for a NUMA node again when it starts (kubernetes #123859); delete the pod first",
+            )
+
+
+def _why_devices_are_lost(facts: Admission, pod: NodePod, holding: list[PodContainer]) -> str | None:
+    if not _is_in_checkpoint(facts.host.devices):
+        return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
+    for version in facts.starting:
+        release = (version.minor, version.patch)
+        if _within(release, KILLS_DEVICE_PODS):
+            return f"kubelet {version} rejects running pods with devices when it starts (kubernetes #118559)"
+        if _within(release, LOSES_DEVICES) and any(v.minor < 20 for v in facts.starting):
+            return f"kubelet {version} does not read what older ones noted of devices (kubernetes #102880)"
+        if release < RUNNING_SET_SINCE:
+            continue
+        if any(container.role is Role.INIT for container in holding):
+            return f"so do init containers of it, for which kubelet {version} allocates anew (kubernetes #138446)"
+        if not _finds_restarted(version) and any(_restarts(pod, container) for container in holding):
+            return f"was restarted before, so kubelet {version} takes it for not running (kubernetes #135485)"
+    return None
+
+
+def _finds_restarted(version: KubeletVersion) -> bool:
+    if version.minor >= ALL_RELEASES_FIND_MINOR:
+        return True
+    return version.patch >= RESTARTED_FOUND.get(version.minor, version.patch + 1)
+
+
+def _within(release: Release, ranges: tuple[tuple[Release, Release], ...]) -> bool:
+    return any(first <= release <= last for first, last in ranges)
+
+
+def _is_in_checkpoint(data: bytes | None) -> bool:
+    try:
+        return isinstance(json.loads(data or b""), dict)
+    except ValueError:
+        return False
+
+
+def _restarts(pod: NodePod, container: PodContainer) -> bool:
+    status = pod.raw.get("status") or {}
+    listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return any(c.get("name") == container.name and int(c.get("restartCount") or 0) > 0 for c in listed)
+
+
+def _asked(container: PodContainer) -> dict[str, Any]:
+    resources = container.spec.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount for name, amount in asked.items() if str(amount) != "0"}
+
+
+def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
+    return {name for container in holding for name in _asked(container) if name in names}
+
+
+def _has_whole_cpus(container: PodContainer) -> bool:
+    return str(_asked(container).get("cpu", "m")).isdecimal()
+
+
+def _is_guaranteed(facts: Admission, pod: NodePod) -> bool:
+    """Who cannot be classed counts as guaranteed."""
+    try:
+        return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
+    except (UnreadablePod, UnsupportedKubelet):
+        return True

@@ -1,0 +1,10 @@
+"""Would the kubelet start as it runs now? What was changed since its start shows only when it starts again.
+
+Evidence in this order: what the kubelet says of itself (``/configz``), its command line and its environment; and for
+everything else that a start reads, and for what these leave open, when it was changed last.
+"""
+
+from nodeupgrade.domain.node.checks.drift.facts import NO_DRIFT, Drift, Finding, ReadAtStart, Start, Was
+from nodeupgrade.domain.node.checks.drift.judging import cautions, find, objections
+
+__all__ = ["NO_DRIFT", "Drift", "Finding", "ReadAtStart", "Start", "Was", "cautions", "find", "objections"]

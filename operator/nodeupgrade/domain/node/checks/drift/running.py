@@ -1,0 +1,190 @@
+"""Is the configuration on disk the one that runs? What a kubelet says at ``/configz`` against its files."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.kubelet.defaults import DEFAULTS
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelethash import resource_amount
+
+_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6), "ms": Fraction(1, 1000),
+          "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+_DURATION = re.compile(r"-?(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_STEP = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
+
+_OF_THE_FILE = frozenset({"kind", "apiVersion"})
+_SECRET = frozenset({"staticPodURLHeader"})
+_LOGGING = "logging"
+_REWRITTEN_AT_START = frozenset({"kubeReserved.cpu", "systemReserved.cpu", "tlsCertFile", "tlsPrivateKeyFile"})
+"""A kubelet may change these itself after it has read them."""
+
+_ZERO_IS_UNSET = frozenset(
+    {
+        "port", "registryBurst", "eventBurst", "kubeAPIBurst", "maxPods", "maxOpenFiles", "nodeLeaseDurationSeconds",
+        "logging.flushFrequency",
+    }
+)  # fmt: skip
+
+_FLAGS_BY_OTHER_NAMES: Mapping[str, str] = {
+    "pod-manifest-path": "staticPodPath",
+    "manifest-url": "staticPodURL",
+    "manifest-url-header": "staticPodURLHeader",
+    "client-ca-file": "authentication",
+    "anonymous-auth": "authentication",
+    "authentication-token-webhook": "authentication",
+    "authentication-token-webhook-cache-ttl": "authentication",
+    "authorization-mode": "authorization",
+    "authorization-webhook-cache-authorized-ttl": "authorization",
+    "authorization-webhook-cache-unauthorized-ttl": "authorization",
+    "reserved-cpus": "reservedSystemCPUs",
+    "image-gc-high-threshold": "imageGCHighThresholdPercent",
+    "image-gc-low-threshold": "imageGCLowThresholdPercent",
+    "minimum-image-ttl-duration": "imageMinimumGCAge",
+    "registry-qps": "registryPullQPS",
+    "event-qps": "eventRecordQPS",
+    "rotate-server-certificates": "serverTLSBootstrap",
+    "v": "logging",
+    "vmodule": "logging",
+    "logging-format": "logging",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A key with another value on disk than in the running kubelet, both as text for people."""
+
+    key: str
+    disk: str
+    running: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What comes of comparing.
+
+    Attributes:
+        different: what is surely different.
+        unclear: keys of which it cannot be told: on disk and not shown, or shown, not on disk, and at no known default.
+    """
+
+    different: tuple[Difference, ...]
+    unclear: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether what is on disk is surely what runs."""
+        return not self.different and not self.unclear
+
+
+def compare(settings: Configured, running: Json) -> Comparison:
+    """Compare what is on disk with what a kubelet says that it runs with; what flags set is left to these."""
+    by_flags = _keys_of_flags(settings)
+    different: list[Difference] = []
+    unclear: list[str] = []
+    disk = {key: value for key, value in settings.document.items() if key not in by_flags}
+    now = {key: value for key, value in running.items() if key not in by_flags}
+    for path, written, shown in _pairs("", disk, now):
+        if path in _OF_THE_FILE or path in _gates_of_flags(settings):
+            continue
+        match _judge(path, written, shown):
+            case True:
+                pass
+            case None:
+                unclear.append(path)
+            case False:
+                values = ("…", "…") if path.partition(".")[0] in _SECRET else (_told(written), _told(shown))
+                different.append(Difference(key=path, disk=values[0], running=values[1]))
+    return Comparison(different=tuple(different), unclear=tuple(unclear))
+
+
+def _pairs(path: str, disk: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for key in sorted({*disk, *now}):
+        here = f"{path}.{key}" if path else key
+        written, shown = disk.get(key), now.get(key)
+        if _is_map(written, shown):
+            yield from _pairs(here, written or {}, shown or {})
+        else:
+            yield here, written, shown
+
+
+def _is_map(*values: Any) -> bool:
+    """Whether there is a map on one side, and on the other one too or nothing."""
+    given = [value for value in values if value is not None]
+    return bool(given) and all(isinstance(value, Mapping) for value in given)
+
+
+def _judge(path: str, written: Any, shown: Any) -> bool | None:
+    """Whether a value on disk is the one that runs; ``None`` if that cannot be told."""
+    if _normal(written) == _normal(shown):
+        return True
+    if _is_unset(path, written):
+        return _is_default(path, shown) or None
+    if _is_empty(written) and _is_empty(shown):
+        return True
+    if shown is None or path in _REWRITTEN_AT_START or (_is_empty(written) and written is not False):
+        return None
+    return isinstance(written, str) and isinstance(shown, str) and shown.endswith(f"/{written}")
+
+
+def _is_default(path: str, shown: Any) -> bool:
+    """Whether a kubelet runs with this although nobody has set it."""
+    if path.startswith(f"{_LOGGING}.") or shown is None:
+        return True
+    defaults = DEFAULTS.get(path)
+    if defaults is None:
+        return _is_empty(shown)
+    return any(_normal(default) == _normal(shown) for default in defaults)
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a kubelet may leave a value out when it shows what it runs with."""
+    return value in (None, False, 0, "", {}, []) or _normal(value) == ("time", 0)
+
+
+def _is_unset(path: str, value: Any) -> bool:
+    """Whether a kubelet takes a value on disk for none; 0 and false often have a meaning of their own."""
+    if isinstance(value, bool | int | float):
+        return value is not False and value == 0 and path in _ZERO_IS_UNSET
+    return _is_empty(value)
+
+
+def _normal(value: Any) -> Any:
+    """A value so that equal ones are equal however they are written: durations, quantities, numbers."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return ("amount", Fraction(str(value)))
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _normal(item) for key, item in value.items()}
+    text = str(value)
+    if _DURATION.fullmatch(text):
+        total = sum((Fraction(number) * _UNITS[unit] for number, unit in _STEP.findall(text)), Fraction())
+        return ("time", -total if text.startswith("-") else total)
+    try:
+        return ("amount", resource_amount(text))
+    except ValueError:
+        return text
+
+
+def _keys_of_flags(settings: Configured) -> frozenset[str]:
+    """Keys at the top of the configuration that flags set."""
+    by_name = {key.lower(): key for key in {*settings.document, *(path.partition(".")[0] for path in DEFAULTS)}}
+    given = settings.given() - {"feature-gates"}
+    plain = {by_name[name] for flag in given if (name := flag.replace("-", "")) in by_name}
+    return frozenset({*plain, *(key for flag, key in _FLAGS_BY_OTHER_NAMES.items() if flag in given)})
+
+
+def _gates_of_flags(settings: Configured) -> frozenset[str]:
+    pairs = (pair for text in settings.flags("feature-gates") for pair in text.split(","))
+    return frozenset(f"featureGates.{pair.partition('=')[0].strip()}" for pair in pairs)
+
+
+def _told(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

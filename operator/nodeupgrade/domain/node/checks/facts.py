@@ -1,0 +1,110 @@
+"""Everything that is gathered on a node before it may be touched."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, Host
+from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
+from nodeupgrade.domain.node.checks.readiness import Readiness
+from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
+from nodeupgrade.domain.node.checks.traffic import Traffic
+from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.pods import Json, NodePod
+from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
+from nodeupgrade.domain.node.unit_start import UnitStart
+from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletFacts:
+    """The kubelet that runs now, and the program that shall replace it.
+
+    Attributes:
+        program: real path of the running program; ``None`` if its file was deleted or replaced since.
+        words: its arguments, without the program.
+        current: version of the running program.
+        before: digest of the program on disk.
+        arguments: the command line for the new program.
+        missing: why the new program cannot be had; nothing else is known of it then.
+        staged_version: what the new program says it is; empty if it could not be run.
+        staged_output: what it printed.
+        after: digest of the new program.
+        arguments_status: exit status of the new program when it parsed them.
+        arguments_output: what it printed then.
+        free_bytes: free space on the filesystem of the program with the new one beside it.
+    """
+
+    unit: UnitStatus
+    program: str | None
+    words: tuple[str, ...]
+    current: KubeletVersion | None
+    before: Digest | None
+    arguments: Arguments
+    free_bytes: int
+    missing: Violation | None = None
+    staged_version: str = ""
+    staged_output: str = ""
+    after: Digest | None = None
+    arguments_status: int = 0
+    arguments_output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """Everything the checks look at, gathered in one go.
+
+    Attributes:
+        promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
+        readiness: what the start of the new kubelet and the restart of the runtime depend on.
+        stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
+        traffic: what clients of the pods depend on.
+        shims: how long they would get to answer the restarted runtime.
+        host: what of the host decides about pods.
+        drift: in what the kubelet would not start as it runs.
+        runtime_found: the runtime that runs, and the one that would be started.
+        kubelet_start: how the kubelet's unit would be started now.
+        runtime_start: likewise the runtime's.
+    """
+
+    node: Json
+    pods: tuple[NodePod, ...]
+    target: KubeletVersion
+    allow_downgrade: bool
+    promised: Digest | None
+    kubelet: KubeletFacts
+    runtime: RuntimeInfo
+    runtime_unit: UnitStatus
+    inventory: Inventory
+    stored: Mapping[ContainerId, StoredHashes]
+    state_free_bytes: int
+    readiness: Readiness
+    traffic: Traffic
+    runtime_found: RuntimeAsFound
+    kubelet_start: UnitStart
+    runtime_start: UnitStart
+    shims: ShimLimit = AS_CONFIGURED
+    host: Host = NOTHING_SEEN
+    drift: Drift = NO_DRIFT
+
+    @property
+    def admission(self) -> Admission:
+        """What decides whether a kubelet that starts admits every pod again."""
+        layout = self.readiness.layout
+        return Admission(
+            node=self.node,
+            pods=self.pods,
+            settings=layout.settings,
+            gates=layout.gates,
+            current=self.kubelet.current,
+            target=self.target,
+            host=self.host,
+        )
+
+    def running_pods(self) -> Iterator[NodePod]:
+        """Those of the pods of which a container runs."""
+        running = {container.pod.uid for container in self.inventory.running()}
+        return (pod for pod in self.pods if pod.ref.uid in running)

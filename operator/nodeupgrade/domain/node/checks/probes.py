@@ -1,0 +1,164 @@
+"""What a fresh kubelet makes of probes: which containers it would kill for them, and what nobody can tell beforehand.
+
+Everything is read off the pods. No probe is run: an exec probe is a foreign program, and looking at a node is not to
+run any. So a check forbids only what the pod itself proves, and otherwise says what a person should know.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
+from nodeupgrade.kubelethash import KubeletVersion
+
+STARTUP_PROBES_MINOR = 18
+"""The first kubelet that runs startup probes without being asked to by a feature gate."""
+
+EXEC_TIMED_MINOR = 20
+"""The first kubelet for which an exec probe that takes longer than its timeout has failed (kubernetes #94115)."""
+
+SIDECARS_BROKEN = ((1, 35, 0), (1, 35, 3))
+"""First and last kubelet that, beside a sidecar with a startup probe, starts no crashed container again."""
+
+NAMED = 5
+
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A container that runs, with its spec and its status."""
+
+    label: str
+    role: Role
+    spec: Json
+    status: Json
+
+
+def named(labels: Sequence[str]) -> str:
+    """List a few names, and how many there are beside them."""
+    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+    return ", ".join(labels[:NAMED]) + more
+
+
+def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -> Iterator[Violation]:
+    """Containers that the new kubelet would kill, or not look after.
+
+    One that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it. A kubelet
+    that starts counts failures from nothing, so this forbids the run only if it may happen before the run is over.
+
+    Args:
+        settle: seconds for which the run watches the containers once the new kubelet runs.
+    """
+    for container in _running(pods):
+        if (startup := container.spec.get("startupProbe")) is None:
+            continue
+        if container.status.get("started") is False:
+            if (soonest := _tries(startup) - period(startup)) <= settle:
+                detail = (
+                    f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
+                    "failures, while the run still watches it: wait until it has"
+                )
+                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
+        elif _runs_again(target) and _fails_now(container):
+            detail = (
+                f"kubelet {target} runs its startup probe again and kills it after {_tries(startup)} s of failures; "
+                "the readiness probe asks the same and fails now"
+            )
+            yield Violation(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
+        elif container.role is Role.SIDECAR and _breaks_sidecars(target):
+            detail = (
+                f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
+                "containers again (kubernetes #136910, fixed in 1.35.4)"
+            )
+            yield Violation(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
+
+
+def cautions(
+    pods: Sequence[NodePod], current: KubeletVersion | None, target: KubeletVersion, settle: float
+) -> Iterator[Caution]:
+    """What deserves attention about probes that nothing is refused for; one sentence for all that it holds for."""
+    refused = {objection.subject for objection in objections(pods, target, settle)}
+    running = [container for container in _running(pods) if container.label not in refused]
+    failing = [c.label for c in running if "readinessProbe" in c.spec and _is_unready(c)]
+    if failing:
+        moment = "" if keeps_probes(target) else (
+            f"; kubelet {target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
+        )  # fmt: skip
+        detail = f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
+        yield Caution(reason=Reason.PROBE_FAILS, detail=detail)
+    again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
+    if again:
+        first = min(_tries(container.spec["startupProbe"]) for container in again)
+        detail = (
+            f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills what "
+            f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
+            f"containers run: {named([container.label for container in again])}"
+        )
+        yield Caution(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
+    timed = [c.label for c in running if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
+    if timed and current is not None and current.minor < EXEC_TIMED_MINOR <= target.minor:
+        detail = (
+            f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
+            f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
+        )
+        yield Caution(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
+
+
+def _running(pods: Iterable[NodePod]) -> Iterator[_Running]:
+    for pod in pods:
+        if pod.finished or pod.terminating:
+            continue
+        status = pod.raw.get("status") or {}
+        states = {s["name"]: s for s in (*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses"))}
+        for container in pod.containers:
+            state = states.get(container.name)
+            if container.role in {Role.REGULAR, Role.SIDECAR} and state and "running" in (state.get("state") or {}):
+                yield _Running(f"{pod.ref}/{container.name}", container.role, container.spec, state)
+
+
+def _list(status: Json, key: str) -> Sequence[Json]:
+    return status.get(key) or ()
+
+
+def _is_unready(container: _Running) -> bool:
+    """Whether its readiness probe was asked and says no; one that waits for the startup probe was not asked."""
+    return container.status.get("ready") is False and container.status.get("started") is not False
+
+
+def _runs_again(target: KubeletVersion) -> bool:
+    return target.minor >= STARTUP_PROBES_MINOR and not keeps_probes(target)
+
+
+def _fails_now(container: _Running) -> bool:
+    """Whether the readiness probe, given at least as much time, asks the same and is told no."""
+    startup, readiness = container.spec["startupProbe"], container.spec.get("readinessProbe") or {}
+    return _is_unready(container) and _same(startup, readiness) and timeout(startup) <= timeout(readiness)
+
+
+def _succeeds_now(container: _Running) -> bool:
+    """Whether a probe that asks the same, in no more time, succeeds: liveness, or it would be killed, or readiness."""
+    startup = container.spec["startupProbe"]
+    kinds = ("livenessProbe", "readinessProbe") if container.status.get("ready") is True else ("livenessProbe",)
+    others = (container.spec.get(kind) or {} for kind in kinds)
+    return any(_same(startup, other) and timeout(startup) >= timeout(other) for other in others)
+
+
+def _same(startup: Json, other: Json) -> bool:
+    """Whether two probes ask the same."""
+    return any(handler in startup for handler in _HANDLERS) and all(
+        startup.get(handler) == other.get(handler) for handler in _HANDLERS
+    )
+
+
+def _tries(probe: Json) -> int:
+    """Seconds of failures after which a kubelet kills the container."""
+    return int(probe.get("failureThreshold") or 3) * period(probe)
+
+
+def _breaks_sidecars(target: KubeletVersion) -> bool:
+    first, last = SIDECARS_BROKEN
+    return first <= (target.major, target.minor, target.patch) <= last

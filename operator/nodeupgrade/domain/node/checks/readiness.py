@@ -1,0 +1,240 @@
+"""Will the new kubelet start, and the runtime survive its restart? What speaks against it, from facts of the node.
+
+Whatever is found here would turn up a few seconds later too, but then without a kubelet, or with containers lost.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.kubelet.flags import complaint
+from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelethash import KubeletVersion
+
+DRIVER_FROM_RUNTIME_MINOR = 31
+CGROUP_V1_REFUSED_MINOR = 35
+CPU_STATE_V2_MINOR = 18
+MEMORY_STATE_MINOR = 21
+STATUS_STATE_DROPPED_MINOR = 32
+MANAGERS = (
+    ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
+    ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
+)
+"""State file, key and flag of its manager's policy, and what that is by default."""
+SHIM_SECONDS = 2.5
+"""Half of what containerd waits for a shim when it starts (io.containerd.timeout.shim.load, 5 s)."""
+
+# Versions, first and last, of containerd that does harm when it is restarted, and what harm.
+UNRESTARTABLE = (
+    ((1, 6, 9), (1, 6, 13), "forgets the addresses of pods when it is restarted (#7843), so any kubelet replaces them"),
+    ((2, 0, 0), (2, 0, 5), "may not start again after a restart (#10848)"),
+    ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """What the checks of this module look at.
+
+    Attributes:
+        current: version of the running kubelet; ``None`` if it does not say.
+        layout: what its command line and configuration say.
+        gates_status: exit status of the new kubelet, given its feature gates and a configuration that does not exist.
+        gates_output: what it printed then.
+        units: of kubelet and runtime.
+        unchangeable: paths that have to be changed and cannot be, immutable ones.
+        read_only: directories in which something has to be written and that are mounted read-only.
+        cgroup_driver: the driver by which the pods that run were given their cgroups; ``None`` if it cannot be told.
+        cgroup_v2: whether the node has the unified hierarchy.
+        state: content of the kubelet's state files, by the last part of their names.
+        listing_seconds: how long the runtime took to list everything, which asks every shim.
+    """
+
+    current: KubeletVersion | None
+    target: KubeletVersion
+    layout: KubeletLayout
+    gates_output: str
+    units: tuple[UnitStatus, ...]
+    unchangeable: tuple[str, ...]
+    runtime: RuntimeInfo
+    inventory: Inventory
+    cgroup_driver: str | None
+    cgroup_v2: bool
+    state: Mapping[str, bytes]
+    listing_seconds: float
+    read_only: tuple[str, ...] = ()
+
+
+Check: TypeAlias = Callable[[Readiness], Iterator[Violation]]
+
+
+def unready(facts: Readiness) -> Iterator[Violation]:
+    """Run every check."""
+    for check in CHECKS:
+        yield from check(facts)
+
+
+def feature_gates_are_known(facts: Readiness) -> Iterator[Violation]:
+    """The new kubelet knows every feature gate that is set, and lets it be set so.
+
+    It is asked itself: gates that are gone, and gates locked to the other value, end it right at its start.
+    """
+    for sign in ("unrecognized feature gate", "cannot set feature gate"):
+        if sign in facts.gates_output:
+            line = complaint(facts.gates_output, telling=(sign,))
+            said = line[line.index(sign) :][:200]
+            detail = (
+                f"kubelet {facts.target} does not start with the node's feature gates: {said}; "
+                "take the gate out of the kubelet's configuration first"
+            )
+            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            return
+
+
+def units_are_as_loaded(facts: Readiness) -> Iterator[Violation]:
+    """What starts is what was looked at: systemd has read the unit files as they are."""
+    for unit in facts.units:
+        if unit.needs_reload:
+            detail = (
+                f"the files of {unit.name} were changed after systemd read them, so that it would start in another way "
+                "than it runs now; run `systemctl daemon-reload`, and restart it if the change is meant"
+            )
+            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def files_can_be_changed(facts: Readiness) -> Iterator[Violation]:
+    """Nothing that has to be replaced is immutable, or on a filesystem that is mounted read-only."""
+    for path in facts.read_only:
+        detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
+        yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+    for path in facts.unchangeable:
+        detail = f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
+        yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+
+
+def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Violation]:
+    """The new kubelet uses the cgroup driver that the pods were started with, and runs on this hierarchy at all.
+
+    From 1.31 a kubelet takes the driver from the runtime, if that tells (containerd 2 does), and not from its own
+    configuration. With another driver it finds no pod's cgroup, and kills every pod.
+    """
+    told = facts.runtime.cgroup_driver if facts.target.minor >= DRIVER_FROM_RUNTIME_MINOR else None
+    driver = told or facts.layout.cgroup_driver
+    if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
+        source = f"{facts.runtime.name} says so" if told else "its configuration says so"
+        detail = (
+            f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
+            f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
+        )
+        yield Violation(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+    if not facts.cgroup_v2 and facts.target.minor >= CGROUP_V1_REFUSED_MINOR and facts.layout.fails_on_cgroup_v1:
+        detail = (
+            f"kubelet {facts.target} does not start on cgroup v1 (kubernetes #134298); "
+            "set failCgroupV1: false in its configuration, or move the node to cgroup v2"
+        )
+        yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def state_files_are_readable(facts: Readiness) -> Iterator[Violation]:
+    """The new kubelet can read the state files that the old one keeps; it would not start otherwise."""
+    for name, data in facts.state.items():
+        since = MEMORY_STATE_MINOR if name == "memory_manager_state" else 0
+        if facts.target.minor >= since and (problem := _unreadable(name, data, facts)) is not None:
+            detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
+            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def state_fits_the_policies(facts: Readiness) -> Iterator[Violation]:
+    """The state files were written under the policies that are configured; no kubelet would start otherwise."""
+    for name, key, flag, default in MANAGERS:
+        if facts.target.minor < MEMORY_STATE_MINOR and name == "memory_manager_state":
+            continue
+        configured, kept = facts.layout.settings.text(flag, key, default), _policy(facts.state.get(name, b""))
+        if kept and kept.lower() != configured.lower():
+            detail = (
+                f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
+                "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
+                "restart the kubelet first"
+            )
+            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+
+
+def runtime_survives_restarts(facts: Readiness) -> Iterator[Violation]:
+    """The runtime is no version that is known to lose something when it is restarted."""
+    version = _numbers(facts.runtime.version)
+    for first, last, harm in UNRESTARTABLE:
+        if first <= version <= last:
+            detail = f"{facts.runtime.name} {facts.runtime.version} {harm}; upgrade it first"
+            yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def shims_answer(facts: Readiness) -> Iterator[Violation]:
+    """Every pod's shim answers, and soon.
+
+    A shim that does not answer within 5 s of the runtime's start is taken for dead, and its containers are killed.
+    """
+    if facts.listing_seconds > SHIM_SECONDS:
+        detail = (
+            f"{facts.runtime.name} took {facts.listing_seconds:.1f} s to list its tasks, more than {SHIM_SECONDS} s: "
+            "the node is too busy for a restart of the runtime, which kills containers whose shims answer too late"
+        )
+        yield Violation(reason=Reason.RUNTIME_NOT_READY, detail=detail)
+    for container in facts.inventory.running():
+        if container.process is None:
+            detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
+            yield Violation(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
+
+
+def _policy(data: bytes) -> str:
+    """The policy under which a state file was kept; empty if it does not say."""
+    try:
+        document = json.loads(data) if data.strip() else {}
+    except ValueError:  # state_files_are_readable has named it
+        return ""
+    return str(document.get("policyName") or "") if isinstance(document, dict) else ""
+
+
+def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
+    try:
+        document = json.loads(data) if data.strip() else {}
+    except ValueError as error:
+        return f"it is damaged ({error}); drain the node, remove the file, and restart the kubelet"
+    if name == "pod_status_manager_state":
+        if facts.target.minor >= STATUS_STATE_DROPPED_MINOR and _crosses(facts, STATUS_STATE_DROPPED_MINOR):
+            return "its format changed in 1.32 (kubernetes #126620); remove it while the kubelet is stopped"
+        return None
+    if not data.strip():
+        return None
+    if not isinstance(document, dict) or "checksum" not in document:
+        return "it has no checksum; drain the node, remove the file, and restart the kubelet"
+    if name == "cpu_manager_state" and facts.target.minor < CPU_STATE_V2_MINOR and _crosses(facts, CPU_STATE_V2_MINOR):
+        return "it has the format of 1.18, which older kubelets refuse (kubernetes #84462)"
+    return None
+
+
+def _crosses(facts: Readiness, minor: int) -> bool:
+    return facts.current is not None and (facts.current.minor < minor) != (facts.target.minor < minor)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """``1.6.20~ds1`` as numbers, as far as it has them."""
+    numbers = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
+
+
+CHECKS: tuple[Check, ...] = (
+    feature_gates_are_known,
+    units_are_as_loaded,
+    files_can_be_changed,
+    cgroups_stay_where_they_are,
+    state_files_are_readable,
+    state_fits_the_policies,
+    runtime_survives_restarts,
+    shims_answer,
+)

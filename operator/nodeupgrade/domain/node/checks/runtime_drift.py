@@ -1,0 +1,150 @@
+"""Would the runtime come back as it runs now? What speaks against it, from what its next start would read.
+
+A restart is the moment at which everything counts that was changed since the last one: a configuration that it cannot
+read leaves the node without a runtime, another root directory leaves it with an empty one beside all that still runs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
+from nodeupgrade.domain.node.shim_limit import CONFIG, read_start
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeAsFound:
+    """The runtime that runs, and the one that its unit would start.
+
+    Attributes:
+        process: what answers on the socket; ``None`` if it cannot be told.
+        owner: the unit that this process belongs to, as far as its control group tells.
+        places: where the running one keeps everything; ``None`` if it does not say.
+        would_be: where the next one would; ``None`` if that cannot be told, and ``complaint`` says why.
+        changed: files and directories that a start reads and that were changed after the last one.
+        program: digest of the program on disk.
+    """
+
+    unit: UnitStatus
+    process: RuntimeProcess | None
+    owner: str
+    places: RuntimePlaces | None
+    would_be: RuntimePlaces | None
+    complaint: str
+    changed: tuple[str, ...]
+    program: Digest | None
+
+
+Check: TypeAlias = Callable[[RuntimeAsFound], Iterator[Violation]]
+
+
+def drift(found: RuntimeAsFound) -> Iterator[Violation]:
+    """Whether what answers is what would be restarted, and whether it would come back as it is.
+
+    Where a restart would do harm nothing else is said: it is the remedy for everything else.
+    """
+    if not found.unit.running:  # another check says so
+        return
+    for checks in (HARMFUL, OUT_OF_DATE):
+        wrong = [violation for check in checks for violation in check(found)]
+        yield from wrong
+        if wrong:
+            return
+
+
+def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Violation]:
+    """The process on the other side of the kubelet's socket is the one that a restart of the unit replaces."""
+    process, unit = found.process, found.unit
+    if process is None:
+        detail = (
+            f"nobody can tell which process answers on the runtime's socket, so that {unit.name} may be another one"
+        )
+        yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    elif process.pid != unit.main_pid:
+        owner = f" of {found.owner}" if found.owner else ""
+        detail = (
+            f"the runtime's socket is answered by process {process.pid}{owner}, but {unit.name}, whose main process "
+            f"is {unit.main_pid}, is what would be restarted; only a containerd that runs as {unit.name} is supported"
+        )
+        yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Violation]:
+    """The unit's command line is that of the running process, apart from what an earlier run of ours set for a time."""
+    running = () if found.process is None else found.process.words
+    if found.unit.command and not _is_same_start(found.unit.command, running):
+        detail = (
+            f"it runs as `{' '.join(running)}`, and {found.unit.name} would start `{' '.join(found.unit.command)}`; "
+            f"{_restart_first(found)}"
+        )
+        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+
+
+def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Violation]:
+    """The program on disk reads its configuration without complaint."""
+    if found.would_be is None:
+        detail = (
+            f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.complaint}; "
+            "correct that first"
+        )
+        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+
+
+def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Violation]:
+    """It would look for containers where they are, and listen where the kubelet expects it."""
+    if found.would_be is None:
+        return
+    if found.places is None:
+        detail = f"{found.unit.name} does not say where it keeps its containers, so nobody knows if they stay"
+        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        return
+    for name in ("root", "state", "address"):
+        now, then = getattr(found.places, name), getattr(found.would_be, name)
+        if now != then and (then or name != "address"):
+            detail = (
+                f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would know of no "
+                "container that runs, or nobody would find it; put the setting back, and do not restart it before"
+            )
+            yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+
+
+def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Violation]:
+    """Every file that a start reads is older than the process."""
+    if found.changed:
+        others = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
+        named = ", ".join(found.changed[:_NAMED])
+        detail = f"{named}{others}: changed after {found.unit.name} was started; {_restart_first(found)}"
+        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+
+
+def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Violation]:
+    """What would be started is what runs, byte for byte; two builds may call themselves the same version."""
+    running = None if found.process is None else found.process.program
+    if running is None or running != found.program:
+        detail = f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"
+        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+
+
+def _restart_first(found: RuntimeAsFound) -> str:
+    return f"restart {found.unit.name} at a time of your choice first"
+
+
+def _is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:
+    planned, now = read_start(command), read_start(running)
+    if planned is None or now is None:
+        return command == running
+    same_config = now.config in {planned.config, str(CONFIG)}
+    return same_config and (planned.program, planned.others) == (now.program, now.others)
+
+
+HARMFUL: tuple[Check, ...] = (
+    the_unit_s_own_process_answers,
+    its_configuration_can_be_read,
+    everything_stays_in_its_place,
+)
+OUT_OF_DATE: tuple[Check, ...] = (it_is_started_as_it_was, nothing_was_changed_since, its_program_is_the_same)

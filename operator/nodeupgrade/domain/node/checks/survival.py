@@ -1,0 +1,136 @@
+"""Would every pod survive the start of another kubelet? Checks of what the runtime and the API server say of pods."""
+
+from collections.abc import Iterator
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.kubelethash import (
+    UnhashableContainer,
+    UnreadablePod,
+    UnsupportedKubelet,
+    qos_class,
+    resize_may_restart,
+)
+
+
+def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
+    """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
+    for container in facts.inventory.running():
+        stored = facts.stored.get(container.id)
+        if stored != container.hashes:
+            found = "nothing" if stored is None else stored.container or "no hash"
+            detail = (
+                f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
+                "the next restart of the runtime would bring it to light; delete the pod first"
+            )
+            yield Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
+
+
+def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
+    """Every pod with a running container has one ready sandbox with an address.
+
+    Otherwise any kubelet start replaces the sandbox and all its containers (kubernetes ``PodSandboxChanged``).
+    """
+    alive = {container.sandbox_id for container in facts.inventory.running()}
+    ready: dict[str, int] = {}
+    newest: dict[str, int] = {}
+    for sandbox in facts.inventory.sandboxes:
+        newest[sandbox.pod.uid] = max(newest.get(sandbox.pod.uid, 0), sandbox.created_at)
+        if sandbox.ready:
+            ready[sandbox.pod.uid] = ready.get(sandbox.pod.uid, 0) + 1
+    for sandbox in facts.inventory.sandboxes:
+        if sandbox.id not in alive:
+            continue
+        if not sandbox.ready:
+            problem = "its sandbox is not ready although containers run in it"
+        elif ready[sandbox.pod.uid] > 1:
+            problem = f"it has {ready[sandbox.pod.uid]} ready sandboxes"
+        elif sandbox.created_at < newest[sandbox.pod.uid]:
+            problem = "it has a newer sandbox, which is not ready"
+        elif sandbox.ip == "" and not sandbox.host_network:
+            problem = "its sandbox has no address"
+        else:
+            continue
+        yield Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
+
+
+def pods_have_one_shim(facts: NodeFacts) -> Iterator[Violation]:
+    """Every container is looked after by the shim of its sandbox, where shims look after whole pods.
+
+    A containerd that cannot reach a sandbox's shim within 100 ms starts another one for the container, and takes the
+    first one's socket away. Such a pod runs well until containerd is restarted, which then kills it.
+    """
+    for container in facts.inventory.running():
+        sandbox = facts.inventory.sandbox(container.sandbox_id)
+        if container.monitor is None or sandbox is None or sandbox.monitor in {None, container.monitor}:
+            continue
+        detail = (
+            "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
+            f"(process {container.monitor.pid}); delete the pod first"
+        )
+        yield Violation(reason=Reason.POD_HAS_TWO_SHIMS, subject=container.label, detail=detail)
+
+
+def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Violation]:
+    """Every container that the API server shows running is one the runtime holds.
+
+    Otherwise the kubelet uses another runtime than the one looked at, and what was proven says nothing about it.
+    """
+    held = {container.id for container in facts.inventory.containers}
+    for pod in facts.pods:
+        for name, container_id in () if pod.finished else pod.running:
+            if container_id not in held:
+                detail = (
+                    f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
+                    "hold: it was just replaced, or the kubelet uses another runtime"
+                )
+                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
+
+
+def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
+    """The new kubelet looks for each pod where the old one put it.
+
+    A kubelet kills a pod whose cgroup it does not find. From 1.16 init containers count for the QoS class
+    (kubernetes #75223), which is part of the cgroup's path.
+    """
+    current = facts.kubelet.current
+    if current is None:
+        return
+    for pod in facts.running_pods():
+        try:
+            before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
+        except UnsupportedKubelet:  # versions_are_known has named it
+            return
+        except UnreadablePod as error:
+            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
+            continue
+        if before != after:
+            detail = (
+                f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
+                "so the new kubelet would not find its cgroup and kill it; delete the pod first"
+            )
+            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
+
+
+def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
+    """No container has a restarting resize policy on the first step to a kubelet that acts on it."""
+    current = facts.kubelet.current
+    if current is None:
+        return
+    for pod in facts.running_pods():
+        for container in pod.containers:
+            subject = f"{pod.ref}/{container.name}"
+            try:
+                restarted = resize_may_restart(container.spec, current, facts.target)
+            except UnsupportedKubelet:  # versions_are_known has named it
+                return
+            except UnhashableContainer as error:
+                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
+                continue
+            if restarted:
+                detail = (
+                    f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
+                    "delete the pod first, or change the policy in its template"
+                )
+                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)

@@ -1,0 +1,176 @@
+"""Do the clients of the node's pods notice that the kubelet is exchanged?
+
+Not one container may restart, and still Services may lose endpoints: a kubelet before 1.35 reports pods unready until
+it has probed them anew.
+
+What is looked at, and what is made of it, follows ``verify.readinessGuard``. Where pods are guarded, or the new kubelet
+keeps what probes have found, Services lose nobody. ``Off`` means that nobody asks, so Services are not even read.
+``Auto`` warns, because it promises to go on where there is no guard. ``Require`` promises that no endpoint is lost, so
+a Service whose last one would be is refused; one that keeps others is told. Whether a node will be guarded the control
+plane says in its task, also when the node is only looked at.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.node.checks import probes
+from nodeupgrade.domain.node.checks.endpoints import Answering
+from nodeupgrade.domain.node.checks.probes import named
+from nodeupgrade.domain.node.pods import NodePod, Role
+from nodeupgrade.domain.views import is_ready
+from nodeupgrade.kubelet.probe_delay import exposure, keeps_probes
+from nodeupgrade.kubelethash import KubeletVersion
+
+NODE_STEADY_MINOR = 31
+"""The first kubelet that reports its node only after it has asked its runtime (kubernetes #124430)."""
+
+TOLD = 5
+"""Services that are told of one by one."""
+
+
+class Risk(StrEnum):
+    """What becomes of endpoints while nothing keeps pods Ready."""
+
+    NONE = "none"
+    """Something keeps them Ready, or nobody asks."""
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """What is known of the Services that the node's pods answer for.
+
+    Attributes:
+        services: empty where there is no risk.
+        unread: why they could not be read; empty if they were.
+    """
+
+    risk: Risk = Risk.NONE
+    services: tuple[Answering, ...] = ()
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What the checks of this module look at.
+
+    Attributes:
+        pods: of the node, as the API server shows them; manifests know nothing of probes' results.
+        current: version of the running kubelet; ``None`` if it does not say.
+        settle: seconds for which the run watches the containers once the new kubelet runs.
+    """
+
+    pods: tuple[NodePod, ...]
+    current: KubeletVersion | None
+    target: KubeletVersion
+    settle: float
+    clients: Clients = Clients()
+
+
+def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:
+    """Say what a run means for endpoints.
+
+    Args:
+        target: The kubelet to come.
+        policy: What was asked for.
+        guarded: The control plane can guard the node's pods, and will.
+    """
+    if guarded or policy is GuardPolicy.OFF or keeps_probes(target):
+        return Risk.NONE
+    return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED
+
+
+def namespaces(pods: Iterable[NodePod]) -> tuple[str, ...]:
+    """Where the Services are that may lose a pod of these."""
+    return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
+
+
+def objections(facts: Traffic) -> Iterator[Violation]:
+    """What forbids the run."""
+    yield from probes.objections(facts.pods, facts.target, facts.settle)
+    if facts.clients.risk is Risk.REFUSED:
+        yield from (
+            Violation(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
+            for service, gone, left in _losing(facts)
+            if not left
+        )
+
+
+def cautions(facts: Traffic) -> tuple[Caution, ...]:
+    """What deserves attention and forbids nothing: few sentences, however many pods there are."""
+    return (*probes.cautions(facts.pods, facts.current, facts.target, facts.settle), *_about_clients(facts))
+
+
+def _about_clients(facts: Traffic) -> Iterator[Caution]:
+    clients, losing = facts.clients, tuple(_losing(facts))
+    if clients.risk is Risk.NONE:
+        return
+    if facts.target.minor < NODE_STEADY_MINOR:
+        detail = (
+            f"kubelet {facts.target} may report its node NotReady once when it starts (kubernetes #124430), and all "
+            "pods of the node count as unready until it is Ready again"
+        )
+        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+    if clients.unread:
+        detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
+        yield Caution(reason=Reason.SERVICES_NOT_READ, detail=detail)
+    if clients.risk is not Risk.REFUSED:
+        yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losing if not left])
+    if fewer := [service for service, _, left in losing if left]:
+        gone = [pod for _, pods, left in losing if left for pod in pods]
+        detail = (
+            f"{counted(len(fewer), 'Service')} ({named(fewer)}) would keep some endpoints and lose others for up to "
+            f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods"
+        )
+        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+
+
+def _deserted_cautions(facts: Traffic, deserted: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Caution]:
+    for service, gone in deserted[:TOLD]:
+        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
+    if rest := [service for service, _ in deserted[TOLD:]]:
+        detail = f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
+        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+
+
+def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
+    return (
+        f"Service {service} has no other ready endpoint than {named(gone)}: nobody would answer for it for up to "
+        f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed what is behind it"
+    )
+
+
+def _losing(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
+    """Services that lose somebody, whom they lose, and who is left."""
+    unready = _unready(facts)
+    for each in facts.clients.services:
+        if gone := sorted(each.ready & unready):
+            yield each.service, gone, each.ready - unready
+
+
+def _unready(facts: Traffic) -> frozenset[str]:
+    return frozenset(str(pod.ref) for pod in facts.pods if _becomes_unready(pod))
+
+
+def _seconds(facts: Traffic, names: Collection[str]) -> int:
+    """How long the slowest probe of these pods takes, at worst."""
+    exposed = (exposure(dict(pod.raw)) for pod in facts.pods if str(pod.ref) in names)
+    return round(max(exposed).total_seconds())
+
+
+def _becomes_unready(pod: NodePod) -> bool:
+    """Whether it is Ready, and a kubelet that forgot its probes reports it unready."""
+    return is_ready(dict(pod.raw)) and not pod.finished and not pod.terminating and _is_probed(pod)
+
+
+def _is_probed(pod: NodePod) -> bool:
+    return any(
+        container.role in {Role.REGULAR, Role.SIDECAR}
+        and (container.spec.get("readinessProbe") or container.spec.get("startupProbe"))
+        for container in pod.containers
+    )

@@ -1,0 +1,81 @@
+"""Commands that systemd runs beside a unit's program, and which of them are known to do no harm.
+
+Whatever runs before the kubelet may put another program in its place, at every start; whatever runs before the runtime
+may move what it keeps. What such a command does cannot be told from its name, so a short list of forms is known to
+change nothing that a run depends on, and every other is a person's decision. See docs/decisions/unit-commands.md.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
+
+_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
+_PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
+"""Neither variables, which may stand for anything, nor quotes, within which a blank separates no words."""
+_READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
+_LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
+_LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
+_OPEN_FORWARDING = ("-P", "FORWARD", "ACCEPT")
+
+
+def _makes_directories(words: tuple[str, ...]) -> bool:
+    return words[:1] in {("-p",), ("--parents",)}
+
+
+def _loads_modules(words: tuple[str, ...]) -> bool:
+    options = {word for word in words if word.startswith("-")}
+    return bool(words) and options <= {"-a", "-b", "-q", "-v", "--all", "--quiet", "--verbose"}
+
+
+def _reads_sysctls(words: tuple[str, ...]) -> bool:
+    options = {word for word in words if word.startswith("-")}
+    return options <= {"-a", "-n", "-e", "-q"} and not any("=" in word for word in words)
+
+
+def _lists_rules(words: tuple[str, ...]) -> bool:
+    if words[:3] == _OPEN_FORWARDING:
+        return set(words[3:]) <= {"-w", "--wait"} or (words[3:4] == ("-w",) and all(w.isdecimal() for w in words[4:]))
+    return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
+
+
+_FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
+    "mkdir": _makes_directories,
+    "modprobe": _loads_modules,
+    "swapoff": lambda words: words == ("-a",),
+    "sysctl": _reads_sysctls,
+    "mount": lambda words: len(words) == 2 and words[0] in {"--make-shared", "--make-rshared"},
+    "systemctl": lambda words: words[:1] in {("is-active",), ("is-enabled",)},
+    "udevadm": lambda words: words[:1] == ("settle",),
+    "iptables": _lists_rules,
+    "ip6tables": _lists_rules,
+    "ebtables": _lists_rules,
+}
+
+
+def is_harmless(command: UnitCommand) -> bool:
+    """Whether a command is of a form that is known to change nothing that a run depends on."""
+    path = PurePosixPath(command.program)
+    if str(path.parent) not in _DIRECTORIES or not _PLAIN.fullmatch(command.line):
+        return False
+    words = tuple(command.line.split()[1:])
+    return path.name in _READERS or (path.name in _FORMS and _FORMS[path.name](words))
+
+
+def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
+    """What is run beside the unit's program and may do anything."""
+    return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
+
+
+def objections(unit: UnitStatus) -> Iterator[Violation]:
+    """Every command of a unit that nobody can vouch for, by the line that it comes from."""
+    for command in unknown_commands(unit):
+        detail = (
+            f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
+            f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
+            "into a unit of its own that runs before"
+        )
+        yield Violation(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)

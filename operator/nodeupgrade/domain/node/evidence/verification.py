@@ -1,0 +1,244 @@
+"""Did anything restart? Two inventories in, a list of differences out.
+
+Nothing here relies on restart counts: they stay at zero when a kubelet replaces a whole pod. An instance is the
+same when its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodeupgrade.api.values import ContainerId, PodRef, SandboxId
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
+
+SANDBOX = " (sandbox)"
+
+
+class Kind(StrEnum):
+    """What happened to an instance.
+
+    ENDING is one whose process is gone and of which the runtime has yet to say how it ended: for a moment, usually.
+    """
+
+    RESTARTED = "restarted"
+    GONE = "gone"
+    STOPPED = "stopped"
+    ENDING = "ending"
+    CHANGED = "changed"
+    MONITOR_LOST = "monitor lost"
+    APPEARED = "appeared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One instance that is not what it was.
+
+    Attributes:
+        container: the container that was there before; ``None`` for sandboxes, and for what appeared.
+    """
+
+    kind: Kind
+    label: str
+    detail: str
+    pod: PodRef
+    container: ContainerId | None = None
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.kind}: {self.detail}"
+
+
+def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
+    """Compare what ran when the run was planned with what is there now, as far as the plan does not allow it."""
+    return differences(
+        plan.baseline,
+        now,
+        may_complete=[c.id for c in plan.containers if c.may_complete],
+        expendable=[c.id for c in plan.containers if c.expendable],
+    )
+
+
+def differences(
+    before: Inventory,
+    after: Inventory,
+    *,
+    may_complete: Iterable[ContainerId] = (),
+    expendable: Iterable[ContainerId] = (),
+) -> tuple[Difference, ...]:
+    """Compare what ran before with what is there after.
+
+    Only instances that were alive before count: dead ones may be cleaned up at any time, and pods that start
+    afterwards are nobody's loss.
+
+    Args:
+        may_complete: containers that may have ended by themselves with exit code 0.
+        expendable: containers that do not count, nor do their sandboxes.
+    """
+    ignored = frozenset(expendable)
+    unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
+    free = frozenset(may_complete)
+    containers = {c.id: c for c in after.containers}
+    sandboxes = {s.id: s for s in after.sandboxes}
+    completed_pods = _completed_pods(before, containers, free)
+    found = [
+        *(d for c in before.running() if c.id not in ignored for d in _container(c, containers.get(c.id), after, free)),
+        *(
+            d
+            for s in before.sandboxes
+            if s.ready and s.id not in completed_pods and s.id not in unwatched
+            for d in _sandbox(s, sandboxes.get(s.id))
+        ),
+    ]
+    return tuple(found)
+
+
+def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
+    """What two inventories, taken one after the other, show together.
+
+    An instance that has ended or that has a successor is seen to; that one is absent or lacks something may be the
+    runtime's momentary weakness, and has to be seen twice.
+    """
+    before = {(d.kind, d.label) for d in first}
+    return tuple(d for d in second if d.kind in {Kind.STOPPED, Kind.RESTARTED} or (d.kind, d.label) in before)
+
+
+def affected(found: Iterable[Difference]) -> tuple[str, ...]:
+    """The containers that differences are about; a sandbox only where none of its containers is named already."""
+    return affected_labels(d.label for d in found)
+
+
+def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
+    """Likewise, of labels."""
+    labels = dict.fromkeys(found)
+    containers = [label for label in labels if not label.endswith(SANDBOX)]
+    named = {label.rpartition("/")[0] for label in containers}
+    alone = [label for label in labels if label.endswith(SANDBOX) and label.removesuffix(SANDBOX) not in named]
+    return (*containers, *alone)
+
+
+def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedContainer]) -> tuple[Difference, ...]:
+    """Containers that run, or are about to, and that the plan does not know."""
+    known = {c.id for c in planned} | {c.id for c in before.containers}
+    return tuple(
+        Difference(kind=Kind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
+        for c in after.containers
+        if c.id not in known and c.state is not ContainerState.EXITED
+    )
+
+
+def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tuple[Difference, ...]:
+    """Running containers whose hash, as the runtime serves it, is not the planned one."""
+    served = {c.id: c for c in now.containers}
+    return tuple(
+        Difference(
+            kind=Kind.CHANGED,
+            label=f"{p.pod}/{p.name}",
+            detail=f"serves {have}, planned {p.after.container}",
+            pod=p.pod,
+            container=p.id,
+        )
+        for p in planned
+        if p.id in served
+        and served[p.id].state is ContainerState.RUNNING
+        and (have := served[p.id].hashes.container) != p.after.container
+    )
+
+
+def _completed_pods(
+    before: Inventory, after: dict[ContainerId, ContainerInstance], free: frozenset[ContainerId]
+) -> frozenset[SandboxId]:
+    alive: dict[SandboxId, list[bool]] = {}
+    for container in before.running():
+        alive.setdefault(container.sandbox_id, []).append(_completed(container, after.get(container.id), free))
+    return frozenset(sandbox for sandbox, completed in alive.items() if all(completed))
+
+
+def _completed(before: ContainerInstance, after: ContainerInstance | None, free: frozenset[ContainerId]) -> bool:
+    return before.id in free and after is not None and after.state is ContainerState.EXITED and after.exit_code == 0
+
+
+def _container(
+    before: ContainerInstance,
+    after: ContainerInstance | None,
+    inventory: Inventory,
+    free: frozenset[ContainerId],
+) -> Iterator[Difference]:
+    if _completed(before, after, free):
+        return
+
+    def different(kind: Kind, detail: str) -> Difference:
+        return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
+
+    successor = _successor(before, inventory)
+    if successor is not None:
+        yield different(Kind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
+    elif after is None:
+        yield different(Kind.GONE, f"{before.id[:12]} is gone")
+    elif after.state is not ContainerState.RUNNING:
+        detail = f"{before.id[:12]} is {after.state}" + (
+            "" if after.exit_code is None else f", exit code {after.exit_code}"
+        )
+        yield different(Kind.STOPPED, detail)
+    elif before.process is not None and after.process is None:
+        yield different(Kind.ENDING, f"process {before.process} is gone")
+    else:
+        yield from (different(Kind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after)))
+
+
+def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
+    """A container that took this one's place: same container of the same pod (a static pod's UID may differ)."""
+    return next(
+        (
+            c
+            for c in inventory.containers
+            if c.id != before.id
+            and c.name == before.name
+            and (c.pod.namespace, c.pod.name) == (before.pod.namespace, before.pod.name)
+            and c.created_at > before.created_at
+        ),
+        None,
+    )
+
+
+def _identity(container: ContainerInstance) -> dict[str, object]:
+    return {
+        "attempt": container.attempt,
+        "created": container.created_at,
+        "started": container.started_at,
+        "process": container.process,
+    }
+
+
+def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
+    def different(kind: Kind, detail: str) -> Difference:
+        return Difference(kind=kind, label=f"{before.pod}{SANDBOX}", detail=detail, pod=before.pod)
+
+    if after is None:
+        yield different(Kind.GONE, f"{before.id[:12]} is gone")
+        return
+    if not after.ready:
+        yield different(Kind.STOPPED, f"{before.id[:12]} is not ready")
+        return
+    if before.monitor is not None and before.monitor != after.monitor:
+        yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+    if before.process is not None and after.process is None:
+        yield different(Kind.ENDING, f"process {before.process} is gone")
+    changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
+    yield from (different(Kind.CHANGED, detail) for detail in changes)
+
+
+def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
+    return {
+        "attempt": sandbox.attempt,
+        "created": sandbox.created_at,
+        "process": sandbox.process,
+        "address": sandbox.ip,
+    }
+
+
+def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
+    """Compare field by field; a field that either side was not asked for says nothing."""
+    for name, value in before.items():
+        other = after[name]
+        if value is not None and other is not None and value != other:
+            yield f"{name} was {value}, is {other}"

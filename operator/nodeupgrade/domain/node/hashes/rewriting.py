@@ -1,0 +1,182 @@
+"""From what runs and what is specified to what has to be written, with proof.
+
+The proof is the product: for every container that the current kubelet compares, the hash computed here for the
+*current* version must equal the one stored. Where it does not, the hash for the next version could be wrong in
+the same way, so nothing is written at all.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
+from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
+from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
+from nodeupgrade.kubelethash import (
+    NEWEST_MINOR,
+    HashValue,
+    KubeletVersion,
+    UnhashableContainer,
+    hash_container,
+    hash_manifest_container,
+    hash_without_resources,
+)
+
+SIDECARS_FROM_MINOR = 28
+SIDECARS_COMPARED_FROM_MINOR = 32
+RESOURCELESS_HASH_MINORS = range(27, 31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """What to write, or why nothing may be written."""
+
+    containers: tuple[PlannedContainer, ...]
+    violations: tuple[Violation, ...]
+    awaited: tuple[AwaitedContainer, ...] = ()
+
+
+def plan_rewriting(
+    pods: Iterable[NodePod], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
+) -> Rewriting:
+    """Plan the rewriting of every running container.
+
+    Raises:
+        UnsupportedKubelet: the hashes of one of the two versions are not known.
+    """
+    by_uid = {pod.ref.uid: pod for pod in pods}
+    planned: list[PlannedContainer] = []
+    violations: list[Violation] = []
+    for instance in inventory.containers:
+        if instance.state is ContainerState.EXITED:
+            continue
+        found = _plan_one(instance, by_uid, current, target)
+        if isinstance(found, Violation):
+            violations.append(found)
+        else:
+            planned.append(found)
+    running = {(c.pod.uid, c.name) for c in planned}
+    awaited = tuple(_awaited(by_uid.values(), running, current, target))
+    return Rewriting(containers=tuple(planned), violations=tuple(violations), awaited=awaited)
+
+
+def newcomers(plan: RunPlan, pods: Iterable[NodePod]) -> Newcomers:
+    """The pods that came after the planning, and the hashes that either kubelet of the run stores with them.
+
+    Raises:
+        UnsupportedKubelet: the hashes of one of the two versions are not known.
+    """
+    known = plan.pods()
+    new = [pod for pod in pods if pod.ref.uid not in known]
+    current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
+    return Newcomers(pods=tuple(pod.ref.uid for pod in new), containers=tuple(_awaited(new, (), current, target)))
+
+
+def _awaited(
+    pods: Iterable[NodePod], running: Collection[tuple[PodUid, str]], current: KubeletVersion, target: KubeletVersion
+) -> Iterator[AwaitedContainer]:
+    for pod in pods:
+        for spec in pod.containers:
+            if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
+                continue
+            with suppress(UnhashableContainer):  # it does not run, so nothing of this node depends on it
+                before, after = hash_of(pod, spec, current), hash_of(pod, spec, target)
+                if before != after:
+                    yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
+
+
+def _plan_one(
+    instance: ContainerInstance,
+    pods: Mapping[PodUid, NodePod],
+    current: KubeletVersion,
+    target: KubeletVersion,
+) -> PlannedContainer | Violation:
+    if instance.state is not ContainerState.RUNNING:
+        detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
+        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+    pod = pods.get(instance.pod.uid)
+    if pod is None:
+        detail = "container runs for a pod that neither the API server nor a manifest knows"
+        return Violation(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+    if pod.terminating:
+        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
+    if pod.finished:
+        detail = "container runs although its pod is over, evicted perhaps: it is about to be stopped"
+        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+    spec = pod.container(instance.name)
+    if spec is None:
+        detail = "container runs, but its pod's spec has none of this name"
+        return Violation(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+    try:
+        return _prove(instance, pod, spec, current, target)
+    except UnhashableContainer as error:
+        return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
+
+
+def _prove(
+    instance: ContainerInstance, pod: NodePod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
+) -> PlannedContainer | Violation:
+    compared = is_compared(spec.role, current)
+    stored = instance.hashes
+    if compared:
+        computed = hash_of(pod, spec, current)
+        if computed != stored.container:
+            detail = (
+                f"stored hash {stored.container or 'missing'} is not what kubelet {current} computes for its spec "
+                f"({computed}), so the hash for {target} cannot be trusted either"
+            )
+            return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+    rewritten = spec.role in {Role.REGULAR, Role.SIDECAR} and stored.container is not None
+    if not compared and spec.role is Role.SIDECAR and not _is_of_this_spec(pod, spec, stored, current):
+        if is_compared(spec.role, target):
+            detail = (
+                f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
+                f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
+            )
+            return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+        rewritten = False  # neither kubelet compares it, and one that does must still find the change
+    return PlannedContainer(
+        id=instance.id,
+        name=instance.name,
+        pod=instance.pod,
+        before=stored,
+        after=_after(pod, spec, stored, target) if rewritten else stored,
+        compared=compared,
+        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
+    )
+
+
+def _is_of_this_spec(pod: NodePod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
+    """Whether a sidecar began with its present spec, under whatever kubelet.
+
+    Kubelets before 1.32 never look at the hash, so it may be that of an earlier one; a plain exchange left it there.
+    """
+    minors = (current.minor, *range(SIDECARS_FROM_MINOR, NEWEST_MINOR + 1))
+    return any(hash_of(pod, spec, KubeletVersion(1, minor)) == stored.container for minor in minors)
+
+
+def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
+    """Whether a kubelet compares the hash of a running container of this kind.
+
+    Sidecars are compared from 1.32 (kubernetes #126525); plain init and ephemeral containers never.
+    """
+    return role is Role.REGULAR or (role is Role.SIDECAR and kubelet.minor >= SIDECARS_COMPARED_FROM_MINOR)
+
+
+def _after(pod: NodePod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
+    without = stored.without_resources
+    if without is not None and target.minor in RESOURCELESS_HASH_MINORS:
+        without = hash_without_resources(spec.spec, target)
+    return StoredHashes(container=hash_of(pod, spec, target), without_resources=without)
+
+
+def hash_of(pod: NodePod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+    """The hash that a kubelet computes for a container of a pod.
+
+    Raises:
+        UnhashableContainer: it holds something whose hash is not certain.
+    """
+    return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)

@@ -1,0 +1,214 @@
+"""Static pods: pods that a kubelet reads from manifests on its node.
+
+A static pod's UID is a hash of its decoded manifest and changes with almost every minor. What does not change
+is a UID that the manifest itself names; so the present one is written into it, and nothing else.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import yaml
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest, PodRef
+from nodeupgrade.api.yaml import read_one
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
+from nodeupgrade.domain.node.plan import StaticPodPin
+from nodeupgrade.domain.node.pods import Json, NodePod, Role, view
+from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
+
+
+class NotEditableError(ValueError):
+    """A manifest cannot be changed with certainty about the result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticPod:
+    """A manifest and the sandbox that runs it."""
+
+    path: str
+    data: bytes
+    manifest: Json
+    sandbox: SandboxInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticPods:
+    """All static pods of a node that run now, or why some cannot be handled."""
+
+    pods: tuple[StaticPod, ...]
+    violations: tuple[Violation, ...]
+
+
+def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
+    """Find the manifest of every static pod that runs.
+
+    Args:
+        manifests: content of each file in the kubelet's manifest directory, by path.
+        node_name: kubelets append it to the names of static pods.
+    """
+    parsed = {path: document for path, data in manifests.items() if (document := _parse(data)) is not None}
+    pods: dict[str, StaticPod] = {}
+    violations: list[Violation] = []
+    for sandbox in inventory.sandboxes:
+        if not (sandbox.ready and sandbox.is_static):
+            continue
+        paths = [path for path, document in parsed.items() if _is_of(document, sandbox.pod, node_name)]
+        if len(paths) != 1:
+            violations.append(_without_source(sandbox, paths, unread=manifests.keys() - parsed.keys()))
+        elif (other := pods.get(paths[0])) is not None:
+            detail = f"it runs under two UIDs at once, {other.sandbox.pod.uid} and {sandbox.pod.uid}"
+            violations.append(Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=detail))
+        else:
+            path = paths[0]
+            pods[path] = StaticPod(path=path, data=manifests[path], manifest=parsed[path], sandbox=sandbox)
+    return StaticPods(pods=tuple(pods.values()), violations=tuple(violations))
+
+
+def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Collection[str]) -> Violation:
+    found = "no manifest" if not paths else f"{len(paths)} manifests ({', '.join(paths)})"
+    hint = f"; not readable as one pod: {', '.join(sorted(unread))}" if unread and not paths else ""
+    detail = f"{found} in the kubelet's manifest directory can be its source{hint}"
+    return Violation(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(sandbox.pod), detail=detail)
+
+
+def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Violation, ...]]:
+    """Plan the manifests' changes; a manifest that names the right UID already needs none."""
+    pins: list[StaticPodPin] = []
+    violations: list[Violation] = []
+    for pod in static.pods:
+        try:
+            content = pin(pod.data, pod.sandbox.pod.uid)
+        except NotEditableError as error:
+            detail = f"{pod.path} cannot be edited safely: {error}"
+            violations.append(
+                Violation(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(pod.sandbox.pod), detail=detail)
+            )
+            continue
+        if content != pod.data:
+            before = Digest(sha256(pod.data).hexdigest())
+            pins.append(StaticPodPin(path=pod.path, uid=pod.sandbox.pod.uid, before=before, content=content))
+    return tuple(pins), tuple(violations)
+
+
+def manifest_views(
+    static: StaticPods, *, in_place_resize: bool = False
+) -> tuple[tuple[NodePod, ...], tuple[Violation, ...]]:
+    """Static pods as their kubelet reads them, which is not always what their mirrors show.
+
+    A mirror lacks the fields that the kubelet which made it did not know, and may have been changed by admission.
+
+    Args:
+        in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
+    """
+    views: list[NodePod] = []
+    violations: list[Violation] = []
+    for pod in static.pods:
+        try:
+            views.append(_manifest_view(pod, in_place_resize=in_place_resize))
+        except UnhashableContainer as error:
+            violations.append(
+                Violation(
+                    reason=Reason.STORED_HASH_NOT_REPRODUCED,
+                    subject=str(pod.sandbox.pod),
+                    detail=f"{pod.path}: {error}",
+                )
+            )
+    return tuple(views), tuple(violations)
+
+
+def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> NodePod:
+    ref, spec = pod.sandbox.pod, pod.manifest["spec"]
+    host_network = bool(spec.get("hostNetwork"))
+    known = {**pod.manifest["metadata"], "namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
+    shown = view({"metadata": known, "spec": spec})
+    return NodePod(
+        ref=ref,
+        containers=tuple(
+            replace(
+                c,
+                spec=default_static_container(
+                    c.spec, host_network=host_network, in_place_resize=in_place_resize and c.role is Role.REGULAR
+                ),
+            )
+            for c in shown.containers
+        ),
+        restart_policy=shown.restart_policy,
+        terminating=False,
+        finished=False,
+        from_manifest=True,
+        raw=shown.raw,
+    )
+
+
+def pin(data: bytes, uid: str) -> bytes:
+    """Add ``metadata.uid`` to a manifest, YAML or JSON, leaving every other byte as it is.
+
+    Raises:
+        NotEditableError: it cannot be done, or the result would not read as the same pod plus the UID.
+    """
+    before = _load(data)
+    metadata = before.get("metadata")
+    if not isinstance(metadata, dict):
+        raise NotEditableError("metadata is not a map")
+    if "uid" in metadata:
+        if str(metadata["uid"]) != uid:
+            raise NotEditableError(f"it names the UID {metadata['uid']}, but its pod runs as {uid}")
+        return data
+    pinned = _insert(data.decode("utf-8"), uid).encode("utf-8")
+    if _load(pinned) != {**before, "metadata": {**metadata, "uid": uid}}:
+        raise NotEditableError("with the UID added it would not read as the same pod")
+    return pinned
+
+
+def _insert(text: str, uid: str) -> str:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)  # noqa: S101 - _load has seen a map
+    node = next((value for key, value in root.value if key.value == "metadata"), None)
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        raise NotEditableError("metadata is empty, or comes from elsewhere by a merge key")
+    if node.flow_style:
+        at = node.start_mark.index + 1
+        return f'{text[:at]}"uid": "{uid}", {text[at:]}'
+    first = node.value[0][0].start_mark
+    at = first.index - first.column
+    if text[at : first.index].strip():
+        raise NotEditableError("metadata does not start on a line of its own")
+    return f'{text[:at]}{" " * first.column}uid: "{uid}"\n{text[at:]}'
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    try:
+        document = read_one(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise NotEditableError("it is not UTF-8 text") from error
+    except yaml.YAMLError as error:
+        raise NotEditableError(f"it is not a single YAML document: {error}") from error
+    if not isinstance(document, dict):
+        raise NotEditableError("it is not a map")
+    return document
+
+
+def _parse(data: bytes) -> dict[str, Any] | None:
+    try:
+        document = _load(data)
+    except NotEditableError:
+        return None
+    return document if _is_pod(document) else None
+
+
+def _is_pod(document: Json) -> bool:
+    metadata, spec = document.get("metadata"), document.get("spec")
+    if document.get("kind") != "Pod" or not isinstance(metadata, Mapping) or not isinstance(spec, Mapping):
+        return False
+    lists = (spec.get("initContainers") or [], spec.get("containers"))
+    return all(isinstance(each, list) and all(isinstance(one, Mapping) for one in each) for each in lists)
+
+
+def _is_of(manifest: Json, pod: PodRef, node_name: str) -> bool:
+    metadata = manifest["metadata"]
+    name = f"{metadata.get('name')}-{node_name.lower()}"
+    return (str(metadata.get("namespace") or "default"), name) == (pod.namespace, pod.name)

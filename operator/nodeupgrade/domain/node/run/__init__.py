@@ -1,0 +1,1 @@
+"""One node's run: its journal, its state machine, and what it reports."""

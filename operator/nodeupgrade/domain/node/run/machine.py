@@ -1,0 +1,236 @@
+"""The state machine of one node's run. Every transition is decided here and nowhere else.
+
+It does not know what the steps do. The invariant it keeps, whatever is interrupted wherever: *while a kubelet
+runs, every stored hash is of that kubelet's era*. It holds because backward is the exact reverse of forward,
+and because a step that was merely announced counts as one that may have happened.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import TypeAlias
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.domain.node.evidence.shown import Lack
+from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.run.budget import undo_seconds
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.rescue_script import Rescue
+
+UNDO_RETRY_SECONDS = 2.0
+HOLD_SECONDS = 5.0
+"""A runtime that lacks something is looked at again after this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What matters to the next decision and is not in the journal.
+
+    Attributes:
+        monotonic: seconds since boot.
+        abort: somebody asked to stop and go back.
+        planned: the boot that the plan was made in, if it says so.
+        rescue: how far the rescue script has come, since the executor did not run for a while.
+        lack: why the runtime is not fit for a kubelet; only looked for before an undo that needs_runtime().
+        go_on: somebody wants the old kubelet back although the runtime lost pods.
+    """
+
+    monotonic: float
+    boot: BootIdentity
+    abort: bool = False
+    planned: BootIdentity | None = None
+    rescue: Rescue = Rescue.NONE
+    lack: Lack | None = None
+    go_on: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Do:
+    """Carry out a step.
+
+    Attributes:
+        seconds: how long it may wait for something; after that, going back would spend more than the budget.
+    """
+
+    step: Step
+    seconds: float = inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """Reverse a step."""
+
+    step: Step
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing now; ask again in ``seconds``."""
+
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Leave the kubelet fenced and ask again in ``seconds``: the runtime lacks what ``undo`` needs."""
+
+    undo: Undo
+    lack: Lack
+    seconds: float = HOLD_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The run is over."""
+
+    outcome: Outcome
+    reason: Reason
+    why: str
+
+
+Decision: TypeAlias = Do | Undo | Wait | Hold | Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setback:
+    """Why a run goes backward."""
+
+    reason: Reason
+    why: str
+
+
+def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+    """Say what comes next.
+
+    * ``verify: done`` is the commit: the run is upgraded, unless the rescue script has begun to bring OLD back.
+    * Any failure, abort, reboot or spent budget turns the run backward, and backward never turns forward again.
+      The budget is spent when the time without a kubelet and the time that going back takes add up to it.
+    * Backward undoes the last step, in order of definition, that may have happened and is not undone.
+    * No old hash is put back, and no old kubelet started, while the runtime does not show what still runs, for however
+      long that takes: hashes would be put back into nothing, and every pod made a second time.
+    * Forward does the first step that is not done.
+    """
+    if committed(journal, seen.rescue):
+        return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
+    setback = setback_of(journal, seen, limits)
+    if setback is not None:
+        return _backward(journal, seen, limits, setback)
+    left = seconds_left(journal, seen, limits)
+    return Do(step=next_step(journal), seconds=inf if left is None else left)
+
+
+def committed(journal: Journal, rescue: Rescue) -> bool:
+    """Whether the run is past the point of no return.
+
+    The rescue script leaves a committed run alone. Should it have begun all the same, what stands is of both eras, or
+    OLD; only going back is certain to end it as one.
+    """
+    return journal.mark(Step.VERIFY) is Mark.DONE and rescue is Rescue.NONE
+
+
+def needs_runtime(decision: Decision) -> bool:
+    """Whether a decision only stands if the runtime shows what still runs."""
+    return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
+
+
+def next_step(journal: Journal) -> Step:
+    """The step that comes next on the way forward."""
+    return next(step for step in Step if journal.mark(step) is not Mark.DONE)
+
+
+def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback | None:
+    """The first thing that speaks against going forward, if any."""
+    for record in journal.records:
+        if record.step is None:
+            continue
+        if record.mark is Mark.FAILED:
+            return Setback(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
+        if record.mark in {Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}:
+            return Setback(reason=_reason(record.reason), why=record.error or "the run was turned back")
+    if not journal.records and seen.planned not in {None, seen.boot}:
+        return Setback(
+            reason=Reason.NODE_REBOOTED,
+            why="the plan was made for another boot, or another node: what it says about containers is not true here",
+        )
+    if journal.records and journal.records[-1].boot != seen.boot:
+        return Setback(
+            reason=Reason.NODE_REBOOTED,
+            why="the node was rebooted during the run, which ended every container",
+        )
+    if seen.rescue is not Rescue.NONE:
+        return Setback(
+            reason=Reason.EXECUTOR_LOST,
+            why="the executor did not run, and the rescue script began to bring the old kubelet back",
+        )
+    if seen.abort:
+        return Setback(reason=Reason.ABORTED, why="the run was asked to abort")
+    left = seconds_left(journal, seen, limits)
+    if left is not None and left < 0:
+        down = kubelet_down_seconds(journal, seen) or 0.0
+        return Setback(
+            reason=Reason.BUDGET_SPENT,
+            why=f"the kubelet has been down for {down:.1f} s and going back takes up to "
+            f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
+        )
+    return None
+
+
+def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
+    """What of the kubelet-down budget the next step may use, if everything up to it may have to be undone again.
+
+    The kubelet is not stopped unless there is time for the whole way.
+
+    ``None`` while it takes nothing from the budget: before the kubelet is stopped, and once the new one is healthy.
+    """
+    steps = tuple(Step)
+    step, stop, start = (steps.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
+    if not stop <= step <= start:
+        return None
+    down = kubelet_down_seconds(journal, seen) or 0.0
+    return limits.kubelet_down - down - undo_seconds(journal, steps[: (start if step == stop else step) + 1])
+
+
+def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
+    """Seconds since the kubelet was told to stop; ``None`` while it runs (or the new one is healthy)."""
+    stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+    if stopping is None or journal.mark(Step.START_KUBELET) is Mark.DONE or stopping.boot != seen.boot:
+        return None
+    return max(0.0, seen.monotonic - stopping.monotonic)
+
+
+def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setback) -> Decision:
+    standing = [step for step in Step if journal.mark(step) not in {None, Mark.UNDONE}]
+    if seen.rescue is Rescue.DONE:  # nothing is left to undo but the fence; what the old kubelet wrote since is its own
+        standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
+    if not standing:
+        return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why)
+    step = standing[-1]
+    failures = journal.count(step, Mark.UNDO_FAILED)
+    if failures >= limits.undo_attempts:
+        return Finish(
+            outcome=Outcome.DEGRADED,
+            reason=Reason.ROLLBACK_FAILED,
+            why=f"undoing {step} failed {failures} times{_last_failure(journal, step)}; "
+            f"going back because {setback.why}",
+        )
+    last = journal.records[-1]
+    if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
+        rest = last.monotonic + UNDO_RETRY_SECONDS - seen.monotonic
+        if rest > 0:
+            return Wait(seconds=rest, why=f"undoing {step} failed; trying again")
+    undo = Undo(step=step, reason=setback.reason, why=setback.why)
+    if seen.lack is not None and not (seen.go_on and seen.lack.reason is Reason.RUNTIME_LOST_PODS):
+        return Hold(undo=undo, lack=seen.lack)
+    return undo
+
+
+def _last_failure(journal: Journal, step: Step) -> str:
+    said = [record.error for record in journal.records if record.step is step and record.mark is Mark.UNDO_FAILED]
+    return f", at last because {said[-1]}" if said and said[-1] else ""
+
+
+def _reason(name: str | None) -> Reason:
+    return Reason(name) if name in set(Reason) else Reason.STEP_FAILED

@@ -1,0 +1,366 @@
+"""From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.api.reasons import EXPLANATIONS, Reason, counted
+from nodeupgrade.api.task_status import (
+    ContainerCounts,
+    GuardReport,
+    Hazard,
+    KubeletBinary,
+    KubeletStatus,
+    Preview,
+    RuntimeStatus,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
+from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.node.evidence.flaps import Flaps
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.attempts import summed_up
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.report import RunReport
+
+MESSAGE_LENGTH = 512
+DETAIL_LENGTH = 128
+GUARD_DETAIL_LENGTH = 256
+LISTED = 20
+TOLD = 3
+_UNTOUCHED = "node untouched: "
+AND_UNTOUCHED = "; the node is untouched"
+
+_RESULTS = {
+    Mark.DOING: StepResult.DOING,
+    Mark.DONE: StepResult.DONE,
+    Mark.FAILED: StepResult.FAILED,
+    Mark.UNDOING: StepResult.UNDOING,
+    Mark.UNDONE: StepResult.UNDONE,
+    Mark.UNDO_FAILED: StepResult.FAILED,
+    Mark.HELD: StepResult.UNDOING,
+}
+_NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
+_BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
+
+
+def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Cut a text that is too long for the API, visibly."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
+    """The run was given up for a technical reason."""
+    return TaskStatus(run_id=run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
+
+
+def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatus:
+    """Nothing objects to an upgrade of the node, and what it would do."""
+    warnings = f"; {counted(len(plan.cautions), 'warning')}, see hazards" if plan.cautions else ""
+    message = (
+        f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
+        f"{preview.rewritten}, containers that a plain kubelet swap would restart: {preview.would_restart}"
+        f"{warnings}"
+    )
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.PRECHECKED,
+        reason=Reason.PRECHECKED,
+        message=shorten(message),
+        kubelet=_kubelet(plan, None),
+        runtime=_runtime(plan),
+        hazards=hazards((), plan.cautions),
+        preview=preview,
+    )
+
+
+def refusal_status(
+    run_id: str,
+    violations: tuple[Violation, ...],
+    preview: Preview | None = None,
+    cautions: tuple[Caution, ...] = (),
+) -> TaskStatus:
+    """The node was not touched, and why."""
+    first = violations[0]
+    told = "; ".join(str(violation) for violation in violations[:TOLD])
+    more = f"; and {len(violations) - TOLD} more" if len(violations) > TOLD else ""
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.REFUSED,
+        reason=first.reason,
+        message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
+        hazards=hazards(violations, cautions),
+        preview=preview,
+    )
+
+
+def hazards(violations: Sequence[Violation], cautions: Sequence[Caution] = ()) -> tuple[Hazard, ...]:
+    """Violations as the API lists them, and after them cautions, which are few and for which there is always room."""
+    told = [Hazard(reason=c.reason, detail=shorten(c.detail), warning=True) for c in cautions]
+    forbid = [Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail)) for v in violations]
+    return (*forbid[: LISTED - len(told)], *told)
+
+
+def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
+    """What the journal says about a run, finished or not.
+
+    Args:
+        earlier: the journals of attempts before this one, which count once it is over.
+    """
+    finished = journal.finished
+    summary = summed_up((*earlier, journal))
+    phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
+    return TaskStatus(
+        run_id=run_id,
+        phase=phase,
+        reason=reason,
+        message=shorten(message),
+        steps=_steps(journal, () if summary is None else earlier),
+        kubelet=_kubelet(plan, summary),
+        runtime=_runtime(plan),
+        containers=_containers(plan, summary),
+        hazards=hazards((), plan.cautions),
+        started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
+        finished_at=None if finished is None else datetime.fromisoformat(finished.at),
+    )
+
+
+def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], instead: TaskStatus) -> TaskStatus:
+    """The last of these attempts was turned back and was worth another, which never began.
+
+    Args:
+        instead: what there is to say of that other attempt, by which the node would be untouched.
+    """
+    status = run_status(run_id, plan, ended[-1], ended[:-1])
+    why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
+    told = shorten(f"; not tried again: {why}", MESSAGE_LENGTH // 2)
+    return replace(status, message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}")
+
+
+def not_started_status(run_id: str, plan: RunPlan, trouble: str) -> TaskStatus:
+    """The executor was asked for, and is not there."""
+    status = run_status(run_id, plan, Journal())
+    return replace(status, message=shorten(f"{status.message}; waiting for the executor: {trouble}"))
+
+
+def staged_status(run_id: str, plan: RunPlan) -> TaskStatus:
+    """Everything is ready, and nothing is touched before the control plane has spoken."""
+    message = f"{plan.from_version} to {plan.to_version}: ready and proved; waiting for the readiness guard"
+    return replace(run_status(run_id, plan, Journal()), phase=TaskPhase.STAGED, message=message)
+
+
+def lingering_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
+    """The run is over, but the kubelet that runs now may not have probed every pod yet."""
+    running = Journal(tuple(record for record in journal.records if record.mark is not Mark.FINISHED))
+    message = "nothing is left to do; watching which pods are reported unready until the kubelet has probed them all"
+    return replace(run_status(run_id, plan, running), message=message)
+
+
+def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobserved: str) -> TaskStatus:
+    """The status with what there is to say of the readiness of the node's pods.
+
+    Args:
+        unobserved: why it is not known which pods were reported unready; empty if it is.
+    """
+    told = [guard.detail, f"which pods were reported unready was not observed: {unobserved}" if unobserved else ""]
+    flapped = tuple(sorted(flaps.flapped))[:LISTED]
+    return replace(
+        status,
+        message=_ended_with(status, flaps) if status.phase.terminal else status.message,
+        containers=replace(status.containers, readiness_flaps=flapped),
+        guard=replace(guard, detail=shorten("; ".join(filter(None, told)), GUARD_DETAIL_LENGTH)),
+    )
+
+
+def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
+    """The message, and which pods were or are unready: of no more than a few, and never cut off."""
+    meanwhile = tuple(sorted(flaps.flapped)) if status.phase is TaskPhase.SUCCEEDED else ()
+    told = {"reported unready meanwhile": meanwhile, "unready although their containers run on": flaps.unready}
+    suffix = "".join(f"; {what}: {_some(names)}" for what, names in told.items() if names)
+    if status.message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH * 3 // 4:
+        return status.message
+    return f"{shorten(status.message, MESSAGE_LENGTH - len(suffix))}{suffix}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"{', '.join(names[:TOLD])}{more}"
+
+
+def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
+    """What the control plane decides by, and people need, of a status that the API server refuses as a whole."""
+    told = shorten(f"; the API server refuses the whole report, update the CRDs: {refusal}", MESSAGE_LENGTH // 2)
+    return TaskStatus(
+        run_id=status.run_id,
+        observed_generation=status.observed_generation,
+        phase=status.phase,
+        reason=status.reason,
+        message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}",
+        steps=tuple(replace(step, detail=None) for step in status.steps),
+        kubelet=status.kubelet,
+        containers=replace(status.containers, readiness_flaps=()),
+        started_at=status.started_at,
+        finished_at=status.finished_at,
+    )
+
+
+def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> TaskStatus:
+    """A run for another version was found on the node, of which nobody had been told; now it is over and told."""
+    status = run_status(run_id, plan, ended[-1], ended[:-1])
+    if status.phase is TaskPhase.ROLLBACK_FAILED:
+        return status
+    message = f"nothing was begun, since the end of an earlier run to {plan.to_version} had not been told: "
+    return replace(
+        status, phase=TaskPhase.REFUSED, reason=Reason.EARLIER_RUN, message=shorten(f"{message}{status.message}")
+    )
+
+
+def stranded_status(
+    run_id: str, plan: RunPlan, journal: Journal, trouble: str, earlier: Sequence[Journal] = ()
+) -> TaskStatus:
+    """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
+    touched = any(each.first(Step.STOP_KUBELET, Mark.DOING) is not None for each in (*earlier, journal))
+    told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
+    return replace(
+        run_status(run_id, plan, journal),
+        phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,
+        reason=Reason.ROLLBACK_FAILED if touched else Reason.INTERNAL_ERROR,
+        message=f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy if touched else 'the node is untouched'}",
+    )
+
+
+def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
+    """What a run did cannot be told, because its plan or journal cannot be read: the worst has to be assumed."""
+    remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+    return TaskStatus(
+        run_id=run_id,
+        phase=TaskPhase.ROLLBACK_FAILED,
+        reason=Reason.ROLLBACK_FAILED,
+        message=f"{shorten(f'cannot tell what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
+    )
+
+
+def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
+    steps = [record for record in journal.records if record.step is not None]
+    failure = next((record for record in steps if record.mark in _BACKWARD), None)
+    if steps and (held := steps[-1]).mark is Mark.HELD:
+        return TaskPhase.ROLLING_BACK, _known(held.reason), _held(held)
+    if failure is not None:
+        return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
+    current = steps[-1].step if steps else Step.CONFIRM_BINARIES
+    phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
+    return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
+
+
+def _held(held: Record) -> str:
+    """What a run waits for, and what a person must do."""
+    remedy = EXPLANATIONS[_known(held.reason)].remedy
+    told = f"waiting with the kubelet fenced: {held.error}"
+    return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
+
+
+def _known(reason: str | None) -> Reason:
+    return Reason(reason) if reason in set(Reason) else Reason.STEP_FAILED
+
+
+def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
+    restarts = _restarts(summary)
+    match summary.outcome:
+        case Outcome.UPGRADED if not summary.looked:
+            message = f"kubelet {plan.to_version} runs, and everything had settled, but {_NOT_KNOWN}"
+            return TaskPhase.FAILED, Reason.RUNTIME_DID_NOT_ANSWER, message
+        case Outcome.UPGRADED if restarts is None:
+            message = (
+                f"kubelet {plan.from_version} became {plan.to_version}; "
+                f"{_unchanged(summary)}, {summary.rewritten} hashes rewritten"
+            )
+            return TaskPhase.SUCCEEDED, Reason.SUCCEEDED, message
+        case Outcome.UPGRADED if summary.rebooted:
+            message = f"kubelet {plan.to_version} runs, but the node was rebooted before the run was over: {restarts}"
+            return TaskPhase.FAILED, Reason.NODE_REBOOTED, message
+        case Outcome.UPGRADED:
+            message = f"kubelet {plan.to_version} runs, but {restarts}"
+            return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
+        case Outcome.ROLLED_BACK:
+            restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
+            message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
+            return TaskPhase.ROLLED_BACK, summary.reason, message
+        case Outcome.DEGRADED:
+            remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+            return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _unchanged(summary: RunReport) -> str:
+    if not summary.ended:
+        return f"all {summary.baseline} containers are the same instances"
+    return (
+        f"{summary.baseline - len(summary.ended)} of {summary.baseline} containers are the same instances, the others "
+        f"ended by themselves or with their pod: {_some(summary.ended)}"
+    )
+
+
+def _restarts(summary: RunReport) -> str | None:
+    """What is not the same any more; the first few are named, so that the cause behind them is not cut off."""
+    if not summary.listed and not summary.restarted:
+        return None
+    count = f"{summary.restarted} of {summary.baseline} containers restarted"
+    return f"{count}, changed: {_some(summary.listed)}"
+
+
+def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ...]:
+    """The steps, of which the stop of the kubelet began when an earlier attempt stopped it, if one did."""
+    steps = {step: status for step in Step if (status := _step(journal, step)) is not None}
+    stops = [status for each in earlier if (status := _step(each, Step.STOP_KUBELET)) is not None]
+    if stops:
+        stop = steps.get(Step.STOP_KUBELET, stops[-1])
+        steps[Step.STOP_KUBELET] = replace(stop, started_at=stops[0].started_at)
+    return tuple(steps[step] for step in Step if step in steps)
+
+
+def _step(journal: Journal, step: Step) -> StepStatus | None:
+    records = [record for record in journal.records if record.step is step]
+    if not records:
+        return None
+    first, last = records[0], records[-1]
+    error = next((record.error for record in reversed(records) if record.error), None)
+    return StepStatus(
+        name=step,
+        result=_RESULTS[last.mark],
+        started_at=_moment(first),
+        finished_at=_moment(last) if last.mark in {Mark.DONE, Mark.UNDONE, Mark.FAILED} else None,
+        detail=None if error is None else shorten(error, DETAIL_LENGTH),
+    )
+
+
+def _moment(record: Record) -> datetime:
+    return datetime.fromisoformat(record.at)
+
+
+def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
+    before = KubeletBinary(version=plan.from_version, sha256=plan.swap.before, path=plan.swap.path)
+    upgraded = summary is not None and summary.outcome is Outcome.UPGRADED
+    after = KubeletBinary(version=plan.to_version, sha256=plan.swap.after, path=plan.swap.path) if upgraded else None
+    return KubeletStatus(before=before, after=after, down_seconds=None if summary is None else summary.down_seconds)
+
+
+def _runtime(plan: RunPlan) -> RuntimeStatus:
+    name, _, version = plan.runtime.partition(" ")
+    return RuntimeStatus(name=name, version=version)
+
+
+def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
+    baseline = sum(1 for _ in plan.baseline.running())
+    if summary is None:
+        return ContainerCounts(baseline=baseline)
+    if not summary.looked:
+        return ContainerCounts(baseline=summary.baseline, rewritten=summary.rewritten, unknown=summary.baseline)
+    return ContainerCounts(
+        baseline=summary.baseline,
+        rewritten=summary.rewritten,
+        unchanged=summary.baseline - summary.restarted - len(summary.ended),
+        restarted=summary.restarted,
+        restarted_list=summary.listed,
+        ended_list=summary.ended[:LISTED],
+    )

@@ -1,0 +1,1 @@
+"""Nodes that hold a slot: from the claim to the verdict."""

@@ -1,0 +1,239 @@
+"""The next action for one node in flight: a pure function of what the API shows.
+
+Nothing is remembered between calls. Whoever reads this after a crash comes to the same answer as whoever was
+interrupted, because every write of the engine changes what is seen here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task import LOOKING, CordonRecord, GuardGrant, Task, TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_spec import DeletionPolicy, RolloutAction
+from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.actions import (
+    Cordon,
+    CreateAgent,
+    DeleteAgent,
+    DropTask,
+    FreeSlot,
+    Judge,
+    NodeAction,
+    Release,
+    RestoreCordon,
+    StartTask,
+    Wait,
+)
+from nodeupgrade.domain.rollout.inflight import baseline, guard_lifecycle
+from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Attendance, attend, is_untouched
+from nodeupgrade.domain.rollout.inflight.claims import task_spec
+from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
+from nodeupgrade.domain.rollout.select.admission import judge
+from nodeupgrade.domain.rollout.select.membership import resolve_artifact, selects
+from nodeupgrade.domain.rollout.select.node_state import candidate
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.views import NodeView
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the one next action for a node that holds a slot; without a survey, nothing new may begin."""
+    if (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
+        return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
+    node = fleet.nodes.get(name)
+    if node is None:
+        return _gone(fleet, name, now)
+    task = fleet.tasks.get(name)
+    if task is not None and task.spec.node_uid != node.uid:
+        message = f"node {name} was replaced by another one of the same name"
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    task = fleet.own_task(name)
+    if task is None or (task.verdict is None and not task.open):
+        return _begin(fleet, survey, node, now)
+    if task.verdict is not None:
+        return _end(fleet, node, task, now)
+    if task.reported.phase.terminal:
+        return _verify(fleet, node, task, now)
+    action = attend(task, _attendance(fleet, task), called_off(fleet.upgrade), now)
+    return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
+
+
+def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+    """Whether the next action for a node in flight depends on its pods."""
+    task = fleet.own_task(name)
+    if task is None or not task.open:
+        return task is None or task.verdict is None
+    return task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.spoken(fleet, task, now)
+
+
+def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
+    """Say why nodes in flight are to be taken back, if somebody wants that."""
+    if (spec := upgrade.spec) is None:
+        return None
+    if spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, "spec.action is Abort"
+    if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
+        return Reason.DELETING, "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+    return None
+
+
+def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
+    """A kubelet that starts registers its Node again, so one that vanishes in mid-run is waited for."""
+    task = fleet.own_task(name)
+    begun = task is not None and task.open and not is_untouched(task) and not task.reported.phase.terminal
+    if task is not None and begun and task.spec.deadline is not None and now <= task.spec.deadline:
+        message = f"node {name} does not exist any more, but its run was going on and its kubelet may register it again"
+        return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    return _clear_away(fleet, name, f"node {name} does not exist any more")
+
+
+def _attendance(fleet: FleetSnapshot, task: Task) -> Attendance:
+    run, lost = fleet.agents_lost.get(task.name, ("", 0))
+    refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
+    return Attendance(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
+
+
+def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
+    """Nothing can or need be done there, so nothing holds the slot."""
+    if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
+        return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
+    if (task := fleet.own_task(name)) is not None:
+        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+
+
+def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+    """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
+    ours = node.cordoned_by == fleet.upgrade.uid
+    if fleet.own_task(node.name) is None:
+        return _resume(fleet, survey, node, now)
+    if (obstacle := _obstacle(fleet, survey, node)) is not None:
+        reason, message = obstacle
+        if ours:
+            return RestoreCordon(node=node.name, view=node, reason=reason, message=message)
+        return FreeSlot(node=node.name, reason=reason, message=message)
+    if survey is None:
+        raise AssertionError("without a survey there is an obstacle")
+    if survey.spec.action is RolloutAction.PLAN:
+        return _precheck(survey, node, now)
+    if (pods := fleet.pods.get(node.name)) is None:
+        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
+    if not node.unschedulable and not ours:
+        message = f"node {node.name} is cordoned for its upgrade"
+        return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
+    return StartTask(
+        node=node.name,
+        spec=_started(survey, node, TaskAction.UPGRADE, cordon, now),
+        baseline=baseline.render(baseline.capture(pods)),
+        claims=fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
+    )
+
+
+def _resume(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+    """Make the task again that somebody has deleted, be it together with its Node: an executor may be at work.
+
+    Only an agent that reads the node can tell. What happened before cannot be compared any more from here.
+    """
+    name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
+    looking = survey is not None and survey.spec.action is RolloutAction.PLAN and not ours
+    if looking or fleet.tasks.get(name) is not None:
+        return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
+    if survey is None or resolve_artifact(survey.spec.artifact, node.platform) is None:
+        message = f"the task of node {name} is gone, and is made again once the spec is accepted"
+        return Wait(node=name, reason=Reason.TASK_LOST, message=message)
+    if not node.unschedulable:
+        message = f"node {name} is cordoned, for a run may be going on although its task is gone"
+        return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
+    spec = _started(survey, node, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours), now)
+    spec = replace(spec, resumes=True)
+    if not selects(survey.spec.nodes, node):
+        because = f"node {name} is not selected any more"
+        spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
+    message = f"the task of node {name} is gone, and is made again: a run may be going on"
+    return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
+
+
+def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:
+    """Have a look only: the node is not cordoned, and nothing is compared afterwards."""
+    return StartTask(
+        node=node.name,
+        spec=_started(survey, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
+        baseline="",
+        claims=survey.fleet.tasks.get(node.name),
+        reason=Reason.ADMITTED,
+        message=f"node {node.name} is looked at for {survey.spec.version}",
+    )
+
+
+def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tuple[Reason, str] | None:
+    """Say why a node that was admitted and is still untouched must not be begun after all."""
+    if survey is None:
+        return Reason.SPEC_CHANGE_REJECTED, f"the spec is not accepted and node {node.name} is untouched"
+    if fleet.upgrade.deleting:
+        return Reason.DELETING, f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+    if survey.spec.action is RolloutAction.ABORT:
+        return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
+    objection = judge(candidate(fleet, survey.spec, node, survey.now))
+    return None if objection is None else (objection.reason, objection.message)
+
+
+def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
+    """Resolve everything anew: what may be edited under a rollout counts as it is now."""
+    own, fresh = survey.fleet.own_task(node.name), task_spec(survey, node, 0, now)
+    return replace(
+        fresh,
+        run_id=RunId(f"{fresh.run_id}{LOOKING}") if action is TaskAction.PRECHECK else fresh.run_id,
+        order=fresh.order if own is None else own.spec.order,
+        retry=fresh.retry if own is None else own.spec.retry,
+        action=action,
+        deadline=now + survey.spec.timeouts.node,
+        guard=GuardGrant(wanted=_may_guard(survey)),
+        cordon=cordon,
+    )
+
+
+def _may_guard(survey: Survey) -> bool:
+    fleet, spec = survey.fleet, survey.spec
+    wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+    return wanted and guard.obstacle(fleet.server, fleet.guard) is None
+
+
+def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    """Judge a run that is over, once the node's kubelet is free to say that the node is not Ready."""
+    if was_touched(task.reported):
+        if (ending := guard_lifecycle.end(fleet, task, now)) is not None:
+            return ending
+        if not guard_lifecycle.spoken(fleet, task, now):
+            message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
+            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message)
+    verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
+    if isinstance(verdict, str):
+        return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=verdict)
+    return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
+
+
+def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
+    """Put everything back as it was, then give the slot back."""
+    name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
+    lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
+    if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
+        return lifting
+    if not lost and node.cordoned_by == fleet.upgrade.uid:
+        message = f"node {name} is schedulable again"
+        return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)
+    if pod is not None and not pod.deleting:
+        return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    if not lost and not task.only_looked and task.spec.action is not TaskAction.RELEASE:
+        return Release(node=name, task=task, reason=Reason.PROGRESSING, message=f"node {name} is accounted for")
+    reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
+    message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
+    return FreeSlot(node=name, reason=reason, message=message)

@@ -1,0 +1,221 @@
+"""When the readiness guard of a node in flight is raised, narrowed and lifted: from what the API shows alone.
+
+The parameters are written first and the task after them, so an operator that dies in between writes both again. Each
+moment lies within seconds or minutes: a guard that nobody lifts ends by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task import GuardGrant, Task, TaskAction
+from nodeupgrade.api.task_status import START_KUBELET, STOP_KUBELET, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
+from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.inflight.claims import retry_asked
+from nodeupgrade.domain.rollout.select.membership import in_flight
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.kubelethash import KubeletVersion
+
+LIFTING = timedelta(minutes=2)
+"""How long after its verdict a node waits for its guard to be lifted, if the API server does not let it be."""
+
+
+def needs_parameters(fleet: FleetSnapshot) -> bool:
+    """Whether the guard's parameters have to be read before the plan can be made."""
+    upgrade, server = fleet.upgrade, fleet.server
+    if not guard.has_policies(server):
+        return False
+    own = (fleet.own_task(name) for name in in_flight(fleet))
+    if any(task is not None and task.spec.guard.wanted for task in own):
+        return True
+    if (spec := upgrade.spec) is None or (upgrade.finished and not retry_asked(upgrade)):
+        return False
+    return guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
+
+
+def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+    """Return what the guard of a node in flight needs now, or None."""
+    if is_asked_for(task):
+        return _answer(fleet, task, now)
+    parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
+    if parameters is None or runs_by is None:
+        return None
+    if (lost := _restored(parameters, task, runs_by, now)) is not None:
+        return lost
+    if _kubelet_runs(task.reported):
+        running = guard.whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
+        return _narrowed(parameters, task, running) if running < runs_by else None
+    return _prolonged(parameters, task, guard.whole_seconds(now) + _budget(task), now) if runs_by <= now else None
+
+
+def is_asked_for(task: Task) -> bool:
+    """Whether the node side waits for an answer; a run that is called off waits for none."""
+    asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
+    return asks and task.spec.action is TaskAction.UPGRADE
+
+
+def decline(task: Task, problem: str) -> DeclineGuard:
+    """Return the answer for a node that cannot be guarded."""
+    return DeclineGuard(
+        node=task.name,
+        task=task,
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
+        reason=Reason.READINESS_GUARD_UNAVAILABLE,
+        message=f"node {task.name} cannot be guarded: {problem}",
+    )
+
+
+def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return how the guard of a node whose run is over is lifted, or None if there is nothing to lift.
+
+    A node whose guard cannot be lifted does not wait for ever: the guard ends by itself, and is swept away later.
+    """
+    if fleet.guard is None or not (keys := guard.keys_of(fleet.guard, task.name)):
+        return None
+    decided = None if task.verdict is None else task.verdict.decided_at
+    if decided is None or now > decided + LIFTING:
+        return None
+    message = f"node {task.name} is not guarded any more"
+    return LiftGuard(
+        node=task.name,
+        task=task,
+        parameters=fleet.guard,
+        changes=dict.fromkeys(keys),
+        reason=Reason.GUARD_LIFTED,
+        message=message,
+    )
+
+
+def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+    """Return how the guard of a node that is to be judged ends now, so that its kubelet can say what it thinks.
+
+    That it has ended stays on record until the verdict, see ``spoken``.
+    """
+    parameters = fleet.guard
+    if parameters is None or (ends := guard.own_end(parameters, task.name)) is None or now >= ends + guard.NODE_LOOK:
+        return None
+    message = f"the guard of node {task.name} ends, and its kubelet is listened to before the node is judged"
+    return LiftGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=guard.ended(task.name, now),
+        reason=Reason.GUARD_LIFTED,
+        message=message,
+    )
+
+
+def spoken(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
+    """Whether the node's kubelet has had time to report it unready since nothing forbids that any more."""
+    if fleet.guard is not None:
+        ends = guard.lifted_at(fleet.guard, task.name) or guard.own_end(fleet.guard, task.name)
+    elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
+        written = guard.entries(task.name, runs_by, task.spec.verify)
+        ends = max(map(datetime.fromisoformat, written.values()))
+    else:
+        ends = None
+    return ends is None or now >= ends + guard.NODE_LOOK
+
+
+def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
+    problem = guard.obstacle(fleet.server, fleet.guard)
+    if problem is not None or fleet.guard is None:
+        return decline(task, str(problem))
+    runs_by = guard.whole_seconds(now) + guard.HANDOVER + _budget(task)
+    stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=fleet.guard,
+        changes={**stale, **guard.entries(task.name, runs_by, task.spec.verify)},
+        grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
+    )
+
+
+def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Write again what somebody has removed or replaced, unless it is over."""
+    written = guard.entries(task.name, runs_by, task.spec.verify)
+    if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
+        return None
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=written,
+        grant=task.spec.guard,
+        reason=Reason.GUARDED,
+        message=f"node {task.name} was guarded no more, by somebody's doing, and is again",
+    )
+
+
+def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
+    """Guard the pods for another while, since no kubelet runs yet: at most for as long as the Node itself is guarded.
+
+    That guard is not prolonged, so a node side that fell silent does not keep anything guarded for ever.
+    """
+    match task.reported.phase:
+        case TaskPhase.RUNNING:
+            because = "still has no new kubelet"
+        case TaskPhase.ROLLING_BACK:
+            because = "goes back to its old kubelet"
+        case _:
+            return None
+    end = guard.own_end(parameters, task.name)
+    if end is None or end <= now:
+        return None
+    return RaiseGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes={task.name: timestamp(runs_by)},
+        grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
+        reason=Reason.GUARDED,
+        message=f"node {task.name} {because}; {_until(runs_by)}",
+    )
+
+
+def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> NarrowGuard:
+    return NarrowGuard(
+        node=task.name,
+        task=task,
+        parameters=parameters,
+        changes=guard.entries(task.name, running, task.spec.verify),
+        grant=replace(task.spec.guard, kubelet_runs_by=running),
+        reason=Reason.GUARDED,
+        message=f"the kubelet of node {task.name} runs, and each pod stays guarded only until it can have been probed",
+    )
+
+
+def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
+    """Name what somebody who was interrupted has left, while nodes of other rollouts may be in flight too."""
+    flying = {*in_flight(fleet), *(name for name, task in fleet.tasks.items() if task.open)}
+    return guard.stale_keys(parameters, flying, now)
+
+
+def _until(runs_by: datetime) -> str:
+    return f"its pods stay Ready until the kubelet has probed them, if it runs by {timestamp(runs_by)}"
+
+
+def _budget(task: Task) -> timedelta:
+    return timedelta(seconds=task.spec.verify.kubelet_down_budget_seconds)
+
+
+def _kubelet_runs(status: TaskStatus) -> bool:
+    """Whether the kubelet that is to stay runs: the new one, or after a rollback the old one again."""
+    results = {step.name: step.result for step in status.steps}
+    if status.phase is TaskPhase.ROLLING_BACK:
+        return results.get(STOP_KUBELET) is StepResult.UNDONE
+    return results.get(START_KUBELET) is StepResult.DONE
+
+
+def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
+    """When the kubelet that runs now did so: ours may be the clock that is slow, and a guard is not to end too soon."""
+    ends = [step.finished_at for step in status.steps if step.name in {STOP_KUBELET, START_KUBELET}]
+    return max(filter(None, ends), default=None)

@@ -1,0 +1,150 @@
+"""The control plane's own verification of a node after a run: trust the node side, and look all the same."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.task import RunVerdict, Task, Verdict
+from nodeupgrade.api.task_status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.rollout.inflight import baseline
+from nodeupgrade.domain.views import NodeView, PodView
+
+MESSAGE_LIMIT = 512
+LIST_LIMIT = 20
+
+_OUTCOMES = {
+    TaskPhase.PRECHECKED: Verdict.PRECHECKED,
+    TaskPhase.SUCCEEDED: Verdict.SUCCEEDED,
+    TaskPhase.REFUSED: Verdict.REFUSED,
+    TaskPhase.FAILED: Verdict.FAILED,
+    TaskPhase.ROLLED_BACK: Verdict.ROLLED_BACK,
+    TaskPhase.ROLLBACK_FAILED: Verdict.ROLLBACK_FAILED,
+}
+
+
+def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None, now: datetime) -> RunVerdict | str:
+    """Judge a finished run, or say what has to be waited for.
+
+    Args:
+        node: The node as it is now.
+        task: Its task, whose status is terminal for the run in question.
+        pods: The node's pods as they are now; None while they have not been read, which a run that touched
+            nothing does not need.
+        now: Wall-clock time, UTC.
+    """
+    status = task.reported
+    touched = was_touched(status)
+    if touched and pods is None:
+        return "its pods have not been read yet"
+    if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
+        return unready
+    listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
+    count = max(len(listed), status.containers.restarted)
+    outcome, reason, because = _outcome(node, task, listed, count)
+    noted = _readiness(task, pods or ())
+    return RunVerdict(
+        run_id=task.spec.run_id,
+        outcome=outcome,
+        reason=reason,
+        message=f"{because.removesuffix('.')}. {noted}."[:MESSAGE_LIMIT] if noted else because[:MESSAGE_LIMIT],
+        restarted=count,
+        restarted_list=listed[:LIST_LIMIT],
+        decided_at=now,
+    )
+
+
+def was_touched(status: TaskStatus) -> bool:
+    """Whether a run that is over may have changed anything."""
+    return any(step.name == STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+
+
+def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
+    status = task.reported
+    if status.phase is not TaskPhase.SUCCEEDED:
+        reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
+        return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
+    if count:
+        told = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
+        because = f"{told}: {_named(listed, count)}"
+        return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
+    if unready := _unready(node, task):
+        return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
+    same = counted(status.containers.unchanged, "container")
+    done = f"node {node.name} runs {task.spec.to_version}; {same} counted, each the instance it was before"
+    return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
+
+
+def _readiness(task: Task, pods: tuple[PodView, ...]) -> str:
+    """Say what clients of the pods may have noticed; it fails no run, which restarted nothing."""
+    flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
+    unready = () if before is None else baseline.no_longer_ready(before, pods)
+    later = _restarted_later(task, pods)
+    least = "at least " if len(flaps) == LIST_LIMIT else ""
+    told = (
+        f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
+        f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
+        f"{counted(len(later), 'container')} restarted after the kubelet had settled: {_named(later)}" if later else "",
+    )
+    return "; ".join(filter(None, told))
+
+
+def _named(names: tuple[str, ...], count: int = 0) -> str:
+    """List the first few names, of ``count`` if that is more."""
+    return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
+
+
+def _known(status: TaskStatus) -> Reason:
+    """Translate the node side's reason; a newer agent may use words that we do not know yet."""
+    try:
+        return Reason(status.reason)
+    except ValueError:
+        return Reason.FAILED
+
+
+def _unready(node: NodeView, task: Task) -> str | None:
+    """Say what the node still lacks: Ready, and after a success the kubelet it was promised."""
+    expected = task.spec.to_version if task.reported.phase is TaskPhase.SUCCEEDED else None
+    if expected is not None and node.kubelet_version != expected:
+        return f"node {node.name} reports kubelet {node.kubelet_version}, not {expected}"
+    return None if node.ready else f"node {node.name} is not Ready"
+
+
+def _may_still_become_ready(task: Task, now: datetime) -> bool:
+    finished = task.reported.finished_at
+    timeout = timedelta(seconds=task.spec.verify.node_ready_timeout_seconds)
+    return finished is not None and now < finished + timeout
+
+
+def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+    """Unite what the node side saw with what the API shows; either alone could miss something.
+
+    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell. What
+    ended once the kubelet had settled, while its probes were waited for, is not the run's doing.
+    """
+    counts = task.reported.containers
+    seen = _seen_restarted(task, pods, _settled_at(task.reported))
+    return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
+
+
+def _restarted_later(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+    """Name what restarted when the run was decided already."""
+    all_seen = _seen_restarted(task, pods, None)
+    return tuple(sorted({*all_seen} - {*_restarted(task, pods), *task.reported.containers.ended_list}))
+
+
+def _seen_restarted(task: Task, pods: tuple[PodView, ...], until: datetime | None) -> tuple[str, ...]:
+    before = baseline.parse(task.baseline)
+    return () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported), until)
+
+
+def _settled_at(status: TaskStatus) -> datetime | None:
+    """When the run ceased to watch containers."""
+    settled = (step.finished_at for step in status.steps if step.name == VERIFY and step.result is StepResult.DONE)
+    return next(settled, None)
+
+
+def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
+    """Nothing that happens to a container before is our doing."""
+    stopped = (step.started_at for step in status.steps if step.name == STOP_KUBELET)
+    return next(stopped, status.started_at)

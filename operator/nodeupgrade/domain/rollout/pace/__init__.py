@@ -1,0 +1,1 @@
+"""How many nodes may be started now, and which come first."""

@@ -1,0 +1,207 @@
+"""Budgets: each says which of the nodes whose turn it is may be started now, and what holds back the others.
+
+They narrow the same list one after the other, so that the tightest decides and names itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.share import Share
+from nodeupgrade.api.task import RunVerdict, Verdict
+from nodeupgrade.api.upgrade_spec import SLOTS, TopologyMode
+from nodeupgrade.domain.rollout.pace.gates import Situation
+from nodeupgrade.domain.rollout.pace.growth import slots
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+
+DEFAULT_UNAVAILABLE = Share(10, percent=True)
+PRECHECKED_AT_ONCE = Share(10, percent=True)
+
+Nodes: TypeAlias = tuple[Standing, ...]
+
+
+_STALLING = frozenset(
+    {
+        Reason.FAILURE_THRESHOLD_REACHED,
+        Reason.ROLLBACK_FAILED,
+        Reason.TOO_MANY_UNAVAILABLE,
+        Reason.TIMED_OUT,
+        Reason.OVERLAP_CONFLICT,
+    }
+)
+"""What holds a rollout back until a human does something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The nodes that may be started now; if there are none, reason and message say why."""
+
+    nodes: Nodes = ()
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+
+    @property
+    def stalls(self) -> bool:
+        """Whether a human is needed before anything goes on."""
+        return self.reason in _STALLING
+
+
+NOBODY = Choice()
+
+Budget = Callable[[Situation, Nodes], Choice]
+
+
+def max_concurrent(situation: Situation, nodes: Nodes) -> Choice:
+    """``strategy.maxConcurrent``: nodes in flight at the same time, and never more than there are slots."""
+    survey = situation.survey
+    return _as_many(nodes, concurrency(survey), len(survey.flying))
+
+
+def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
+    """A wave's own ``maxConcurrent``, of its own nodes."""
+    limits = {
+        wave.name: wave.terms.max_concurrent.of(len(wave.standings))
+        for wave in situation.survey.waves
+        if wave.terms.max_concurrent is not None
+    }
+    flying = Counter(standing.wave for standing in _in_flight(situation.survey))
+    chosen = _fitting(nodes, flying, lambda node: node.wave, lambda wave: limits.get(str(wave), SLOTS))
+    return Choice(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
+
+
+def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
+    """``strategy.maxUnavailable``: nodes in flight, cordoned by anyone or not Ready.
+
+    A node that is unavailable already does not add to them when it is started.
+    """
+    survey = situation.survey
+    unavailable = sum(is_unavailable(standing) for standing in survey.standings.values())
+    free, limit = unavailable_limit(survey) - unavailable, unavailable_limit(survey)
+    chosen = []
+    for node in nodes:
+        if not is_unavailable(node):
+            if free <= 0:
+                continue
+            free -= 1
+        chosen.append(node)
+    because = f"{counted(unavailable, 'node')} of the rollout unavailable and {limit} may be"
+    if survey.flying:
+        return Choice(nodes=tuple(chosen), message=because)
+    reason = Reason.TOO_MANY_UNAVAILABLE
+    return Choice(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
+
+
+def topology(situation: Situation, nodes: Nodes) -> Choice:
+    """``strategy.topology``: so many nodes of a domain at a time, and one domain after the other if asked for."""
+    survey = situation.survey
+    if (rule := survey.spec.strategy.topology) is None:
+        return Choice(nodes=nodes)
+
+    def domain(standing: Standing) -> str:
+        return "" if standing.view is None else standing.view.labels.get(rule.key, "")
+
+    flying = Counter(domain(standing) for standing in _in_flight(survey))
+    if rule.mode is TopologyMode.ZONE_BY_ZONE:
+        busy = flying or {domain(node): 1 for node in nodes}
+        current = min(busy, key=lambda name: (name == "", name))
+        nodes = tuple(node for node in nodes if domain(node) == current)
+    chosen = _fitting(nodes, flying, domain, lambda _: rule.max_per_domain)
+    return Choice(nodes=chosen, message="as many nodes of the domain are in flight as strategy.topology allows")
+
+
+def growth(situation: Situation, nodes: Nodes) -> Choice:
+    """``strategy.growth``: begin each wave with one node, and go on with more after each success."""
+    survey = situation.survey
+    rule, at = survey.spec.strategy.growth, situation.front.index
+    limit = concurrency(survey)
+    if at < len(survey.waves):
+        wave = survey.waves[at]
+        own = wave.terms.max_concurrent
+        limit = limit if own is None else min(limit, own.of(len(wave.standings)))
+        limit = slots(rule, limit, (verdict.outcome is Verdict.SUCCEEDED for verdict in _decided(wave.standings)))
+    return _as_many(nodes, limit, len(survey.flying), ", as strategy.growth has it so far")
+
+
+def node_interval(situation: Situation, nodes: Nodes) -> Choice:
+    """``strategy.nodeInterval``: rest after a success."""
+    survey = situation.survey
+    interval = survey.spec.strategy.node_interval
+    ends = [
+        verdict.decided_at + interval
+        for verdict in _decided(survey.standings.values())
+        if verdict.outcome is Verdict.SUCCEEDED and verdict.decided_at is not None
+    ]
+    if not interval or not ends or situation.now >= max(ends):
+        return Choice(nodes=nodes)
+    return Choice(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
+
+
+BUDGETS: tuple[Budget, ...] = (
+    node_interval,
+    topology,
+    wave_concurrency,
+    max_concurrent,
+    growth,
+    max_unavailable,
+)
+
+
+def precheck_slots(situation: Situation, nodes: Nodes) -> Choice:
+    """For ``action: Plan``, whose work disturbs nobody, a tenth of the nodes at least."""
+    survey = situation.survey
+    limit = min(SLOTS, max(concurrency(survey), PRECHECKED_AT_ONCE.of(survey.total)))
+    return _as_many(nodes, limit, len(survey.flying))
+
+
+def concurrency(survey: Survey) -> int:
+    """Nodes that ``strategy.maxConcurrent`` lets be in flight at the same time."""
+    return min(SLOTS, survey.spec.strategy.max_concurrent.of(survey.total))
+
+
+def unavailable_limit(survey: Survey) -> int:
+    """Nodes that may be unavailable; by default a tenth, and one more than may be in flight."""
+    asked = survey.spec.strategy.max_unavailable
+    if asked is not None:
+        return asked.of(survey.total)
+    return max(DEFAULT_UNAVAILABLE.of(survey.total), concurrency(survey) + 1)
+
+
+def is_unavailable(standing: Standing) -> bool:
+    """Whether a node is, or may at any moment be, of no use to workloads."""
+    node = standing.view
+    return standing.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
+
+
+def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
+    message = f"{counted(taken, 'node')} in flight and {limit} may be{why}"
+    return Choice(nodes=nodes[: max(0, limit - taken)], message=message)
+
+
+def _fitting(
+    nodes: Nodes, taken: Counter[str], key: Callable[[Standing], str], limit: Callable[[Hashable], int]
+) -> Nodes:
+    """Pick nodes in order as long as there is room for their kind."""
+    counts, chosen = Counter(taken), []
+    for node in nodes:
+        kind = key(node)
+        if counts[kind] < limit(kind):
+            counts[kind] += 1
+            chosen.append(node)
+    return tuple(chosen)
+
+
+def _in_flight(survey: Survey) -> list[Standing]:
+    return [survey.standings[name] for name in survey.flying]
+
+
+def _decided(standings: Iterable[Standing]) -> list[RunVerdict]:
+    """Verdicts on finished runs in the order in which they were made."""
+    found = (s.task.verdict for s in standings if s.judged is not None and s.task is not None)
+    known = [verdict for verdict in found if verdict is not None and verdict.decided_at is not None]
+    return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))

@@ -1,0 +1,147 @@
+"""Gates: each says whether nodes may be started at all now, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from nodeupgrade.api.durations import render_duration
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.task import Verdict
+from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.upgrade_status import WaveStatus
+from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.waves import Front
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is asked when nodes are to be started."""
+
+    survey: Survey
+    front: Front
+    now: datetime
+
+
+Closed: TypeAlias = tuple[Reason, str]
+"""Why nothing may be started: a reason, and a sentence with the remedy."""
+
+Gate = Callable[[Situation], Closed | None]
+
+
+def object_stays(situation: Situation) -> Closed | None:
+    """A NodeUpgrade on its way out begins nothing."""
+    if not situation.survey.upgrade.deleting:
+        return None
+    return Reason.DELETING, "the NodeUpgrade is being deleted"
+
+
+def not_aborted(situation: Situation) -> Closed | None:
+    """An aborted rollout begins nothing."""
+    if situation.survey.spec.action is not RolloutAction.ABORT:
+        return None
+    return _closed(Reason.ABORTED, "spec.action is Abort")
+
+
+def no_node_is_lost(situation: Situation) -> Closed | None:
+    """A node that could not be rolled back needs a human before anything else happens."""
+    lost = [s.node for s in situation.survey.standings.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    if not lost:
+        return None
+    return _closed(Reason.ROLLBACK_FAILED, f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})")
+
+
+def threshold(situation: Situation) -> Closed | None:
+    """The rollout stops when as many of all its nodes failed as may."""
+    survey = situation.survey
+    limit = survey.spec.strategy.failure_threshold.of(survey.total)
+    failed = sum(standing.failed for standing in survey.standings.values())
+    if failed < max(1, limit):
+        return None
+    return _closed(Reason.FAILURE_THRESHOLD_REACHED, f"{counted(failed, 'node')} failed")
+
+
+def wave_threshold(situation: Situation) -> Closed | None:
+    """The rollout stops when as many nodes of one wave failed as its own threshold says."""
+    for wave in situation.survey.waves:
+        if wave.terms.failure_threshold is None:
+            continue
+        failed = sum(standing.failed for standing in wave.standings)
+        if failed >= max(1, wave.terms.failure_threshold.of(len(wave.standings))):
+            return _closed(Reason.FAILURE_THRESHOLD_REACHED, f"{counted(failed, 'node')} of wave {wave.name} failed")
+    return None
+
+
+def not_paused(situation: Situation) -> Closed | None:
+    """``action: Pause``, or the annotation whatever the action is, lets no further node start."""
+    survey = situation.survey
+    if survey.upgrade.braked:
+        return Reason.PAUSED, "paused by the annotation nodeupgrade.dev/pause; remove it to go on."
+    if survey.spec.action is RolloutAction.PAUSE:
+        return _closed(Reason.PAUSED, "paused")
+    return None
+
+
+def in_time(situation: Situation) -> Closed | None:
+    """Neither the rollout nor the wave may take longer than ``spec.timeouts`` says."""
+    survey, timeouts = situation.survey, situation.survey.spec.timeouts
+    if _is_late(survey.upgrade.status.started_at, timeouts.total, situation.now):
+        return _late("the rollout", timeouts.total)
+    wave = _current(situation)
+    if wave is not None and _is_late(wave.started_at, timeouts.wave, situation.now):
+        return _late(f"wave {wave.name}", timeouts.wave)
+    return None
+
+
+def wave_has_its_turn(situation: Situation) -> Closed | None:
+    """The wave before is over and soaked, this one is approved, and none of its nodes is waited for."""
+    at = situation.front
+    return (at.reason, at.message) if at.message else None
+
+
+def window_is_open(situation: Situation) -> Closed | None:
+    """Nodes are started inside windows only, and never in a blackout."""
+    spec, now = situation.survey.spec, situation.now
+    if is_open(spec.windows, spec.blackouts, now):
+        return None
+    opens = next_opening(spec.windows, spec.blackouts, now)
+    until = "no window opens any more" if opens is None else f"the next window opens at {timestamp(opens)}"
+    return _closed(Reason.WAITING_FOR_WINDOW, until)
+
+
+GATES: tuple[Gate, ...] = (
+    object_stays,
+    not_aborted,
+    no_node_is_lost,
+    threshold,
+    wave_threshold,
+    not_paused,
+    in_time,
+    wave_has_its_turn,
+    window_is_open,
+)
+"""For upgrades, in the order in which they are told when several are closed."""
+
+PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
+"""For ``action: Plan``, which touches nothing."""
+
+
+def _current(situation: Situation) -> WaveStatus | None:
+    index, waves = situation.front.index, situation.survey.upgrade.status.waves
+    return waves[index] if index < len(waves) else None
+
+
+def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:
+    return since is not None and limit is not None and now > since + limit
+
+
+def _late(what: str, limit: timedelta | None) -> Closed:
+    return _closed(Reason.TIMED_OUT, f"{what} has taken longer than {render_duration(limit or timedelta())}")
+
+
+def _closed(reason: Reason, because: str) -> Closed:
+    return reason, sentence(reason, because)

@@ -1,0 +1,1 @@
+"""What a NodeUpgrade reports: phase, counts, conditions and events."""

@@ -1,0 +1,254 @@
+"""What a NodeUpgrade reports: conditions by the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
+
+While work remains Reconciling is True and Ready is False; when a human is needed Stalled is True; never both; done is
+Ready alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from nodeupgrade.api.reasons import Reason, counted, explain, sentence
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.backoff import Impediment, summed_up
+from nodeupgrade.domain.rollout.inflight.claims import retry_asked
+from nodeupgrade.domain.rollout.report import counting
+from nodeupgrade.domain.rollout.report.phase import State
+from nodeupgrade.domain.rollout.select.approvals import unknown_waves
+from nodeupgrade.domain.rollout.select.node_state import Place
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.kubelet import probe_delay
+from nodeupgrade.kubelethash import KubeletVersion
+
+ACCEPTED, PLANNED, RECONCILING, STALLED = "Accepted", "Planned", "Reconciling", "Stalled"
+READY, SUCCEEDED, DEGRADED, ZERO_RESTART = "Ready", "Succeeded", "Degraded", "ZeroRestart"
+GUARDED, IMPEDED = "ReadinessGuarded", "Impeded"
+
+CONDITION_MESSAGE_LIMIT = 1024
+
+_QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+_Told = tuple[str, str, Reason, str]
+"""A condition before it is dated: type, status, reason, message."""
+
+
+def find(status: UpgradeStatus, kind: str) -> Condition:
+    """Return one condition; one that was never set is Unknown."""
+    for condition in status.conditions:
+        if condition.type == kind:
+            return condition
+    return Condition(type=kind, status="Unknown", reason="", message="", last_transition_time=_NEVER)
+
+
+def holds(status: UpgradeStatus, kind: str) -> bool:
+    """Whether a condition is True."""
+    return find(status, kind).status == "True"
+
+
+def fails(status: UpgradeStatus, kind: str) -> bool:
+    """Whether a condition is False."""
+    return find(status, kind).status == "False"
+
+
+def rejected(
+    upgrade: Upgrade,
+    reason: Reason,
+    message: str,
+    slots: tuple[NodeName, ...],
+    now: datetime,
+    *,
+    hindered: tuple[Impediment, ...] = (),
+) -> UpgradeStatus:
+    """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
+    before = upgrade.status
+    state = State(phase="Stalled", reason=reason, message=message, stalled=True)
+    untold = (
+        (PLANNED, "False", reason, message),
+        (DEGRADED, "False", Reason.NOT_YET_VERIFIED, "no node was touched"),
+        (ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
+        (GUARDED, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
+    )
+    kept = tuple(_kept(before, told) for told in untold)
+    hindrance = _impeded(before, hindered)
+    told = ((ACCEPTED, "False", reason, message), kept[0], *_common(state), *kept[1:], *hindrance)
+    return replace(
+        before,
+        observed_generation=upgrade.generation,
+        phase=state.phase,
+        progress=before.progress or "0/0",
+        in_flight=slots,
+        conditions=_conditions(upgrade, told, now),
+    )
+
+
+def summarise(
+    survey: Survey,
+    at: Front,
+    state: State,
+    now: datetime,
+    *,
+    before: UpgradeStatus,
+    reopened: bool,
+    hindered: tuple[Impediment, ...] = (),
+) -> UpgradeStatus:
+    """Report how the rollout stands.
+
+    Args:
+        survey: The rollout as it will be once the status is written; its nodes in flight are those with a slot.
+        at: The wave whose turn it is.
+        state: How the rollout as a whole stands.
+        now: Wall-clock time, UTC.
+        before: The status as it is now.
+        reopened: Whether every node that a retry is asked for waits again.
+        hindered: What keeps nodes from getting on.
+    """
+    upgrade, spec = survey.upgrade, survey.spec
+    counts, totals = counting.count(survey.standings.values()), counting.containers(survey)
+    waves = counting.wave_statuses(survey, at, now)
+    looked = sum(standing.place is Place.CHECKED for standing in survey.standings.values())
+    works = spec.action is not RolloutAction.PLAN
+    opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
+    return UpgradeStatus(
+        observed_generation=upgrade.generation,
+        accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
+        last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
+        phase=state.phase,
+        progress=f"{counts.succeeded + counts.skipped + looked}/{counts.total}",
+        failed=counting.failed(counts),
+        counts=counts,
+        containers=totals,
+        in_flight=survey.flying,
+        failures=counting.failures(survey, now),
+        skips=counting.skips(survey),
+        current_wave=counting.current_wave(waves, at) if spec.waves else None,
+        waves=waves,
+        preview=counting.preview(survey),
+        next_window=opens,
+        planned_at=before.planned_at or (now if _is_made(survey, state, before) else None),
+        started_at=before.started_at or (now if survey.flying and works else None),
+        completed_at=(before.completed_at or now) if state.over else None,
+        conditions=_conditions(upgrade, (*_told(survey, state, counts, totals), *_impeded(before, hindered)), now),
+    )
+
+
+def _is_made(survey: Survey, state: State, before: UpgradeStatus) -> bool:
+    """Whether the plan is made: what the claims rest upon is on record, and every node that needs one has one."""
+    return survey.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
+
+
+def _told(survey: Survey, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Told, ...]:
+    return (
+        (ACCEPTED, "True", Reason.VALID, _accepted(survey.upgrade)),
+        _planned(survey, state, counts),
+        *_common(state),
+        _degraded(counts),
+        _zero_restart(survey, totals),
+        _guarded(survey),
+    )
+
+
+def _accepted(upgrade: Upgrade) -> str:
+    if not (unknown := unknown_waves(upgrade)):
+        return "the spec is valid"
+    because = f"the spec is valid, but approved and not a wave of it: {', '.join(unknown)}"
+    return sentence(Reason.UNKNOWN_WAVE, because)
+
+
+def _planned(survey: Survey, state: State, counts: Counts) -> _Told:
+    if not counts.total:
+        return PLANNED, "False", Reason.NO_MATCHING_NODES, state.message
+    if not survey.planned or state.reason in _QUEUED:
+        missing = len(survey.unclaimed) + len(survey.held)
+        return PLANNED, "False", Reason.NODES_CLAIMED, f"{missing} of {counted(counts.total, 'node')} to be claimed"
+    if survey.spec.action is RolloutAction.PLAN:
+        if state.phase != "Planned":
+            return PLANNED, "False", Reason.NODES_CLAIMED, state.message
+        return PLANNED, "True", state.reason, state.message
+    waves = f" in {counted(len(survey.waves), 'wave')}" if survey.spec.waves else ""
+    return PLANNED, "True", Reason.PLAN_READY, f"{counted(counts.total, 'node')} selected{waves}"
+
+
+def _degraded(counts: Counts) -> _Told:
+    if failed := counting.failed(counts):
+        return DEGRADED, "True", Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back"
+    return DEGRADED, "False", Reason.PROGRESSING, "no node failed"
+
+
+def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
+    if totals.restarted:
+        message = f"{counted(totals.restarted, 'container')} restarted"
+        return ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, message
+    if unknown := counting.unknown_containers(survey):
+        message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
+        return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, message
+    if totals.baseline and survey.spec.action is not RolloutAction.PLAN:
+        return ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted"
+    return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node has been verified yet"
+
+
+def _guarded(survey: Survey) -> _Told:
+    fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
+    if spec.verify.readiness_guard is GuardPolicy.OFF:
+        return GUARDED, "False", Reason.READINESS_GUARD_OFF, explain(Reason.READINESS_GUARD_OFF).meaning
+    if probe_delay.keeps_probes(target):
+        return GUARDED, "False", Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found"
+    if problem := guard.obstacle(fleet.server, fleet.guard):
+        without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+        required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
+        reason = Reason.READINESS_GUARD_UNAVAILABLE
+        return GUARDED, "False", reason, sentence(reason, problem) if required else f"{problem}; {without}"
+    return GUARDED, "True", Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them"
+
+
+def _impeded(before: UpgradeStatus, hindered: tuple[Impediment, ...]) -> tuple[_Told, ...]:
+    """Tell what stands in the way; where nothing ever did, the condition is not there."""
+    if hindered:
+        return ((IMPEDED, "True", hindered[0].reason, summed_up(hindered)),)
+    if not find(before, IMPEDED).reason:
+        return ()
+    return ((IMPEDED, "False", Reason.PROGRESSING, "no write is refused, and every agent that is needed can run"),)
+
+
+def _common(state: State) -> tuple[_Told, ...]:
+    active = not (state.stalled or state.over or state.ready)
+    ended = "Unknown" if not state.over else "True" if state.ready else "False"
+    return (
+        (RECONCILING, str(active), state.reason, state.message),
+        (STALLED, str(state.stalled), state.reason, state.message),
+        (READY, str(state.ready), state.reason, state.message),
+        (SUCCEEDED, ended, state.reason, state.message),
+    )
+
+
+def _kept(before: UpgradeStatus, told: _Told) -> _Told:
+    """Repeat a condition that was told before, or tell it for the first time."""
+    known = find(before, told[0])
+    return (known.type, known.status, Reason(known.reason), known.message) if known.reason else told
+
+
+def _conditions(upgrade: Upgrade, told: tuple[_Told, ...], now: datetime) -> tuple[Condition, ...]:
+    """Build conditions; the transition time moves only when the status does, as the API conventions demand."""
+    built = []
+    for kind, status, reason, message in told:
+        before = find(upgrade.status, kind)
+        built.append(
+            Condition(
+                type=kind,
+                status=status,
+                reason=reason.value,
+                message=message[:CONDITION_MESSAGE_LIMIT],
+                last_transition_time=before.last_transition_time if before.reason and before.status == status else now,
+                observed_generation=upgrade.generation,
+            )
+        )
+    return tuple(built)

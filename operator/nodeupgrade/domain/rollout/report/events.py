@@ -1,0 +1,99 @@
+"""What people are told of a rollout, each thing once: when the status does not mention it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_status import UpgradeStatus, WaveStatus
+from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
+from nodeupgrade.domain.rollout.report import conditions
+from nodeupgrade.domain.rollout.report.counting import ADMISSION
+from nodeupgrade.domain.rollout.select.approvals import unknown_waves
+from nodeupgrade.domain.rollout.select.node_state import Place
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+
+News: TypeAlias = Refuse | Skip | WaveNews | Report
+
+
+def news(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> tuple[News, ...]:
+    """Tell what a new status says for the first time, but for how the rollout as a whole stands."""
+    return (
+        *_refusals(survey, before, after),
+        *_skips(survey, before, after),
+        *(_waves(before, after) if survey.spec.waves else ()),
+        *_unknown(survey.upgrade),
+    )
+
+
+def hindrance(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Tell what keeps nodes from getting on, as soon as it does."""
+    now = conditions.find(after, conditions.IMPEDED)
+    if now.status != "True" or now.message == conditions.find(before, conditions.IMPEDED).message:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
+    """Write the status if it changed, and tell of a new reason, or of the end, unless a node's news does."""
+    before = upgrade.status
+    if status == before:
+        return ()
+    ready, known = conditions.find(status, conditions.READY), conditions.find(before, conditions.READY)
+    write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
+    refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
+    ends = conditions.fails(status, conditions.SUCCEEDED) and not conditions.fails(before, conditions.SUCCEEDED)
+    if ready.reason in {*(each.reason for each in told), *refused} or (ready.reason == known.reason and not ends):
+        return (write,)
+    warning = conditions.holds(status, conditions.STALLED) or conditions.fails(status, conditions.SUCCEEDED)
+    return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
+
+
+def _refusals(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
+    known = {(failure.node, failure.reason) for failure in before.failures}
+    listed = {(failure.node, failure.reason) for failure in after.failures} - known
+    for standing in survey.standings.values():
+        untouched = standing.place is Place.REFUSED and not standing.begun
+        if untouched and (standing.node, standing.reason.value) in listed:
+            yield Refuse(node=standing.node, reason=standing.reason, message=standing.message)
+
+
+def _skips(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
+    """One for each reason for which more nodes are skipped than before."""
+    known = before.skips or {}
+    for reason, number in (after.skips or {}).items():
+        if number <= known.get(reason, 0):
+            continue
+        places = (s for s in survey.standings.values() if s.place is Place.SKIPPED and s.reason == reason)
+        more = f" (and {number - 1} more)" if number > 1 else ""
+        yield Skip(reason=Reason(reason), message=next(places).message + more)
+
+
+def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[WaveNews]:
+    known = {wave.name: wave for wave in before.waves}
+    for wave in after.waves:
+        then = known.get(wave.name, WaveStatus(name=wave.name))
+        if wave.started_at and not then.started_at:
+            by = f", approved by {wave.approved_by}" if wave.approved_by else ""
+            message = f"wave {wave.name} of {counted(wave.total, 'node')} begins{by}"
+            yield WaveNews(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
+        if wave.started_at and wave.completed_at and not then.completed_at:
+            yield WaveNews(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
+
+
+def _completed(wave: WaveStatus) -> str:
+    numbers = (
+        (wave.succeeded, "upgraded"), (wave.skipped, "skipped"), (wave.refused, "refused"), (wave.failed, "failed"),
+    )  # fmt: skip
+    told = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    return f"wave {wave.name} is over: {told}"
+
+
+def _unknown(upgrade: Upgrade) -> Iterator[Report]:
+    told = conditions.find(upgrade.status, conditions.ACCEPTED).message
+    for name in unknown_waves(upgrade):
+        if name not in told:
+            message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
+            yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)

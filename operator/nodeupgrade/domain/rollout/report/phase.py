@@ -1,0 +1,164 @@
+"""How a rollout as a whole stands: one phase, one reason, one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.task import Verdict
+from nodeupgrade.api.upgrade_spec import RolloutAction, ThresholdPolicy
+from nodeupgrade.api.upgrade_status import Counts
+from nodeupgrade.domain.rollout.inflight.claims import may_claim
+from nodeupgrade.domain.rollout.pace.budgets import Choice
+from nodeupgrade.domain.rollout.report import counting
+from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.rollout_view import Survey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a rollout looks like; unless it is stalled, over or ready, it is being worked on.
+
+    Attributes:
+        stalled: whether a human is needed.
+        over: whether it ended.
+        ready: whether what was asked for is done: all of it, or the plan if only that was asked for.
+    """
+
+    phase: str
+    reason: Reason
+    message: str
+    stalled: bool = False
+    over: bool = False
+    ready: bool = False
+
+
+_PHASES = {
+    Reason.PAUSED: "Paused",
+    Reason.QUEUED: "Queued",
+    Reason.WAITING_FOR_WINDOW: "WaitingForWindow",
+    Reason.AWAITING_APPROVAL: "AwaitingApproval",
+    Reason.SOAKING: "Soaking",
+}
+
+
+def state_of(survey: Survey, choice: Choice) -> State:
+    """Say how the rollout stands, given what its next nodes wait for."""
+    counts = counting.count(survey.standings.values())
+    done = _done(survey, counts)
+    if survey.upgrade.deleting:
+        return State(phase="Running", reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight")
+    if survey.flying:
+        return _flying(survey, counts, done)
+    if survey.spec.action is RolloutAction.ABORT:
+        return ended("Aborted", Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
+    if not counts.total:
+        message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
+        return State(phase="Stalled", reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
+    if choice.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
+        return held_back(choice)
+    if not survey.planned and may_claim(survey):
+        message = f"{counted(counts.total, 'node')} selected, {len(survey.unclaimed)} of them still to be claimed"
+        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
+    if survey.spec.action is RolloutAction.PLAN:
+        return _planning(survey, choice, counts)
+    return _running(survey, choice, counts, done)
+
+
+def held_back(choice: Choice) -> State:
+    """Say what the next nodes wait for."""
+    phase = "Stalled" if choice.stalls else _PHASES.get(choice.reason, "Running")
+    return State(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
+
+
+def ended(phase: str, reason: Reason, message: str) -> State:
+    """Describe an end without success; tools that wait are told to stop by Stalled."""
+    return State(phase=phase, reason=reason, message=message, stalled=True, over=True)
+
+
+def _flying(survey: Survey, counts: Counts, done: str) -> State:
+    if survey.spec.action is RolloutAction.PLAN:
+        message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
+        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
+    return State(phase="Running", reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight")
+
+
+def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
+    """``action: Plan``: nothing is upgraded; the plan is what is waited for."""
+    if any(standing.place is Place.PENDING for standing in survey.standings.values()):
+        if choice.reason is Reason.PAUSED:
+            return held_back(choice)
+        message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at"
+        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
+    objecting = [s for s in survey.standings.values() if s.place in {Place.REFUSED, Place.FINISHED}]
+    if objecting:
+        because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
+        message = sentence(Reason.HAZARDS_FOUND, because)
+        return State(phase="Planned", reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
+    message = f"nothing objects to the upgrade of {counted(counts.total - counts.skipped, 'node')}"
+    return State(phase="Planned", reason=Reason.PLAN_READY, message=message, ready=True)
+
+
+def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State:
+    ends = survey.spec.strategy.on_threshold is ThresholdPolicy.ABORT
+    left = counts.pending + sum(standing.again is not None for standing in survey.standings.values())
+    if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
+        failed = counted(counting.failed(counts), "node")
+        message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
+        return ended("Aborted", Reason.ABORTED, message)
+    if left and choice.reason is Reason.PAUSED:
+        message = (
+            sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"
+        )
+        return State(phase="Paused", reason=Reason.PAUSED, message=message)
+    if counts.pending or (left and choice.stalls):
+        message = choice.message or f"{done}, {counts.pending} to go"
+        return held_back(Choice(reason=choice.reason, message=message))
+    if blocking := [s for s in survey.standings.values() if s.place is Place.REFUSED]:
+        return _blocked(blocking)
+    return _concluded(survey, counts, done)
+
+
+def _blocked(blocking: list[Standing]) -> State:
+    """Only refused nodes are left: wait for what passes, call a human for what does not."""
+    lasting = [standing for standing in blocking if not standing.blocks]
+    first = (lasting or blocking)[0]
+    reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
+    more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
+    return State(
+        phase="Stalled" if lasting else "Pending", reason=reason, message=first.message + more, stalled=bool(lasting)
+    )
+
+
+def _concluded(survey: Survey, counts: Counts, done: str) -> State:
+    """Every node reached its end."""
+    standings = tuple(survey.standings.values())
+    if unsuccessful := [s for s in standings if s.outcome not in {None, Verdict.SUCCEEDED}]:
+        others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
+        others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
+        more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
+        return ended("Failed", _only(unsuccessful) or others, unsuccessful[0].message + more)
+    if counts.skipped == counts.total:
+        reason = _only(standings) or Reason.COMPLETED_WITH_SKIPS
+        reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
+    else:
+        reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
+    return State(phase="Succeeded", reason=reason, message=done, over=True, ready=True)
+
+
+def _done(survey: Survey, counts: Counts) -> str:
+    reached = counts.succeeded + counting.skips(survey).get(Reason.ALREADY_AT_TARGET, 0)
+    passed_over = counts.succeeded + counts.skipped - reached
+    runs = "runs" if counts.total == 1 else "run"
+    done = f"{reached} of {counted(counts.total, 'node')} {runs} {survey.spec.version}"
+    return f"{done}, {passed_over} skipped" if passed_over else done
+
+
+def _only(standings: Iterable[Standing]) -> Reason | None:
+    reasons = {standing.reason for standing in standings}
+    return next(iter(reasons)) if len(reasons) == 1 else None
+
+
+def _looked(survey: Survey) -> int:
+    return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in survey.standings.values())

@@ -1,0 +1,323 @@
+"""May this node be upgraded now? A list of named checks; the first that objects decides.
+
+They are asked before anything is written or cordoned, and once more before the node's task is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TypeVar
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.task import Task, TaskAction
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade_spec import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
+from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
+from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
+from nodeupgrade.domain.rollout.backoff import Setbacks
+from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.select.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.rollout.select.orphaned_cordons import is_orphaned
+from nodeupgrade.domain.views import NodeView, PodView
+from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
+
+TAINTS_CHECKED_FROM_MINOR = 24
+"""Kubelets from 1.24 on refuse pods that do not tolerate a NoExecute taint (kubernetes/kubernetes#101218)."""
+
+EMBEDDED = ("k3s", "rke2", "k0s")
+"""Distributions whose kubelet is part of their own program, or run by it, by how its version's suffix begins."""
+
+PATIENCE = timedelta(minutes=5)
+"""How long a node may be not Ready before it is passed over: where a kubelet or a runtime is merely restarted it is so
+for some seconds, and while it boots for minutes. Kubernetes leaves its pods there for as long by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One node and what must be known to judge it.
+
+    Attributes:
+        now: when it is judged.
+        pods: None while they have not been read.
+        unreadable: why the node's task cannot be read, if it cannot.
+        setbacks: writes that were refused, for this and for other nodes.
+    """
+
+    upgrade: Upgrade
+    spec: UpgradeSpec
+    node: NodeView
+    server: KubeletVersion
+    now: datetime
+    task: Task | None = None
+    active_upgrades: frozenset[str] = frozenset()
+    pods: tuple[PodView, ...] | None = None
+    unreadable: str = ""
+    guard: GuardParameters | None = None
+    setbacks: Setbacks = field(default_factory=dict)
+
+    @property
+    def target(self) -> KubeletVersion:
+        """The version to reach."""
+        return _version(self.spec.version)
+
+    @property
+    def current(self) -> KubeletVersion:
+        """The version the node runs; only after ``node_version_is_known`` has agreed."""
+        return _version(self.node.kubelet_version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """Why a node is not upgraded; ``skip`` means it needs not be, else it must not be."""
+
+    reason: Reason
+    message: str
+    skip: bool = False
+
+
+_BEGINNING = tuple(deed.__name__ for deed in (Claim, Cordon, StartTask))
+
+T = TypeVar("T")
+
+Check = Callable[[Candidate], Objection | None]
+
+
+def judge(candidate: Candidate) -> Objection | None:
+    """Run all checks whose facts are known, in order."""
+    checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
+    return next((objection for check in checks if (objection := check(candidate))), None)
+
+
+def warnings(candidate: Candidate) -> tuple[Objection, ...]:
+    """Say what is unusual about an upgrade that is admitted all the same."""
+    target, server = candidate.target, candidate.server
+    if is_newer_than_server(target, server):
+        return (_object(Reason.VERSION_SKEW, f"{target} is newer than the API server {server}"),)
+    if is_too_old_for_server(target, server):
+        far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
+        return (_object(Reason.STILL_SKEWED, far),)
+    return ()
+
+
+@lru_cache(maxsize=256)
+def unsupported_version(version: str) -> str | None:
+    """Say why the hashes of a kubelet version are not known, or return None when they are."""
+    try:
+        era_of(KubeletVersion.parse(version))
+    except UnsupportedKubelet as error:
+        return str(error)
+    return None
+
+
+def task_is_readable(candidate: Candidate) -> Objection | None:
+    """A task of a newer version, or one that somebody damaged, may stand for a run that goes on."""
+    if not candidate.unreadable:
+        return None
+    return _object(Reason.OBJECT_UNREADABLE, f"{_named(candidate)} has a task for which holds: {candidate.unreadable}")
+
+
+def node_version_is_known(candidate: Candidate) -> Objection | None:
+    """The hashes stored on the node can be recomputed only for versions we know."""
+    problem = unsupported_version(candidate.node.kubelet_version)
+    return _object(Reason.UNSUPPORTED_VERSION, f"{_named(candidate)}: {problem}") if problem else None
+
+
+def node_is_not_at_target(candidate: Candidate) -> Objection | None:
+    """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
+    if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
+        return None
+    return _object(Reason.ALREADY_AT_TARGET, f"{_named(candidate)} runs {candidate.target} already", skip=True)
+
+
+def source_is_wanted(candidate: Candidate) -> Objection | None:
+    """``spec.fromVersions`` lists the versions, or their beginnings, from which nodes are taken."""
+    wanted, runs = candidate.spec.from_versions, str(candidate.current)
+    if not wanted or any(runs == start or runs.startswith((f"{start}.", f"{start}+", f"{start}-")) for start in wanted):
+        return None
+    because = f"{_named(candidate)} runs {runs}, which is none of spec.fromVersions ({', '.join(wanted)})"
+    return _object(Reason.UNSUPPORTED_SOURCE, because, skip=True)
+
+
+def downgrade_is_allowed(candidate: Candidate) -> Objection | None:
+    """Going back has to be asked for."""
+    if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
+        return None
+    because = f"{_named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
+    return _object(Reason.DOWNGRADE_NOT_ALLOWED, because)
+
+
+def skew_is_supported(candidate: Candidate) -> Objection | None:
+    """The API server must support the target, unless the step brings a too old node nearer to it."""
+    if candidate.spec.skew_policy is SkewPolicy.WARN:
+        return None
+    target, server = candidate.target, candidate.server
+    if is_newer_than_server(target, server):
+        return _object(Reason.VERSION_SKEW, f"{target} is newer than the API server {server}")
+    if is_too_old_for_server(target, server) and target < candidate.current:
+        allowed = supported_minors_behind(target)
+        because = f"{target} is more than {allowed} minors older than the API server {server}"
+        return _object(Reason.VERSION_SKEW, because)
+    return None
+
+
+def kubelet_can_be_replaced(candidate: Candidate) -> Objection | None:
+    """There must be a kubelet under Linux that is a program of its own."""
+    system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
+    if system != "linux":
+        because = f"{_named(candidate)} runs {system or 'an unknown operating system'}, not linux"
+        return _object(Reason.UNSUPPORTED_NODE, because)
+    if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
+        because = f"{_named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
+        return _object(Reason.UNSUPPORTED_NODE, because)
+    return None
+
+
+def runtime_is_supported(candidate: Candidate) -> Objection | None:
+    """Only runtimes whose stored hashes we can rewrite."""
+    runtime = candidate.node.runtime
+    if runtime.startswith("containerd://"):
+        return None
+    return _object(Reason.UNSUPPORTED_RUNTIME, f"{_named(candidate)} runs {runtime or 'an unknown runtime'}")
+
+
+def required_guard_is_possible(candidate: Candidate) -> Objection | None:
+    """Where the readiness guard is required, no node is exchanged without it."""
+    verify = candidate.spec.verify
+    if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
+        return None
+    if (problem := guard.obstacle(candidate.server, candidate.guard)) is None:
+        return None
+    return _object(Reason.READINESS_GUARD_UNAVAILABLE, f"{_named(candidate)} cannot be guarded: {problem}")
+
+
+def artifact_has_platform(candidate: Candidate) -> Objection | None:
+    """There must be a binary for the node's platform."""
+    if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
+        return None
+    because = f"spec.artifact has no {candidate.node.platform}, which is the platform of {_named(candidate)}"
+    return _object(Reason.ARTIFACT_UNAVAILABLE, because)
+
+
+def node_is_free(candidate: Candidate) -> Objection | None:
+    """Two rollouts never hold one node."""
+    task = _task_of_others(candidate)
+    if task is None or is_claimable(task, candidate.active_upgrades):
+        return None
+    return _object(Reason.OVERLAP_CONFLICT, f"{_named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}")
+
+
+def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
+    """Somebody's cordon means hands off, unless spec.nodes.cordoned says otherwise."""
+    node = candidate.node
+    foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
+    if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+        return None
+    if is_orphaned(node, candidate.active_upgrades):
+        because = f"{_named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
+        return _object(Reason.CORDON_LEFT_BEHIND, because)
+    because = f"{_named(candidate)} is cordoned, and not by this NodeUpgrade"
+    return _object(Reason.CORDONED_BY_OTHERS, because, skip=True)
+
+
+def node_is_ready(candidate: Candidate) -> Objection | None:
+    """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says.
+
+    Whatever that says, it is waited for at first: many a node is not Ready for a moment, and a rollout that passed it
+    over then would end without it, and call that a success.
+    """
+    node, because = candidate.node, f"{_named(candidate)} is not Ready"
+    if node.ready:
+        return None
+    if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
+        return _object(Reason.NODE_NOT_READY, because)
+    if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
+        return _object(Reason.NODE_NOT_READY, f"{because} and is waited for until {timestamp(until)}")
+    return _object(Reason.NODE_NOT_READY, because, skip=True)
+
+
+def writes_are_accepted(candidate: Candidate) -> Objection | None:
+    """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
+    name, node, task = candidate.node.name, candidate.node, candidate.task
+    done = {
+        Claim.__name__: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
+        Cordon.__name__: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
+    }  # although nobody heard so
+    due = (deed for deed in _BEGINNING if not done.get(deed))
+    known = (setback for deed in due if (setback := candidate.setbacks.get((name, deed))) is not None)
+    setback = next((each for each in known if candidate.now < each.again), None)
+    return None if setback is None else Objection(reason=setback.reason, message=setback.message(name))
+
+
+def placements_are_met(candidate: Candidate) -> Objection | None:
+    """A kubelet that starts kills pods whose node selector or required node affinity its node no longer meets."""
+    for pod in _living(candidate):
+        if problem := unmet_placement(pod, candidate.node):
+            return _object(Reason.NODE_AFFINITY_NOT_MET, f"pod {pod} on {_named(candidate)}: {problem}")
+    return None
+
+
+def taints_are_tolerated(candidate: Candidate) -> Objection | None:
+    """A kubelet from 1.24 on kills pods that do not tolerate a NoExecute taint when it starts."""
+    if max(candidate.current.minor, candidate.target.minor) < TAINTS_CHECKED_FROM_MINOR:
+        return None
+    for pod in _living(candidate):
+        if taint := untolerated_taint(pod, candidate.node):
+            because = f"pod {pod} on {_named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
+            return _object(Reason.TAINT_NOT_TOLERATED, because)
+    return None
+
+
+BEFORE_PODS: tuple[Check, ...] = (
+    task_is_readable,
+    node_version_is_known,
+    node_is_not_at_target,
+    source_is_wanted,
+    downgrade_is_allowed,
+    skew_is_supported,
+    kubelet_can_be_replaced,
+    runtime_is_supported,
+    required_guard_is_possible,
+    artifact_has_platform,
+    node_is_free,
+    node_is_not_cordoned_by_others,
+    node_is_ready,
+    writes_are_accepted,
+)
+WITH_PODS: tuple[Check, ...] = (placements_are_met, taints_are_tolerated)
+
+
+def _is_being_upgraded_for_others(candidate: Candidate) -> bool:
+    task = _task_of_others(candidate)
+    return task is not None and task.spec.action in {TaskAction.UPGRADE, TaskAction.ABORT}
+
+
+def _task_of_others(candidate: Candidate) -> Task | None:
+    """The task of this very node, if another rollout made or claimed it."""
+    task = candidate.task
+    if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
+        return None
+    return task
+
+
+def _living(candidate: Candidate) -> list[PodView]:
+    return [pod for pod in candidate.pods or () if not pod.finished and not pod.deleting]
+
+
+def _named(candidate: Candidate) -> str:
+    return f"node {candidate.node.name}"
+
+
+@lru_cache(maxsize=256)
+def _version(text: str) -> KubeletVersion:
+    return KubeletVersion.parse(text)
+
+
+def _object(reason: Reason, because: str, *, skip: bool = False) -> Objection:
+    return Objection(reason=reason, message=sentence(reason, because), skip=skip)

@@ -1,0 +1,95 @@
+"""Which nodes belong to a rollout: those selected, and from the moment the plan is made those that were claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.upgrade_spec import Artifact, Membership, NodeSelection, UpgradeSpec
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.placement import matches_labels
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.views import NodeView
+
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def selects(selection: NodeSelection, node: NodeView) -> bool:
+    """Whether ``spec.nodes`` means this node."""
+    if node.name in selection.exclude.names:
+        return False
+    if (excluded := selection.exclude.selector) is not None and matches_labels(excluded, node.labels):
+        return False
+    if node.name in selection.names:
+        return True
+    if not selection.control_plane and any(label in node.labels for label in CONTROL_PLANE_LABELS):
+        return False
+    return selection.all or (selection.selector is not None and matches_labels(selection.selector, node.labels))
+
+
+def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
+    """List the nodes that hold a slot.
+
+    An open task of ours holds one even if the status does not say so: the status may have been edited or restored
+    from a backup, and the budget must not be overrun for it.
+    """
+    opened = (name for name, task in fleet.tasks.items() if task.open and fleet.own_task(name) is not None)
+    return tuple(sorted({*fleet.upgrade.status.in_flight, *opened}))
+
+
+def members(fleet: FleetSnapshot, spec: UpgradeSpec) -> tuple[NodeName, ...]:
+    """List the nodes of the rollout in the order in which they are taken: by name, the operator's own one last."""
+    found = {*in_flight(fleet), *_judged(fleet), *_missing(fleet, spec), *_selected(fleet, spec)}
+    return tuple(sorted(found, key=lambda name: (name == fleet.operator_node, name)))
+
+
+def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:
+    """Return the task by which the rollout holds the node; a task that it gave back holds nothing."""
+    task = fleet.own_task(name)
+    given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
+    return None if given_back else task
+
+
+def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
+    """Whether a member has to be claimed: it runs something else, and there is something to give to it."""
+    if node.name in fleet.unreadable:
+        return False
+    needs = node.kubelet_version != spec.version and resolve_artifact(spec.artifact, node.platform) is not None
+    return needs and claim_of(fleet, node.name) is None
+
+
+def _judged(fleet: FleetSnapshot) -> Iterator[NodeName]:
+    return (name for name, task in fleet.tasks.items() if task.verdict and fleet.own_task(name) is not None)
+
+
+def _missing(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
+    return (name for name in spec.nodes.names if name not in fleet.nodes and name not in spec.nodes.exclude.names)
+
+
+def _selected(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
+    """Nodes that match now; once the plan is made, one that would have to be claimed came too late."""
+    closed = fleet.upgrade.status.planned_at is not None and spec.nodes.membership is Membership.SNAPSHOT
+    for name, node in fleet.nodes.items():
+        if selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node)):
+            yield name
+
+
+def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
+    """Whether another rollout's task may be taken over: that rollout has ended, and nothing goes on or is broken."""
+    if task.spec.upgrade_ref.uid in active_upgrades:
+        return False
+    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
+        return True
+    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
+
+
+def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
+    """Pick the artifact for a platform; an image serves every platform that its own index serves."""
+    if (image := artifact.image) is not None:
+        return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
+    if download := (artifact.platforms or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
+    if file := (artifact.pre_staged or {}).get(platform):
+        return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
+    return None

@@ -1,0 +1,144 @@
+"""How every node of a rollout stands, derived from objects alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task import Task, Verdict
+from nodeupgrade.api.upgrade_spec import REMAINDER, RolloutAction, UpgradeSpec
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.select.admission import Candidate, judge
+from nodeupgrade.domain.rollout.select.membership import claim_of
+from nodeupgrade.domain.rollout.select.second_look import next_look
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.domain.views import NodeView
+
+WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
+"""What usually passes by itself and is seen from here: the rollout goes on waiting instead of calling a human."""
+
+FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
+"""Verdicts that count against the failure threshold; a refused node was left untouched and does not."""
+
+
+class Place(StrEnum):
+    """Where a node is on its way."""
+
+    PENDING = "Pending"
+    """May be started when its turn comes."""
+    IN_FLIGHT = "InFlight"
+    """Holds a slot."""
+    CHECKED = "Checked"
+    """Has been looked at, for ``action: Plan``; nothing objects to its upgrade."""
+    SKIPPED = "Skipped"
+    """Needs nothing, or is passed over as the spec says; looked at again on every pass."""
+    REFUSED = "Refused"
+    """Must not be touched as things are; looked at again on every pass."""
+    FINISHED = "Finished"
+    """Its run is over and judged; the task's verdict says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One node.
+
+    Attributes:
+        wave: name of its wave.
+        reason: with message, why it is SKIPPED or REFUSED, or how it FINISHED.
+        task: the claim; None for a node that is not claimed.
+        view: the Node; None if it does not exist.
+        again: when a node that its agent REFUSED is looked at again by itself.
+    """
+
+    node: NodeName
+    place: Place
+    wave: str = REMAINDER
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+    task: Task | None = None
+    view: NodeView | None = None
+    again: datetime | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether an agent is at work on it, or has been."""
+        return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
+    def outcome(self) -> Verdict | None:
+        """How its run ended, if it is over."""
+        if self.place is not Place.FINISHED or self.task is None or self.task.verdict is None:
+            return None
+        return self.task.verdict.outcome
+
+    @property
+    def judged(self) -> Verdict | None:
+        """How its upgrade ended, known from the verdict on, while the node still holds its slot."""
+        if self.place not in {Place.FINISHED, Place.IN_FLIGHT} or self.task is None or self.task.only_looked:
+            return None
+        return None if self.task.verdict is None else self.task.verdict.outcome
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts against the failure threshold."""
+        return self.judged in FAILURES
+
+    @property
+    def blocks(self) -> bool:
+        """Whether its wave is not over before this node has moved on."""
+        waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
+        return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
+
+
+def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Candidate:
+    """Gather what admission asks about one node."""
+    return Candidate(
+        upgrade=fleet.upgrade,
+        spec=spec,
+        node=node,
+        server=fleet.server,
+        now=now,
+        task=fleet.tasks.get(node.name),
+        active_upgrades=fleet.active_upgrades,
+        pods=fleet.pods.get(node.name),
+        unreadable=fleet.unreadable.get(node.name, ""),
+        guard=fleet.guard,
+        setbacks=fleet.setbacks,
+    )
+
+
+def stand(
+    fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
+) -> Standing:
+    """Say how one member stands."""
+    task, node = claim_of(fleet, name), fleet.nodes.get(name)
+
+    def standing(
+        place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
+    ) -> Standing:
+        return Standing(
+            node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node, again=again
+        )
+
+    if flying:
+        return standing(Place.IN_FLIGHT)
+    if task is not None and (verdict := task.verdict) is not None:
+        goes_on = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
+        if goes_on and node is not None and (again := next_look(task)) is not None:
+            message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
+            return standing(Place.REFUSED, verdict.reason, message, again)
+        planning = spec.action is RolloutAction.PLAN
+        if not task.only_looked or (planning and verdict.outcome is not Verdict.PRECHECKED):
+            return standing(Place.FINISHED, verdict.reason, verdict.message)
+        if planning:
+            return standing(Place.CHECKED)
+    if node is None:
+        message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
+        return standing(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
+    if objection := judge(candidate(fleet, spec, node, now)):
+        place = Place.SKIPPED if objection.skip else Place.REFUSED
+        return standing(place, objection.reason, objection.message)
+    return standing(Place.PENDING)

@@ -1,0 +1,47 @@
+"""Cordons whose owner is gone or over: when they are restored although no rollout is left that would do it."""
+
+from __future__ import annotations
+
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task import Task, TaskAction
+from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
+from nodeupgrade.domain.views import AgentPodView, NodeView
+
+_NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
+
+
+def is_orphaned(node: NodeView, active_upgrades: frozenset[str]) -> bool:
+    """Whether a node carries a cordon of ours that nobody answers for."""
+    return bool(node.unschedulable and node.cordoned_by) and node.cordoned_by not in active_upgrades
+
+
+def decide(node: NodeView, task: Task | None, pod: AgentPodView | None, problem: str = "") -> RestoreCordon | Wait:
+    """Restore an orphaned cordon if the run for which it was made is over, or say why not.
+
+    Args:
+        node: The node, for which ``is_orphaned`` holds.
+        task: Its task as it is now.
+        pod: Its agent pod.
+        problem: Why its task cannot be read, if it cannot.
+    """
+    because = problem or _obstacle(node, task, pod)
+    if not because:
+        message = f"node {node.name} is schedulable again: the NodeUpgrade that cordoned it is gone and its run is over"
+        return RestoreCordon(node=node.name, view=node, reason=Reason.UNCORDONED, message=message)
+    told = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {because}"
+    message = sentence(Reason.CORDON_LEFT_BEHIND, told)
+    return Wait(node=node.name, reason=Reason.CORDON_LEFT_BEHIND, message=message)
+
+
+def _obstacle(node: NodeView, task: Task | None, pod: AgentPodView | None) -> str:
+    """Say why an executor may be at work, or a human is needed."""
+    if task is None or task.spec.node_uid != node.uid:
+        return "its NodeUpgradeTask is gone, so nobody tells whether its run has ended"
+    if pod is not None and not pod.over:
+        return f"agent pod {pod.name} is at work"
+    if task.reported.phase is TaskPhase.ROLLBACK_FAILED:
+        return "it could not be rolled back"
+    if task.reported.phase.terminal or (task.spec.action in _NEVER_BEGUN and task.spec.verdict is None):
+        return ""
+    return f"its run is not over ({task.reported.phase})"

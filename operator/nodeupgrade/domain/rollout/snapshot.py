@@ -1,0 +1,53 @@
+"""All that a rollout decides upon, gathered at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.task import Task
+from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.backoff import Setbacks
+from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.views import AgentPodView, NodeView, PodView
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSnapshot:
+    """One rollout and the part of the cluster it is about.
+
+    Attributes:
+        server: version of the API server.
+        pods: by node; only of the nodes for which ``rollout.unread`` asked.
+        agents: agent pods by node.
+        active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
+        unreadable: why a Node or its task cannot be read by this version, by node; such a node is left alone.
+        rivals: the other NodeUpgrades that have not ended, as far as they can be read.
+        operator_node: the node the control plane itself runs on, which goes last.
+        guard: parameters of the readiness guard; None if they are not there, or nobody needs them.
+        setbacks: writes that were refused.
+        agents_lost: how many agents of a run in a row did not live long, by node.
+    """
+
+    upgrade: Upgrade
+    server: KubeletVersion
+    nodes: Mapping[NodeName, NodeView]
+    tasks: Mapping[NodeName, Task] = field(default_factory=dict)
+    pods: Mapping[NodeName, tuple[PodView, ...]] = field(default_factory=dict)
+    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    active_upgrades: frozenset[str] = frozenset()
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    rivals: tuple[Upgrade, ...] = ()
+    operator_node: NodeName | None = None
+    guard: GuardParameters | None = None
+    setbacks: Setbacks = field(default_factory=dict)
+    agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
+
+    def own_task(self, name: NodeName) -> Task | None:
+        """Return the node's task if it was made by this rollout, for this very node."""
+        task, node = self.tasks.get(name), self.nodes.get(name)
+        if task is None or task.spec.upgrade_ref.uid != self.upgrade.uid:
+            return None
+        return task if node is None or task.spec.node_uid == node.uid else None

@@ -1,0 +1,1 @@
+"""What is known of the objects of one kind, kept up to date by list and watch."""

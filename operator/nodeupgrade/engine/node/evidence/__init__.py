@@ -1,0 +1,1 @@
+"""Compares what the runtime shows with what the plan knows, before and during a run."""

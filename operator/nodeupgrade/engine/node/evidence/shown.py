@@ -1,0 +1,59 @@
+"""Looks whether the runtime shows what still runs, before anything is entrusted to it."""
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.evidence.shown import GO_ON, NAMED, Lack, unshown
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.node import Node
+
+PATIENCE_SECONDS = 10.0
+"""How long a runtime that was just restarted is waited for before it is said not to answer."""
+
+
+def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
+    """Say why the runtime is not fit for the old kubelet.
+
+    Nothing is expected where a kubelet runs already; after a reboot, which ended everything, only an answer.
+    """
+    try:
+        if node.services.status(plan.swap.unit).main_pid:
+            return None
+        now = _inventory(node)
+        hidden = () if rebooted else unshown(plan, now, node.runtime.alive)
+    except Transient:
+        return Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
+    except StepFailed as error:
+        return Lack(reason=error.reason, why=str(error))
+    if not hidden:
+        return None
+    told = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
+    anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
+    return Lack(
+        reason=Reason.RUNTIME_LOST_PODS,
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {told} "
+        f"(to start the kubelet all the same, which makes them a second time: {anyway})",
+    )
+
+
+def require_shown(node: Node, plan: RunPlan) -> None:
+    """Look once more right before a kubelet is started: since the last look, somebody may have restarted the runtime.
+
+    Raises:
+        StepFailed: the runtime does not show what still runs.
+        Transient: it does not answer.
+    """
+    if hidden := unshown(plan, node.runtime.inventory(full=False), node.runtime.alive):
+        raise StepFailed(
+            f"the runtime does not show {len(hidden)} of the instances that still run, such as {hidden[0]}",
+            reason=Reason.RUNTIME_LOST_PODS,
+        )
+
+
+def _inventory(node: Node) -> Inventory:
+    try:
+        return node.runtime.inventory(full=False)
+    except Transient:
+        node.runtime.wait_until_answering(PATIENCE_SECONDS)
+        return node.runtime.inventory(full=False)

@@ -1,0 +1,277 @@
+"""Look at a node once, completely, and touch nothing."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.domain.errors import Refused, StepFailed, Transient
+from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.checks.readiness import Readiness
+from nodeupgrade.domain.node.checks.traffic import Clients, Traffic
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.engine.node import shim_limit
+from nodeupgrade.engine.node.facts import readiness
+from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
+from nodeupgrade.engine.node.facts.unit_start import read_start
+from nodeupgrade.engine.node.node import NodeView
+from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
+from nodeupgrade.kubelet.layout import (
+    KubeletLayout,
+    config_directory,
+    config_path,
+    is_drop_in,
+    read_layout,
+)
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.services import ServicesView
+
+RUNTIME_UNIT = "containerd.service"
+UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
+STRIPPED_FLAGS_LIMIT = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """The program that shall replace the kubelet.
+
+    Attributes:
+        program: where the node finds it.
+        digest: of its content; ``None`` when it vanished.
+        takes: bytes that it has yet to take beside the old program; 0 once it is staged there.
+    """
+
+    program: PurePosixPath
+    digest: Digest | None
+    takes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the task asks for, as far as looking at the node depends on it.
+
+    Attributes:
+        candidate: the new program, or why it cannot be had.
+        settle: seconds for which the run watches the containers once the new kubelet runs.
+    """
+
+    target: KubeletVersion
+    allow_downgrade: bool
+    promised: Digest | None
+    candidate: Candidate | Violation
+    remove_flags: tuple[str, ...]
+    strip_flags: bool
+    settle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningKubelet:
+    """The kubelet as it runs now."""
+
+    unit: UnitStatus
+    program: PurePosixPath | None
+    words: tuple[str, ...]
+
+
+def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
+    """Find the kubelet's process and program.
+
+    Raises:
+        Refused: the unit does not exist or does not run.
+    """
+    status = services.status(unit)
+    if not status.running:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER,
+            f"unit {unit} is {status.load_state} and {status.active_state}; the kubelet must run as this unit "
+            "(spec.kubelet.unit names another one)",
+        )
+    words = kubelet.arguments(status.main_pid)
+    return RunningKubelet(unit=status, program=kubelet.executable(status.main_pid), words=words[1:])
+
+
+def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
+    """Read where the running kubelet keeps things.
+
+    Raises:
+        Refused: its configuration file cannot be read.
+    """
+    paths = config_files(files, running.words)
+    try:
+        return read_layout(running.words, *(data for path in paths if (data := files.read(path)) is not None))
+    except ValueError as error:
+        raise Refused(
+            Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
+        ) from error
+
+
+def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
+    """The configuration files that a kubelet with this command line reads, in order."""
+    paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
+    if (directory := config_directory(words)) is not None:
+        paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
+    return paths
+
+
+def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    """Static pod manifests by path; files that a kubelet ignores are left out."""
+    if layout.manifests is None:
+        return {}
+    found: dict[str, bytes] = {}
+    for path in files.list(PurePosixPath(layout.manifests)):
+        if not path.name.startswith(".") and (data := files.read(path)) is not None:
+            found[str(path)] = data
+    return found
+
+
+def gather(
+    node: NodeView,
+    running: RunningKubelet,
+    wanted: Wanted,
+    *,
+    node_object: Json,
+    pods: Iterable[Json],
+    clients: Clients,
+) -> NodeFacts:
+    """Collect everything the checks and the plan need."""
+    views = tuple(view(pod) for pod in pods)
+    began = node.clock.monotonic()
+    inventory = node.runtime.inventory(full=True)
+    listing_seconds = node.clock.monotonic() - began
+    stored = _stored(node, inventory)
+    kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node.services)
+    runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
+    layout = kubelet_layout(node.files, running)
+    candidate = None if isinstance(wanted.candidate, Violation) else wanted.candidate.program
+    return NodeFacts(
+        node=node_object,
+        pods=views,
+        target=wanted.target,
+        allow_downgrade=wanted.allow_downgrade,
+        promised=wanted.promised,
+        kubelet=kubelet,
+        runtime=runtime,
+        runtime_unit=unit,
+        inventory=inventory,
+        stored=stored,
+        shims=shim_limit.find(node, unit),
+        host=readiness.host(node.files, layout),
+        runtime_found=runtime_found,
+        kubelet_start=read_start(node.files, running.unit),
+        runtime_start=runtime_start,
+        state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
+        readiness=Readiness(
+            current=kubelet.current,
+            target=wanted.target,
+            layout=layout,
+            gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
+            units=(running.unit, unit),
+            unchangeable=readiness.unchangeable(node.files, running.program, layout),
+            runtime=runtime,
+            inventory=inventory,
+            cgroup_driver=readiness.cgroup_driver(node.files, inventory),
+            cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
+            state=readiness.state(node.files, layout),
+            listing_seconds=listing_seconds,
+            read_only=readiness.read_only(node.files, *_written_to(running)),
+        ),
+        traffic=Traffic(
+            pods=views, current=kubelet.current, target=wanted.target, settle=wanted.settle, clients=clients
+        ),
+    )
+
+
+def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
+    programs = () if running.program is None else (running.program.parent,)
+    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
+
+
+def _runtime_unit(services: ServicesView) -> UnitStatus:
+    """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
+    unit = services.status(RUNTIME_UNIT)
+    return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(services, name)))
+
+
+def _is_up(services: ServicesView, unit: str) -> bool:
+    return services.status(unit).active_state not in {"inactive", "failed"}
+
+
+def _stored(node: NodeView, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
+    try:
+        images = node.runtime.before_images(container.id for container in inventory.running())
+    except StepFailed as error:
+        raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+    return {container_id: image.hashes for container_id, image in images.items()}
+
+
+def _kubelet_facts(node: NodeView, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
+    program = running.program
+    found = wanted.candidate
+    current = None if program is None else _version(node.kubelet, program)[0]
+    known = KubeletFacts(
+        unit=running.unit,
+        program=None if program is None else str(program),
+        words=running.words,
+        current=_parse(current),
+        before=None if program is None else node.files.digest(program),
+        arguments=adapt(running.words, target=wanted.target, remove=set(wanted.remove_flags)),
+        free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
+    )
+    if isinstance(found, Violation):
+        return replace(known, missing=found)
+    version, output = _version(node.kubelet, found.program)
+    arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted, found.program)
+    return replace(
+        known,
+        staged_version=version,
+        staged_output=output,
+        after=found.digest,
+        arguments=arguments,
+        arguments_status=status,
+        arguments_output=complaint,
+        free_bytes=known.free_bytes - found.takes,
+    )
+
+
+def _version(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
+    """What a program says its version is, and all that it printed."""
+    try:
+        status, output = kubelet.version_output(program)
+    except Transient as error:
+        return "", str(error)
+    said = VERSION_LINE.search(output) if status == 0 else None
+    return said.group(1) if said else "", output
+
+
+def _parse(version: str | None) -> KubeletVersion | None:
+    try:
+        return KubeletVersion.parse(version) if version else None
+    except UnsupportedKubelet:
+        return None
+
+
+def _accepted_arguments(
+    kubelet: Kubelet, running: RunningKubelet, wanted: Wanted, program: PurePosixPath
+) -> tuple[Arguments, int, str]:
+    """Let the new program parse the command line; where asked, leave out each flag it does not know."""
+    remove = set(wanted.remove_flags)
+    for _ in range(STRIPPED_FLAGS_LIMIT):
+        arguments = adapt(running.words, target=wanted.target, remove=remove)
+        try:
+            status, output = kubelet.version_output(program, arguments.words)
+        except Transient as error:
+            return arguments, 1, str(error)
+        flag = rejected_flag(output) if status != 0 and wanted.strip_flags else None
+        if flag is None or flag in remove:
+            return arguments, status, output
+        remove.add(flag)
+    return arguments, status, output

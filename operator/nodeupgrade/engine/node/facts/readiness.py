@@ -1,0 +1,99 @@
+"""Collect what decides whether the new kubelet would start, and the runtime survive its restart; touch nothing."""
+
+import re
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.checks.admission import Host
+from nodeupgrade.domain.node.checks.mounts import has_option, is_read_only
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.kubelet import Kubelet
+
+MOUNTS = PurePosixPath("/proc/1/mountinfo")
+CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
+APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
+APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
+NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+DEVICES = "kubelet_internal_checkpoint"
+# How a pod's own cgroup is named by either driver. A pod sees the others' paths relative to its own, so that the
+# beginning may be missing; the kubelet may have a name before "kubepods" (cgroupRoot).
+POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
+POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
+CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
+
+
+def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: KubeletLayout) -> str:
+    """What a program says to the feature gates of the node; nothing if none is set."""
+    try:
+        return kubelet.gates_output(program, layout.gates) if layout.gates else ""
+    except (StepFailed, Transient) as error:
+        return str(error)
+
+
+def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
+    """What the run would have to change and cannot: the program and its directory, and manifests of static pods."""
+    paths = [] if program is None else [program, program.parent]
+    if layout.manifests is not None:
+        directory = PurePosixPath(layout.manifests)
+        paths += [directory, *files.list(directory)]
+    return tuple(str(path) for path in paths if files.immutable(path))
+
+
+def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
+    """Directories that are mounted read-only on the node, however they are mounted where this runs."""
+    table = _mounts(files)
+    return tuple(str(directory) for directory in directories if is_read_only(table, directory))
+
+
+def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
+    """Whether a mount forbids to execute programs below a directory; nothing else that could is known here."""
+    return has_option("noexec", _mounts(files), directory)
+
+
+def _mounts(files: FilesView) -> str:
+    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
+
+
+def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
+    """By the path of any pod's cgroup: systemd names a slice after the pod, the other driver a directory."""
+    for process in (sandbox.process for sandbox in inventory.sandboxes):
+        data = None if process is None else files.read(PurePosixPath(f"/proc/{process.pid}/cgroup"))
+        for part in (data or b"").decode(errors="replace").replace("\n", "/").split("/"):
+            if POD_SLICE.fullmatch(part):
+                return "systemd"
+            if POD_DIRECTORY.fullmatch(part):
+                return "cgroupfs"
+    return None
+
+
+def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+    """Content of the state files whose format the checks know."""
+    paths = [PurePosixPath(path) for path in layout.state_files]
+    paths += [paths[0].with_name("pod_status_manager_state")]
+    known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
+    return {name: data for name, data in known.items() if data is not None}
+
+
+def host(files: FilesView, layout: KubeletLayout) -> Host:
+    """What of the host decides about pods."""
+    profiles = files.read(APPARMOR_PROFILES)
+    devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
+    return Host(
+        apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
+        profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
+        numa_nodes=_counted((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        devices=None if devices is None else files.read(PurePosixPath(devices)),
+    )
+
+
+def _profiles(text: str) -> frozenset[str]:
+    """Names in lines such as ``docker-default (enforce)``."""
+    return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
+
+
+def _counted(listed: str) -> int:
+    """How many a list such as ``0-1,3`` names; at least one."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))

@@ -1,0 +1,207 @@
+"""The last look before a start, and the first one after it: what is started is what was planned for, and nothing else.
+
+Whatever was proven about a program or a configuration may be untrue a moment later. So it is looked at in the last
+moment before a start, at the cost of a few milliseconds, and the program that runs is looked at right after it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node import fence
+from nodeupgrade.domain.node.checks.unit_commands import is_harmless
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.journal import Step
+from nodeupgrade.domain.node.shim_limit import drop_in_path
+from nodeupgrade.domain.node.unit_start import UnitStart, differences
+from nodeupgrade.engine.node.facts.unit_start import read_again
+from nodeupgrade.engine.node.node import Node
+
+LOOK_SECONDS = 0.03
+"""A kubelet needs a third of a second until it does anything to a container."""
+
+
+def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
+    """Look at all that a start of the runtime reads.
+
+    Raises:
+        StepFailed: something of it is not as it was when the run was planned, so that it might not come back as it is.
+    """
+    if (planned := plan.runtime_start) is None:
+        return
+    stamp = node.files.stamp(PurePosixPath(planned.program))
+    if stamp != _confirmed(node).get(planned.program) and node.files.digest(PurePosixPath(planned.program)) != (
+        planned.digest
+    ):
+        raise _unsafe(planned, f"{planned.program} was changed")
+    override = str(drop_in_path(planned.unit)) if plan.shims.raised else None
+    if found := _difference(node, planned, override=override):
+        raise _unsafe(planned, found)
+
+
+def require_new_program(node: Node, plan: RunPlan) -> str | None:
+    """Look at what the kubelet's unit starts, and at the program, which is to be the new one.
+
+    Returns:
+        The stamp of the program that is going to run.
+
+    Raises:
+        StepFailed: either is not as planned.
+    """
+    swap, planned = plan.swap, plan.kubelet_start
+    if planned is not None:
+        override = None if swap.arguments is None else swap.arguments.path
+        if found := _difference(node, planned, override=override):
+            detail = f"{found} after the run was planned, so that nobody knows what {planned.unit} would start"
+            raise StepFailed(detail, reason=Reason.UNIT_CHANGED)
+    return _require(node, swap.path, swap.after, _confirmed(node).get(swap.staged))
+
+
+def require_old_program(node: Node, plan: RunPlan) -> str | None:
+    """Look at what the kubelet's unit starts, and at the program, which is to be the old one, or is made to be it.
+
+    What else was changed in the unit is somebody's wish, and no reason to leave the node without a kubelet.
+
+    Returns:
+        The stamp of the program that is going to run.
+
+    Raises:
+        StepFailed: something else would be started, on hashes that are the old kubelet's.
+    """
+    swap, planned = plan.swap, plan.kubelet_start
+    known = _confirmed(node).get(swap.path)
+    if planned is not None:
+        unit = node.services.status(swap.unit)
+        _require_no_more_commands(unit, planned)
+        if unit.program and unit.program != planned.program:
+            return _require_same_elsewhere(node, unit, swap.before)
+    try:
+        return _require(node, swap.path, swap.before, known)
+    except StepFailed:
+        _require(node, swap.backup, swap.before, known)
+        node.files.replace(PurePosixPath(swap.backup), PurePosixPath(swap.path))
+    return _require(node, swap.path, swap.before, known)
+
+
+@dataclass(slots=True)
+class Running:
+    """Looks which program a kubelet that was just started runs, until it is known to be the right one.
+
+    Attributes:
+        stamp: of the right program; ``None`` if there is nothing to compare with.
+    """
+
+    node: Node
+    plan: RunPlan
+    stamp: str | None
+    _next: float = 0.0
+    _seen: bool = False
+
+    def __call__(self) -> None:
+        """Look, if it is time to.
+
+        Raises:
+            StepFailed: another program runs.
+        """
+        if not self._seen and self.node.clock.monotonic() >= self._next:
+            self._look(last=False)
+            self._next = self.node.clock.monotonic() + LOOK_SECONDS
+
+    def confirm(self) -> None:
+        """Look unless the right program was seen.
+
+        Raises:
+            StepFailed: another program runs, or nobody can tell.
+        """
+        if not self._seen:
+            self._look(last=True)
+
+    def is_right(self) -> bool:
+        """Whether the right program runs now."""
+        unit = self.node.services.status(self.plan.swap.unit)
+        return self.stamp is None or self.node.kubelet.program_stamp(unit.main_pid) == self.stamp
+
+    def _look(self, *, last: bool) -> None:
+        unit = self.node.services.status(self.plan.swap.unit)
+        found = self.node.kubelet.program_stamp(unit.main_pid)
+        self._seen = self.stamp is None or found == self.stamp
+        if self._seen or not (last or (found is not None and self._starts_directly(unit))):
+            return
+        runs = self.node.kubelet.executable(unit.main_pid) if found is not None else None
+        raise StepFailed(
+            f"{unit.name} runs {runs or 'a program that cannot be told'}, which is not the kubelet that was to be "
+            "started; find out what puts it there",
+            reason=Reason.DIGEST_MISMATCH,
+        )
+
+    def _starts_directly(self, unit: UnitStatus) -> bool:
+        """Otherwise another program comes first, and then the kubelet in its place."""
+        planned = self.plan.kubelet_start
+        return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program
+
+
+def _difference(node: Node, planned: UnitStart, *, override: str | None = None) -> str | None:
+    unit = node.services.status(planned.unit)
+    now = read_again(node.files, unit, planned)
+    found = next(differences(planned, now, override=override), None)
+    if found is None and unit.needs_reload and not _lifted(node, unit):
+        return f"the files of {unit.name} were changed"
+    return found
+
+
+def _lifted(node: Node, unit: UnitStatus) -> bool:
+    """Whether systemd has yet to hear that our own fence is gone, after an interruption right before the start."""
+    drop_in = fence.drop_in(unit.name)
+    return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
+
+
+def _require_same_elsewhere(node: Node, unit: UnitStatus, wanted: Digest) -> str | None:
+    program = PurePosixPath(unit.program)
+    if node.files.digest(program) != wanted:
+        raise StepFailed(
+            f"{unit.name} would now start {program}, which is not the old kubelet: it stays fenced; "
+            f"take that out of the unit (systemctl cat {unit.name})",
+            reason=Reason.UNIT_CHANGED,
+        )
+    return node.files.stamp(program)
+
+
+def _require_no_more_commands(unit: UnitStatus, planned: UnitStart) -> None:
+    for command in unit.commands:
+        if command.when != "ExecStart" and command not in planned.commands and not is_harmless(command):
+            raise StepFailed(
+                f"{unit.name} has {command} now, which may do anything: the kubelet stays fenced; "
+                f"take that out of the unit (systemctl cat {unit.name})",
+                reason=Reason.UNIT_CHANGED,
+            )
+
+
+def _require(node: Node, path: str, wanted: Digest, known: Json) -> str | None:
+    """The stamp of a program; its content is read only if the stamp is not the one that was confirmed."""
+    stamp = node.files.stamp(PurePosixPath(path))
+    if stamp is None or stamp != known:
+        found = node.files.digest(PurePosixPath(path))
+        if found != wanted:
+            raise StepFailed(
+                f"{path} has SHA-256 {found or 'none, it is gone'}, planned {wanted}: somebody exchanged it after it "
+                "was confirmed",
+                reason=Reason.DIGEST_MISMATCH,
+            )
+    return stamp
+
+
+def _confirmed(node: Node) -> Mapping[str, Json]:
+    return node.recorded(Step.CONFIRM_BINARIES) or {}
+
+
+def _unsafe(planned: UnitStart, found: str) -> StepFailed:
+    return StepFailed(
+        f"{found} after the run was planned, so that nobody knows whether {planned.unit} would come back from a "
+        "restart as it is",
+        reason=Reason.RUNTIME_CONFIGURATION_DRIFT,
+    )

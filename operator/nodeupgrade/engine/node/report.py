@@ -1,0 +1,56 @@
+"""Sums a finished run up."""
+
+from nodeupgrade.domain.node.evidence.verification import affected
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.machine import Finish
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.engine.node.evidence.watch import Look, last_look
+from nodeupgrade.engine.node.node import Node
+
+ROLLBACK_SETTLE_SECONDS = 15.0
+LISTED = 20
+
+
+def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
+    """Look at the node once more and sum up.
+
+    After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
+    """
+    looked = _settled(node, plan, finish.outcome)
+    labels = affected(looked.seen.damage)
+    return RunReport(
+        outcome=finish.outcome,
+        reason=finish.reason,
+        message=finish.why,
+        # The journal does not know when the rescue script started the kubelet.
+        down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
+        baseline=sum(1 for _ in plan.baseline.running()),
+        rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
+        restarted=len(labels),
+        listed=labels[:LISTED],
+        ended=affected(looked.seen.ended),
+        looked=looked.complete,
+        rebooted=any(record.boot != node.clock.boot() for record in journal.records),
+    )
+
+
+def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
+    if outcome is Outcome.ROLLED_BACK:
+        node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
+    return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
+
+
+def _down_seconds(journal: Journal) -> float | None:
+    """Time without a healthy kubelet: once on the way there, and once more if it went back after that."""
+    there, back = journal.first(Step.START_KUBELET, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.UNDONE)
+    windows = [(journal.first(Step.STOP_KUBELET, Mark.DOING), there or back)]
+    if there is not None and (again := journal.first(Step.START_KUBELET, Mark.UNDOING)) is not None:
+        windows.append((again, back))
+    total = 0.0
+    for stopping, started in windows:
+        if stopping is None or started is None or started.boot != stopping.boot:
+            return None
+        total += started.monotonic - stopping.monotonic
+    return round(total, 3)

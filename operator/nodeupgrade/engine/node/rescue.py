@@ -1,0 +1,42 @@
+"""Lays the rescue script down, and keeps it exact."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
+from nodeupgrade.engine.node.node import Node
+
+MODE = 0o600
+
+
+def lay_down(node: Node, plan: RunPlan) -> None:
+    """Write the script that restores hashes and files as they are now, unless it is there already.
+
+    Called while the kubelet runs, so that it is ready, and with the kubelet down, right before the first of them
+    changes, so that it is exact. It is only written twice if something changed in between.
+
+    Raises:
+        StepFailed: it cannot be written.
+    """
+    images = node.runtime.before_images(c.id for c in plan.rewrites())
+    changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
+    files = tuple(_files(node, plan))
+    text = rescue_script.script(plan, node.runtime.remedy(changes), files, STATE_DIRECTORY / "runs" / plan.run_id)
+    if node.files.digest(rescue_script.SCRIPT) != sha256(text).hexdigest():
+        node.files.write(rescue_script.SCRIPT, text, mode=MODE)
+
+
+def _files(node: Node, plan: RunPlan) -> Iterator[rescue_script.FileBefore]:
+    for pin in plan.pins:
+        content = node.files.read(PurePosixPath(pin.path))
+        if content is not None and content != pin.content:
+            yield rescue_script.FileBefore(path=pin.path, content=content, only_if=pin.content)
+    for path in plan.state_files:
+        if (state := node.files.read(PurePosixPath(path))) is not None:
+            yield rescue_script.FileBefore(path=path, content=state)
+    if (arguments := plan.swap.arguments) is not None:
+        before = node.files.read(PurePosixPath(arguments.path))
+        yield rescue_script.FileBefore(path=arguments.path, content=before)

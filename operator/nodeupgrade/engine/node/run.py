@@ -1,0 +1,227 @@
+"""One node's run: observe, decide, record, act; until the journal says that it is over.
+
+Starting it again after any interruption continues where the journal ends. That is the normal path, not a
+special one.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import assert_never
+
+from nodeupgrade.api.codec import Json, decode, encode_object
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.domain.node.evidence.shown import Lack
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record, Step
+from nodeupgrade.domain.node.run.machine import (
+    Do,
+    Finish,
+    Hold,
+    Observation,
+    Undo,
+    Wait,
+    committed,
+    decide,
+    needs_runtime,
+)
+from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.engine.node import lease, shim_limit
+from nodeupgrade.engine.node.evidence import shown
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.node.report import report
+from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.ports.journal import JournalStore
+
+MESSAGE_LENGTH = 2000
+SAY_AGAIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """Carries one plan out.
+
+    Attributes:
+        heartbeat: called before every decision, for a watchdog.
+    """
+
+    node: Node
+    plan: RunPlan
+    store: JournalStore
+    heartbeat: Callable[[], None] = lambda: None
+
+    def carry_out(self) -> RunReport:
+        """Run to the end.
+
+        Raises:
+            Inconsistent: the journal cannot be trusted; the node is left as it is.
+        """
+        journal = self.store.load()
+        while (finished := journal.finished) is None:
+            self.heartbeat()
+            journal = self._advance(journal)
+        self._clean_up()
+        return decode(RunReport, finished.payload)
+
+    def _advance(self, journal: Journal) -> Journal:
+        clock = self.node.clock
+        seen = Observation(
+            monotonic=clock.monotonic(),
+            boot=clock.boot(),
+            abort=self.node.abort(),
+            planned=self.plan.boot,
+            rescue=self.node.rescue(),
+        )
+        decision = decide(journal, seen, self.plan.limits)
+        if needs_runtime(decision):
+            seen = replace(seen, lack=self._lack(journal), go_on=self.node.go_on())
+            decision = decide(journal, seen, self.plan.limits)
+        match decision:
+            case Do(step=step, seconds=seconds):
+                return self._do(journal, step, seconds)
+            case Undo(step=step) as undo:
+                return self._undo(self._announce(journal, undo), step, undo)
+            case Hold() as hold:
+                return self._hold(self._announce(journal, hold.undo), hold)
+            case Wait(seconds=seconds):
+                clock.sleep(seconds)
+                return journal
+            case Finish() as finish:
+                summary = report(self.node, self.plan, journal, finish)
+                return self._record(journal, Mark.FINISHED, payload=encode_object(summary), reason=finish.reason)
+            case never:
+                assert_never(never)
+
+    def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
+        actions = STEPS[step]
+        try:
+            payload = journal.payload(step)
+            interrupted = payload is not None
+            if payload is None:
+                payload = actions.prepare(self.node, self.plan)
+                journal = self._record(journal, Mark.DOING, step, payload=payload)
+            self.node.failpoint(at(step, When.ANNOUNCED))
+            if not (interrupted and actions.is_done(self.node, self.plan, payload)):
+                actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
+            self.node.failpoint(at(step, When.DONE))
+        except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
+            return self._record(
+                journal, Mark.FAILED, step, payload=_found(error), error=_sentence(error), reason=_reason(error)
+            )
+        return self._record(journal, Mark.DONE, step)
+
+    def _undo(self, journal: Journal, step: Step, undo: Undo) -> Journal:
+        payload = journal.payload(step)
+        if payload is None:  # it failed while it was prepared, before it could have any effect
+            return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
+        try:
+            self.node.failpoint(at(step, When.UNDOING))
+            left = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
+            self.node.failpoint(at(step, When.UNDONE))
+        except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
+            return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
+        return self._record(journal, Mark.UNDONE, step, error=left)
+
+    def _announce(self, journal: Journal, undo: Undo) -> Journal:
+        """Write down that, and why, a step is being undone, unless that is written or there is nothing to undo."""
+        if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
+            return journal
+        return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+
+    def _hold(self, journal: Journal, hold: Hold) -> Journal:
+        """Wait for the runtime; say so at once, and again if there is something else to say, but not all the time."""
+        lease.keep(self.node, self.plan)
+        lack, last = hold.lack, journal.records[-1]
+        told = last.mark is Mark.HELD and (
+            (last.reason, last.error) == (lack.reason, lack.why)
+            or self.node.clock.monotonic() - last.monotonic < SAY_AGAIN_SECONDS
+        )
+        if not told:
+            journal = self._record(journal, Mark.HELD, hold.undo.step, error=lack.why, reason=lack.reason)
+        self.node.clock.sleep(hold.seconds)
+        return journal
+
+    def _lack(self, journal: Journal) -> Lack | None:
+        stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
+        rebooted = stopping is None or stopping.boot != self.node.clock.boot()
+        try:
+            return shown.lack(self.node, self.plan, rebooted=rebooted)
+        except Exception as error:  # noqa: BLE001 - what cannot be known is no proof that the runtime is fit
+            return Lack(reason=_reason(error), why=_sentence(error))
+
+    def _record(
+        self,
+        journal: Journal,
+        mark: Mark,
+        step: Step | None = None,
+        *,
+        payload: dict[str, Json] | None = None,
+        error: str | None = None,
+        reason: Reason | None = None,
+    ) -> Journal:
+        record = Record(
+            seq=len(journal.records) + 1,
+            mark=mark,
+            step=step,
+            boot=self.node.clock.boot(),
+            at=self.node.clock.now().isoformat(timespec="milliseconds"),
+            monotonic=self.node.clock.monotonic(),
+            payload=payload,
+            error=None if error is None else error[:MESSAGE_LENGTH],
+            reason=reason,
+        )
+        self.store.append(record)
+        return journal.with_record(record)
+
+    def _clean_up(self) -> None:
+        """After the end: what may be repeated for ever and may fail without harm."""
+        with suppress(StepFailed):
+            self.store.scrub()
+        for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
+            with suppress(StepFailed, Transient):
+                self.node.services.stop(timer)
+        with suppress(StepFailed, Transient):  # lets systemd forget the fence as well; too slow without a kubelet
+            shim_limit.take_back(self.node.files, self.node.services, self.plan.runtime_unit)
+        for path in (PurePosixPath(self.plan.swap.staged), rescue_script.SCRIPT, rescue_script.LOOK):
+            with suppress(StepFailed):
+                self.node.files.remove(path)
+        for name in self.plan.files():
+            with suppress(StepFailed):
+                self.node.files.tidy(PurePosixPath(name))
+
+
+def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
+    """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
+
+    Masks do not survive a reboot, and the kubelet's program, arguments and manifests may be half exchanged.
+    """
+    last = journal.last
+    if last is None or journal.finished is not None or last.boot == node.clock.boot():
+        return
+    if committed(journal, node.rescue()):  # nothing will be undone, so nobody would lift the fence
+        return
+    if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
+        node.services.mask(plan.swap.unit)
+        node.services.stop(plan.swap.unit)
+
+
+def _reason(error: Exception) -> Reason:
+    match error:
+        case StepFailed(reason=reason):
+            return reason
+        case NodeUpgradeError():
+            return Reason.STEP_FAILED
+        case _:
+            return Reason.INTERNAL_ERROR
+
+
+def _found(error: Exception) -> dict[str, Json] | None:
+    return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, NodeUpgradeError) else f"unexpected {type(error).__name__}: {error}"

@@ -1,0 +1,67 @@
+"""The steps of one node's run: one module each, with ``prepare``, ``do``, ``undo`` and ``is_done``.
+
+``prepare`` only reads; what it returns is on disk before ``do`` starts and is all that ``undo`` gets. ``do`` and
+``undo`` may be interrupted anywhere and are then run again, so both are idempotent.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.journal import Step
+from nodeupgrade.engine.node.node import Node
+from nodeupgrade.engine.node.steps import (
+    arm_dead_man,
+    confirm_binaries,
+    confirm_inventory,
+    pin_static_pods,
+    read_back,
+    restart_runtime,
+    rewrite_hashes,
+    save_state,
+    set_arguments,
+    start_kubelet,
+    stop_kubelet,
+    swap_binary,
+    verify,
+)
+
+Payload = Mapping[str, Json]
+
+
+class StepActions(Protocol):
+    """What each step module offers. All may raise StepFailed or Transient."""
+
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, Json]:
+        """Read what ``undo`` will need; touch nothing."""
+        ...
+
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+        """Take the step."""
+        ...
+
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+        """Reverse the step, wherever it was interrupted; say in one sentence what of it could not be reversed."""
+        ...
+
+    def is_done(self, node: Node, plan: RunPlan, payload: Payload) -> bool:
+        """Whether the world already shows the step as taken; asked after an interruption."""
+        ...
+
+
+STEPS: Mapping[Step, StepActions] = {
+    Step.CONFIRM_BINARIES: confirm_binaries,
+    Step.ARM_DEAD_MAN: arm_dead_man,
+    Step.STOP_KUBELET: stop_kubelet,
+    Step.CONFIRM_INVENTORY: confirm_inventory,
+    Step.SAVE_STATE: save_state,
+    Step.PIN_STATIC_PODS: pin_static_pods,
+    Step.REWRITE_HASHES: rewrite_hashes,
+    Step.RESTART_RUNTIME: restart_runtime,
+    Step.READ_BACK: read_back,
+    Step.SET_ARGUMENTS: set_arguments,
+    Step.SWAP_BINARY: swap_binary,
+    Step.START_KUBELET: start_kubelet,
+    Step.VERIFY: verify,
+}

@@ -1,0 +1,27 @@
+"""With the kubelet down nothing moves any more: what runs now must be exactly what was planned for."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.evidence.instances import require_planned
+from nodeupgrade.engine.node.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Compare the runtime's inventory with the plan."""
+    require_planned(node, plan)
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Looking leaves no trace."""
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Look again after an interruption."""
+    return False

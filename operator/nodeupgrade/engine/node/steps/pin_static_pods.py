@@ -1,0 +1,49 @@
+"""Give static pods their present UID in writing.
+
+A kubelet derives the UID of a static pod from its decoded manifest, and almost every minor decodes it
+differently; a new UID is a new pod. With ``metadata.uid`` in the manifest nothing is derived.
+"""
+
+import base64
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.contents import read_contents, restore_contents
+from nodeupgrade.engine.node.node import Node
+
+
+def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+    """Keep the manifests as they are."""
+    return read_contents(node, (PurePosixPath(pin.path) for pin in plan.pins))
+
+
+def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Write each manifest with its UID, unless somebody changed it since planning."""
+    for pin in plan.pins:
+        path = PurePosixPath(pin.path)
+        now = node.files.read(path)
+        if now == pin.content:
+            continue
+        if node.files.digest(path) != pin.before or now != _kept(payload, pin.path):
+            raise StepFailed(f"{pin.path} was changed after planning", reason=Reason.INVENTORY_CHANGED)
+        node.files.write(path, pin.content)
+
+
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Put back the manifests we wrote; one that somebody else wrote meanwhile is theirs."""
+    ours = {pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content}
+    restore_contents(node, ours)
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether every manifest reads as planned."""
+    return all(node.files.read(PurePosixPath(pin.path)) == pin.content for pin in plan.pins)
+
+
+def _kept(payload: Mapping[str, Json], path: str) -> bytes | None:
+    content = payload.get(path)
+    return None if content is None else base64.b64decode(str(content))

@@ -1,0 +1,35 @@
+"""Before the new kubelet may look: what the runtime serves now is what it will see."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.evidence.verification import hash_differences
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.evidence.instances import compare
+from nodeupgrade.engine.node.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
+    now, lost = compare(node, plan, addresses=True)
+    if found := (*lost, *hash_differences(plan.containers, now)):
+        raise StepFailed(
+            f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
+            reason=Reason.VERIFICATION_FAILED,
+        )
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Looking leaves no trace."""
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Look again after an interruption."""
+    return False

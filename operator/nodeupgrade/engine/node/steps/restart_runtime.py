@@ -1,0 +1,45 @@
+"""Restart the runtime, which serves annotations from memory, so that it reads what was rewritten."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.evidence.verification import hash_differences
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.failpoints import RUNTIME_RESTARTED
+from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Restart and wait until the CRI *answers*; that the unit is active means nothing yet.
+
+    Not if it might come back with another configuration than it has: what runs knows all containers.
+    """
+    if not plan.rewrites():
+        return
+    last_look.require_runtime_as_planned(node, plan)
+    node.services.restart(plan.runtime_unit)
+    node.failpoint(RUNTIME_RESTARTED)
+    try:
+        node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
+    except Transient as error:
+        raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Nothing: rewriting back comes next and restarts the runtime once it has something else to read."""
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the runtime serves the planned hashes."""
+    try:
+        return not hash_differences(plan.containers, node.runtime.inventory(full=False))
+    except Transient:
+        return False

@@ -1,0 +1,47 @@
+"""Stop the kubelet and fence it, so that nothing and nobody can start it before we do."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.failpoints import FENCED
+from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
+from nodeupgrade.engine.node.node import Node
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered: the unit's own files are not touched."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Fence first, so that no automatic restart can slip in between."""
+    node.services.mask(plan.swap.unit)
+    node.failpoint(FENCED)
+    node.services.stop(plan.swap.unit)
+
+
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+    """Start the kubelet again; by now everything it reads is as it left it.
+
+    Any other is stopped at once: the hashes are the old kubelet's.
+    """
+    running = last_look.Running(node, plan, last_look.require_old_program(node, plan))
+    node.services.unmask(plan.swap.unit)
+    try:
+        node.services.start(plan.swap.unit, wait=False)
+        wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS, forgiving=True, watch=running)
+        running.confirm()
+    except StepFailed as error:
+        if error.reason is Reason.DIGEST_MISMATCH:
+            do(node, plan, payload)
+        raise
+
+
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Whether the kubelet is down and fenced."""
+    status = node.services.status(plan.swap.unit)
+    return status.main_pid == 0 and status.fenced

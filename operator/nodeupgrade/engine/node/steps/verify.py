@@ -1,0 +1,65 @@
+"""Watch for the settle period that the new kubelet stays well and leaves every instance alone.
+
+The first seconds are the dangerous ones: every pod is admitted and synchronised anew. Damage ends the watch at once,
+so that the kubelet is stopped while little is lost. Nothing on the node says that a kubelet has synchronised every
+pod: see docs/decisions/settle-period.md for where it was looked for.
+"""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.codec import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, Watch
+from nodeupgrade.engine.node.node import Node
+
+LOOK_AT_KUBELET_SECONDS = 1.0
+UNHEALTHY_LOOKS_TOLERATED = 5
+
+
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+    """Nothing has to be remembered."""
+    return {}
+
+
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Look at containers and kubelet until the settle period is over, and once more thoroughly at its end."""
+    watch = Watch.from_now(node, plan)
+    pid = node.services.status(plan.swap.unit).main_pid
+    next_look = float(node.clock.monotonic())
+    end = next_look + plan.limits.settle
+    unwell = 0
+    while True:
+        if node.abort():
+            raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
+        watch()
+        if node.clock.monotonic() >= next_look:
+            _require_same_process(node, plan, pid)
+            unwell = 0 if node.kubelet.healthy() else unwell + 1
+            if unwell > UNHEALTHY_LOOKS_TOLERATED:
+                raise StepFailed(
+                    f"the kubelet was unhealthy in {unwell} looks in a row", reason=Reason.VERIFICATION_FAILED
+                )
+            next_look += LOOK_AT_KUBELET_SECONDS
+        if node.clock.monotonic() >= end and not unwell and watch.content(thorough=True):
+            return
+        node.clock.sleep(LOOK_SECONDS)
+
+
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+    """Looking leaves no trace."""
+
+
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+    """Watch the whole period again after an interruption."""
+    return False
+
+
+def _require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
+    status = node.services.status(plan.swap.unit)
+    if status.main_pid != pid:
+        raise StepFailed(
+            f"the kubelet process was {pid} and is {status.main_pid or 'gone'} during the settle period",
+            reason=Reason.VERIFICATION_FAILED,
+        )

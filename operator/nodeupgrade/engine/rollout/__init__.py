@@ -1,0 +1,1 @@
+"""One rollout's loop: read, plan, apply."""

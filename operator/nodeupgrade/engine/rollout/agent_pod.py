@@ -1,0 +1,143 @@
+"""The agent's pod: one per node in flight, made to measure and deleted afterwards.
+
+It is privileged and sees the host, so everything in it is fixed here; a NodeUpgrade decides only which image the
+kubelet comes from, and that image runs nothing of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.ports.kube import PODS
+
+AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
+AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.io/part-of": "nodeupgrade"}
+SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
+"""The priority is high but not system-critical: for a critical pod a full node's kubelet evicts other pods."""
+
+_NAME_LIMIT = 253
+_BUNDLE_SOURCE = "/opt/nodeupgrade/bundle/."
+_FLAGS = ("-I", "-S", "-B", "-X", "utf8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What the operator's own deployment decides about agent pods."""
+
+    namespace: str
+    image: str
+
+
+def agent_pod_name(node: NodeName) -> str:
+    """Name the agent pod of a node; a name that would be too long is cut and told apart by a digest."""
+    name = f"nodeupgrade-agent-{node}"
+    if len(name) <= _NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(node.encode()).hexdigest()[:10]
+    return f"{name[: _NAME_LIMIT - 11]}-{digest}"
+
+
+def agent_pod(task: Task, settings: AgentSettings) -> Json:
+    """Write the pod that serves one run."""
+    artifact = task.spec.artifact
+    from_image = artifact.kind is ArtifactKind.IMAGE
+    staging = from_image or _looks_only(task)
+    secrets = [{"name": artifact.pull_secret}] if artifact.pull_secret else []
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {
+            "name": agent_pod_name(task.name),
+            "namespace": settings.namespace,
+            "labels": {**AGENT_LABELS, RUN_LABEL: task.spec.run_id},
+        },
+        "spec": {
+            "nodeName": task.name,
+            "serviceAccountName": SERVICE_ACCOUNT,
+            "priorityClassName": PRIORITY_CLASS,
+            "restartPolicy": "Never",
+            "hostPID": True,
+            "hostNetwork": True,
+            "dnsPolicy": "Default",
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 10,
+            "imagePullSecrets": secrets,
+            "initContainers": _artifact_containers(artifact, settings) if from_image else [],
+            "containers": [_agent_container(task, settings, staging=staging)],
+            "volumes": [
+                {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
+                *([{"name": "bundle", "emptyDir": {}}] if from_image else []),
+                *([{"name": "staging", "emptyDir": {}}] if staging else []),
+            ],
+        },
+    }
+
+
+def copy_command(path: str) -> tuple[str, ...]:
+    """Run our own Python inside any image, with our own loader and libraries, to copy one file out of it.
+
+    The same words as ``agent.bundle.command`` uses (a test compares them); this layer may not import the agent.
+    """
+    loader = ("/bundle/lib/ld.so", "--inhibit-cache", "--library-path", "/bundle/lib", "/bundle/bin/python3")
+    return (*loader, *_FLAGS, "-m", "nodeupgrade.agent.copy", path, "/staging/kubelet")
+
+
+def _looks_only(task: Task) -> bool:
+    """Whether the node's root is mounted read-only, and what is looked at is fetched into the pod."""
+    return task.spec.action is TaskAction.PRECHECK
+
+
+def _agent_container(task: Task, settings: AgentSettings, *, staging: bool) -> Json:
+    environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
+    return {
+        "name": AGENT_CONTAINER,
+        "image": settings.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-m", "nodeupgrade.agent"],
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "securityContext": {"privileged": True, "runAsUser": 0},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {
+                "name": "host",
+                "mountPath": "/host",
+                "mountPropagation": "HostToContainer",
+                **({"readOnly": True} if _looks_only(task) else {}),
+            },
+            *([{"name": "staging", "mountPath": "/staging"}] if staging else []),
+        ],
+    }
+
+
+def _artifact_containers(artifact: TaskArtifact, settings: AgentSettings) -> list[Json]:
+    """First our bundle, then the artifact's image, in which the bundle copies the kubelet to where we find it."""
+    confined = {
+        "runAsUser": 0,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    bundle, staging = {"name": "bundle", "mountPath": "/bundle"}, {"name": "staging", "mountPath": "/staging"}
+    return [
+        {
+            "name": BUNDLE_CONTAINER,
+            "image": settings.image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["cp", "-R", _BUNDLE_SOURCE, "/bundle/"],
+            "securityContext": confined,
+            "volumeMounts": [bundle],
+        },
+        {
+            "name": ARTIFACT_CONTAINER,
+            "image": artifact.ref,
+            "imagePullPolicy": "IfNotPresent",
+            "command": list(copy_command(artifact.path or "")),
+            "securityContext": confined,
+            "volumeMounts": [{**bundle, "readOnly": True}, staging],
+        },
+    ]

@@ -1,0 +1,1 @@
+"""What is known of kubelets: their flags, files and settings across versions."""

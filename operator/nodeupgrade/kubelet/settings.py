@@ -1,0 +1,139 @@
+"""A kubelet's settings: its configuration file, drop-ins merged into it in order, and flags, which win over both."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from nodeupgrade.api.yaml import read_one
+from nodeupgrade.kubelet.flags import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What a kubelet is, or would be, configured to do.
+
+    Attributes:
+        words: its command line, without the program.
+        document: its configuration files, merged; empty if it has none.
+    """
+
+    words: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    def flag(self, name: str) -> str | None:
+        """Value of the last flag of this name, as the kubelet reads it."""
+        given = self.flags(name)
+        return given[-1] if given else None
+
+    def flags(self, name: str) -> list[str]:
+        """Values of all flags of this name."""
+        return [value for flag, value in _flags(self.words) if flag == name]
+
+    def given(self) -> frozenset[str]:
+        """Names of all flags."""
+        return frozenset(flag for flag, _ in _flags(self.words))
+
+    def text(self, flag: str, key: str, default: str = "") -> str:
+        """A setting as text; what is empty or null counts as not set."""
+        given = self.flag(flag)
+        value = self.document.get(key) if given is None else given
+        return default if value is None or value == "" else str(value)
+
+    def number(self, flag: str, key: str, default: int) -> int:
+        """A setting that is a whole number; a kubelet takes 0 for not set.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        text = self.text(flag, key, "0")
+        try:
+            return int(text) or default
+        except ValueError as error:
+            raise ValueError(f"the kubelet's {key} is not a number: {text}") from error
+
+    def amounts(self, flag: str, key: str, separator: str = "=") -> dict[str, str] | None:
+        """A setting that names amounts, such as ``cpu=1,memory=1Gi``; ``None`` if it is not set.
+
+        Raises:
+            ValueError: it does not.
+        """
+        given = self.flags(flag)
+        if given:
+            pairs = [pair.strip() for text in given for pair in text.split(",") if pair.strip()]
+            if not all(separator in pair for pair in pairs):
+                raise ValueError(f"the kubelet's --{flag} is not a list of amounts: {','.join(given)}")
+            return {name.strip(): value.strip() for name, _, value in (pair.partition(separator) for pair in pairs)}
+        value = self.document.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise ValueError(f"the kubelet's {key} is not a map: {value!r}")  # noqa: TRY004 - it is content, not a type
+        return {str(name): str(amount) for name, amount in value.items()}
+
+    def names(self, flag: str, key: str) -> tuple[str, ...]:
+        """A setting that is a list of names."""
+        given = self.flags(flag)
+        if given:
+            return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
+        value = self.document.get(key)
+        return tuple(str(name) for name in value) if isinstance(value, list) else ()
+
+
+UNCONFIGURED = Configured()
+
+
+def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
+    """Read a kubelet's settings.
+
+    Args:
+        words: its arguments, without the program.
+        configs: content of its configuration file, if it has one, and of drop-ins that override it, in order.
+
+    Raises:
+        ValueError: a configuration file is not a YAML map.
+    """
+    document: Mapping[str, Any] = {}
+    for config in configs:
+        document = _merged(document, _parse(config))
+    return Configured(words=words, document=document)
+
+
+def _merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists and plain values are replaced, maps are merged; null means not set (RFC 7396, as kubelets do it)."""
+    merged = dict(base)
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            before = merged.get(key)
+            merged[key] = _merged(before if isinstance(before, Mapping) else {}, value)
+        elif value is not None:
+            merged[key] = value
+    return merged
+
+
+def _parse(config: bytes) -> Mapping[str, Any]:
+    try:
+        document = read_one(config)
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise ValueError(f"the kubelet's configuration file is not YAML: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ValueError("the kubelet's configuration file is not a map")  # noqa: TRY004 - it is content, not a type
+    return {str(key): value for key, value in document.items()}
+
+
+def _flags(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Flags with their values; a flag without one, such as a boolean, has the word that follows it."""
+    for i, word in enumerate(words):
+        written, equals, value = word.partition("=")
+        if not written.startswith("--"):
+            continue
+        name = canonical(written)[2:]
+        if equals:
+            yield name, value
+        elif i + 1 < len(words):
+            yield name, words[i + 1]
+        else:
+            yield name, ""
