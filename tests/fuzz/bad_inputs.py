@@ -5,8 +5,6 @@
 runs so many in this process and prints how they ended, how long the longest took, and how much memory was needed.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import resource

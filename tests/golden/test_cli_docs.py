@@ -1,7 +1,5 @@
 """docs/cli.md shows what the commands print, and nothing else: each block is a transcript of the file that it names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What people see of the commands that talk to a cluster. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

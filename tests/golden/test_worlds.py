@@ -1,7 +1,5 @@
 """The clusters that docs/cli.md shows are possible ones."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the documents say about themselves and the code, where a machine can tell."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

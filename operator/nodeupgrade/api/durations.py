@@ -1,7 +1,5 @@
 """Durations as people write them in our objects: ``90s``, ``15m``, ``1h30m``."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -4,8 +4,6 @@ API servers with CEL reject such edits. Elsewhere the control plane notices them
 part with the one it recorded when it accepted the object.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

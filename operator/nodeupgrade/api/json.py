@@ -4,8 +4,6 @@ Names become camelCase with the API's habit for abbreviations (``run_id`` is ``r
 about types and closed sets, and lenient about fields it does not know: a newer writer may have added some.
 """
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping

@@ -5,8 +5,6 @@ status of its NodeUpgradeTask. Every reason carries its meaning and a remedy, so
 what to do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodeupgrade.api.vocabulary import Reason

@@ -1,7 +1,5 @@
 """How a node's run is to be done: what NodeUpgrade and task say about it in the same words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

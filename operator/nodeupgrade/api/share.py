@@ -1,7 +1,5 @@
 """A number of nodes, given outright or as a percentage: Kubernetes' IntOrString, with its meaning fixed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -16,7 +14,7 @@ class Share:
     percent: bool = False
 
     @classmethod
-    def parse(cls, value: object) -> Share:
+    def parse(cls, value: object) -> "Share":
         """Read an integer such as ``2`` or a percentage such as ``"10%"``.
 
         Raises:

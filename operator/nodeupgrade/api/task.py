@@ -4,8 +4,6 @@ The control plane writes the spec, the node side writes the status, and nobody s
 A status counts only for the run it names, so what an earlier attempt left behind cannot be mistaken for news.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum

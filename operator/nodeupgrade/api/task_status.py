@@ -1,7 +1,5 @@
 """The status of a NodeUpgradeTask: what the node side says about a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """NodeUpgrade: one rollout, as a person wrote it and as the control plane reports on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Reading NodeUpgrade objects: everything the API server checks is checked again, since old ones cannot."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any

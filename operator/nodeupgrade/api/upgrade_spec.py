@@ -1,7 +1,5 @@
 """The spec of a NodeUpgrade: what people write, once it has been read and found valid."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The status of a NodeUpgrade: what the control plane reports, bounded whatever the size of the fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

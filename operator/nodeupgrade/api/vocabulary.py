@@ -1,7 +1,5 @@
 """The fixed vocabulary of reasons. A reason is CamelCase because the Kubernetes API conventions ask for it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -5,8 +5,6 @@ duration in real time. Around a change of the clock it behaves as cron does on D
 opens right after it, what falls into the repeated hour opens once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant

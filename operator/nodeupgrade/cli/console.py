@@ -1,7 +1,5 @@
 """Where output goes: coloured on a terminal, plain and wide elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

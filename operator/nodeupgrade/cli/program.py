@@ -4,8 +4,6 @@ Exit codes: 0 done or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the clus
 permit it; 4 the time given with ``--timeout`` is over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

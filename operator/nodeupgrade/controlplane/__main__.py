@@ -1,7 +1,5 @@
 """The operator's entry point: ``python -m nodeupgrade.controlplane``."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Runs kopf, the informers and the workers together; the end of any of them is the end of all."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """Who has to look again when something changed: translates news into names in the work queue."""
 
-from __future__ import annotations
-
 from nodeupgrade.controlplane.queue import WorkQueue
 
 GATHERING_SECONDS = 0.2

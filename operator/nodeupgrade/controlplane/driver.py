@@ -1,7 +1,5 @@
 """Workers: take a name, make one pass, decide when to look again."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from typing import Protocol

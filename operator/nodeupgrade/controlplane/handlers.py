@@ -1,7 +1,5 @@
 """What kopf is told: watch NodeUpgrades, say which changed, and never give up."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

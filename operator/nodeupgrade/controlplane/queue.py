@@ -1,7 +1,5 @@
 """A work queue of names: a name waits at most once, is worked on by one worker at a time, and may be due later."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

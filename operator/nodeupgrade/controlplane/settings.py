@@ -1,7 +1,5 @@
 """Settings of the operator, read from the environment of its pod."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ ends it cancels every task of its event loop, whoever made it. So it has a loop 
 is no reason for informers and workers to forget what they know.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -5,8 +5,6 @@ The scheduler asks once; a kubelet asks again for every pod each time it starts,
 until now becomes fatal with any kubelet restart, ours included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from nodeupgrade.api.upgrade_spec import LabelSelector, Requirement

@@ -1,7 +1,5 @@
 """What the rollout needs to know of Nodes and Pods, read from their JSON; everything else is left alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

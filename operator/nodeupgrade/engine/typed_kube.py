@@ -1,7 +1,5 @@
 """Typed access to our own objects, and events, over any KubeApi."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace

@@ -5,8 +5,6 @@ successes anew, and asks the readiness probe only once the startup probe has suc
 the container, hence are long over. The readiness guard's policy (``manifests/readiness-guard.yaml``) computes the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

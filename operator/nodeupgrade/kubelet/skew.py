@@ -4,8 +4,6 @@ A kubelet is never newer than the API server; since 1.28 (and for kubelets from 
 older, before that two: https://kubernetes.io/releases/version-skew-policy/.
 """
 
-from __future__ import annotations
-
 from nodeupgrade.kubelethash import KubeletVersion
 
 

@@ -4,8 +4,6 @@ Pods and Nodes stay raw JSON on purpose: typed models reject what they do not kn
 ten years of Kubernetes meets a lot of that.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -69,7 +67,7 @@ class Resource:
         """The value of an object's ``apiVersion``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def within(self, namespace: str) -> Resource:
+    def within(self, namespace: str) -> "Resource":
         """Return the same kind in one namespace."""
         return replace(self, namespace=namespace)
 
@@ -236,7 +234,7 @@ class NodeSideKube(Protocol):
         """
         ...
 
-    async def emit_event(self, event: Event) -> None:
+    async def emit_event(self, event: "Event") -> None:
         """Record an event; one recorded before is counted up, and a failure to record is no error."""
         ...
 

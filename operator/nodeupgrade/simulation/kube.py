@@ -3,8 +3,6 @@
 It is trusted because the contract suite that it passes is passed by a real kube-apiserver too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping

@@ -4,8 +4,6 @@ Node sides write what real ones would: the agent pod's phase, the task's status,
 is scripted by node, so that every way a run can end can be told as a story.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta

@@ -4,8 +4,6 @@ What people write, the spec of a NodeUpgrade, is let through: an old API server 
 control plane has to cope.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nodeupgrade.api.json import Json

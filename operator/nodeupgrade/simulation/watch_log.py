@@ -1,7 +1,5 @@
 """What happened to the objects of an API server in memory, for those who watch: a log that forgets its beginning."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, Callable

@@ -1,7 +1,5 @@
 """The command line's way to the API server."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 

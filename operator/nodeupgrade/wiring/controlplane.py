@@ -1,7 +1,5 @@
 """The control plane: what drives NodeUpgrades."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs a health script as Argo CD does: Lua 5.1 with the basic functions and ``table``, and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lupa.lua51 import LuaRuntime, lua_type

@@ -1,7 +1,5 @@
 """Reads the examples that users copy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

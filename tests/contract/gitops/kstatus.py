@@ -3,8 +3,6 @@
 Both are checked against the real programs on every recorded object (``test_real_judges.py``).
 """
 
-from __future__ import annotations
-
 from nodeupgrade.api.json import Json
 
 FAILED, IN_PROGRESS, CURRENT, TERMINATING = "Failed", "InProgress", "Current", "Terminating"

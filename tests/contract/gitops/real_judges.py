@@ -1,7 +1,5 @@
 """Builds and asks the real programs: kstatus, Flux's evaluator of health expressions, Argo CD's Lua interpreter."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """NodeUpgrades at telling moments, recorded from the real planner, and how to look at them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """NodeUpgrades at telling moments, as the real planner leaves them on an API server in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 from uuid import UUID

@@ -1,7 +1,5 @@
 """Writes the tables of the documentation: from the schema, the vocabulary of reasons, and the recorded objects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 ``UPDATE_GOLDEN=1 pytest tests/contract/gitops`` records them anew, and the tables of the documentation with them.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

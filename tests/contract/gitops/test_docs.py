@@ -3,8 +3,6 @@
 ``UPDATE_GOLDEN=1 pytest tests/contract/gitops`` writes them anew.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

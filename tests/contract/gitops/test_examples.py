@@ -1,7 +1,5 @@
 """The examples are what they say they are."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from lupa.lua51 import LuaError

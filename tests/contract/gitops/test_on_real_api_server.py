@@ -1,7 +1,5 @@
 """GitOps on a real kube-apiserver: who owns which field, what is applied twice, what a person sets in between."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The recorded objects before the real programs: what the fast tests restate must be what these say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

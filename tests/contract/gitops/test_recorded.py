@@ -1,7 +1,5 @@
 """What Argo CD, Flux and ``kubectl wait`` make of a NodeUpgrade at every telling moment."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.gitops import argo

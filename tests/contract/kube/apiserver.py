@@ -1,7 +1,5 @@
 """A real kube-apiserver over a real etcd, on loopback, without nodes or controllers."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

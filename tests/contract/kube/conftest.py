@@ -1,7 +1,5 @@
 """The API servers that the suite runs on: the double, and a real one with our CRDs and our RBAC."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 One request per connection, so that breaking one says nothing about another.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

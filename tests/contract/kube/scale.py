@@ -4,8 +4,6 @@ A real kube-apiserver is filled with Nodes as large as real ones and a task for 
 the operator does, and says what it took.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

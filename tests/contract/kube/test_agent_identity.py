@@ -1,7 +1,5 @@
 """Which tasks an agent may write on a real API server, with tokens such as its pod gets them."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """The mutating commands on a real API server, and what a person without permissions is told."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid

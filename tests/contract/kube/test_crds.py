@@ -1,7 +1,5 @@
 """The CRDs on a real API server: what it accepts, what it fills in, what people see."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools

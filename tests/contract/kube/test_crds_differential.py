@@ -3,8 +3,6 @@
 Every field is set to values on and beyond each of its bounds, and every field of an existing object is edited.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """What becomes of faults between us and a real API server: typed errors, repeated requests, and the same end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

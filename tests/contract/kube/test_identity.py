@@ -1,7 +1,5 @@
 """Whom the API server lets in, and what is said when it does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

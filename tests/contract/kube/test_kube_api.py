@@ -1,7 +1,5 @@
 """What every implementation of the KubeApi port promises."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import UTC, datetime
 

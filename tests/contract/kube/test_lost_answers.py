@@ -1,7 +1,5 @@
 """A whole rollout in which the answer to every single write is lost once: it ends as if nothing had been."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,5 @@
 """The operator as it is started in its pod, with its own permissions: kopf hears of an object and a pass is made."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """The readiness guard on a real API server: what a kubelet may not report while it is guarded, and all it still may."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time

@@ -1,7 +1,5 @@
 """What operator and agent may do by their manifests: everything they do, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Coroutine

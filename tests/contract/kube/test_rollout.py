@@ -1,7 +1,5 @@
 """A whole rollout over a real API server, with the operator's own permissions: the same story as on the double."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator

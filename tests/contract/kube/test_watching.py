@@ -1,7 +1,5 @@
 """What every implementation of the KubeApi port promises to those who list in pages and watch."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid

@@ -1,7 +1,5 @@
 """A cluster in memory, filled with objects from files, and the command line on it."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import functools

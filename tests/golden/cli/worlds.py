@@ -3,8 +3,6 @@
 What a NodeUpgrade reports is held against the planner itself; what a node reports, against its own numbers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whatever a rollout goes through, everything about it can be told, and what is told agrees with what is decided."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

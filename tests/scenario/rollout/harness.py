@@ -1,7 +1,5 @@
 """Runs a rollout against the simulated fleet and writes down, line by line, what was decided and why."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 How to write one is told in ``stories/README.md``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

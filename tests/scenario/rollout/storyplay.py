@@ -1,7 +1,5 @@
 """Plays stories in the in-memory cluster and writes down what is decided."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,7 +1,5 @@
 """How decisions are told in stories."""
 
-from __future__ import annotations
-
 from nodeupgrade.domain.rollout.actions import Claim, NodeAction, Reopen
 
 

@@ -1,7 +1,5 @@
 """Any fleet, any strategy, anything that befalls it: no budget is ever exceeded, and once faults stop it ends."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any

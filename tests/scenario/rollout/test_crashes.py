@@ -1,7 +1,5 @@
 """The operator is killed after every single write, once each; a new one finishes what the old one began."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The readiness guard over whole rollouts: what its parameters say at each moment, and what people are told."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The operator as it runs in a cluster, fed by informers: the same decisions, and no budget overrun by stale caches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Cordons that a NodeUpgrade left behind: restored once its run is over, and not a moment before."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodeupgrade.domain.rollout.actions import RestoreCordon

@@ -1,7 +1,5 @@
 """Take one rule away, and a story comes out differently: no rule is there without a story that needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bad input: a condition and an event with a fixed reason and a sentence that says what to do; node untouched."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

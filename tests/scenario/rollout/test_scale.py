@@ -1,7 +1,5 @@
 """A fleet of 5,000 nodes: the status stays small, and a pass is quick."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Writes that the API server refuses or does not answer: they concern one node, are told, and are tried seldom."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any

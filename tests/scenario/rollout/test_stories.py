@@ -3,8 +3,6 @@
 ``UPDATE_GOLDEN=1 pytest tests/scenario/rollout/test_stories.py`` writes the narrations anew.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What Prometheus is told, and that docs/metrics.md explains all of it."""
 
-from __future__ import annotations
-
 import re
 import threading
 import urllib.request

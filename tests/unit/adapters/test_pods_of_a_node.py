@@ -1,7 +1,5 @@
 """A node's pods are answered from the API server's index, and are never older than the question."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast

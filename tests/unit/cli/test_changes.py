@@ -1,7 +1,5 @@
 """Whatever state a rollout is in, a change is made once: after it, there is nothing left to do."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

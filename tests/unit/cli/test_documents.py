@@ -1,7 +1,5 @@
 """Fields are found in the line in which they stand, whatever the file looks like."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A container is said to restart exactly when its two hashes differ or its pod is killed as a whole."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

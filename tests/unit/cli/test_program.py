@@ -1,7 +1,5 @@
 """The program answers to the name by which it was called."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

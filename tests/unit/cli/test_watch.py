@@ -1,7 +1,5 @@
 """On a terminal a rollout is drawn in place until it ends; an API server that is away is waited for."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

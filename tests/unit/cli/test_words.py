@@ -1,7 +1,5 @@
 """Bars and durations say what is true, in the space that they have."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -35,7 +33,7 @@ class Kopf:
 class Soon:
     """Delays that do not delay a test."""
 
-    def __iter__(self) -> Soon:
+    def __iter__(self) -> "Soon":
         return self
 
     def __next__(self) -> float:

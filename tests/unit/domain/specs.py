@@ -1,7 +1,5 @@
 """Specs of NodeUpgrades: two that use every field, many that are wrong, and how to change them one field at a time."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

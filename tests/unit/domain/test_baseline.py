@@ -1,7 +1,5 @@
 """Each case changes one thing of one container, and either it is the instance it was or it is not."""
 
-from __future__ import annotations
-
 import base64
 import zlib
 from datetime import UTC, datetime, timedelta

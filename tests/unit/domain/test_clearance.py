@@ -1,7 +1,5 @@
 """What is tried to find out whether the readiness guard is in force, and what answers mean."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """How long a fresh kubelet may need to probe a pod; the real API server is asked the same in tests/contract/kube."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodeupgrade.api.json import Json

@@ -1,7 +1,5 @@
 """Which step a run came to before it went back, told from the steps as a task reports them."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodeupgrade.api.task_status import StepResult, StepStatus, TaskStatus

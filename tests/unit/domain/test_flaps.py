@@ -1,7 +1,5 @@
 """Which pods count as reported unready for no reason, told by what was reported of them one after the other."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from nodeupgrade.api.frozen import change_rejected, changeable, frozen_digest

@@ -1,7 +1,5 @@
 """Growth: one node first, more with each round of successes, one again after a failure."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """YAML from anybody: read as Kubernetes reads it, or refused before it costs anything."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The schemas agree with the types that are read by them, and the committed manifests with the schemas."""
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Iterator, Mapping

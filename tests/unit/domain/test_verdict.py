@@ -1,7 +1,5 @@
 """What the control plane makes of a container that restarted, by when it ended."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Windows: unions, blackouts, clock changes, and those that never open."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Nothing that an API server does ends an informer, and nothing that happens meanwhile is missed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

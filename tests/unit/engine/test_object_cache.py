@@ -1,7 +1,5 @@
 """What is known never goes back, whatever order lists, events and answers come in, and in the end it is the truth."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

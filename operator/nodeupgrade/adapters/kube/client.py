@@ -1,7 +1,5 @@
 """The KubeApi port over a real API server."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import time
@@ -60,7 +58,7 @@ class KubeClient(TypedKube):
         context: str | None = None,
         patience: Patience | None = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
-    ) -> AsyncIterator[KubeClient]:
+    ) -> "AsyncIterator[KubeClient]":
         """Connect, and close the connections at the end; ``answered`` hears verb and code of every answer.
 
         Raises:

@@ -1,7 +1,5 @@
 """HTTP to the API server: the official client's transport, raw JSON, our errors, and the retries."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -80,7 +78,7 @@ class Transport:
     @classmethod
     async def connect(
         cls, kubeconfig: Path | None, context: str | None, patience: Patience, answered: Callable[[str, str], None]
-    ) -> Transport:
+    ) -> "Transport":
         """Prepare a client; nothing is sent yet.
 
         Args:

@@ -1,7 +1,5 @@
 """How requests are written, and how the events of a watch are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

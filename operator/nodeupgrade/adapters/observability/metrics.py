@@ -4,8 +4,6 @@ Counters count what this process did since it started. Gauges are made from what
 asked for, so that those of a NodeUpgrade vanish with it. Nothing is labelled by node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``spec.artifact``: where the kubelet binary comes from."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.schema.blocks import immutable, keys_match
 from nodeupgrade.api.schema.model import MapOf, Record, Rule, Schema, Text
 

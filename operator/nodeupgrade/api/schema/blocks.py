@@ -1,7 +1,5 @@
 """Building blocks that several fields are made of."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from enum import StrEnum

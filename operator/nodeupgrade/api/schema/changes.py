@@ -1,7 +1,5 @@
 """Finds what may not be changed between an object and the one that replaces it: CEL's transition rules, in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an API server makes of an object before it checks it: defaults in, what nobody knows out."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

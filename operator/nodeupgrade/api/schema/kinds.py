@@ -1,7 +1,5 @@
 """Our two kinds of objects, and the columns ``kubectl get`` shows of them."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.schema.model import Column, Kind, Rule, Text
 from nodeupgrade.api.schema.task_spec import TASK_SPEC
 from nodeupgrade.api.schema.task_status import TASK_STATUS

@@ -4,8 +4,6 @@ Everything here says the same thing twice: once as the API server reads it (Open
 Python checks it. ``openapi`` writes the first, ``checking`` and ``changes`` do the second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,7 +109,7 @@ class Portion(Node):
 class Record(Node):
     """An object with fields of its own."""
 
-    fields: Mapping[str, Schema]
+    fields: "Mapping[str, Schema]"
     required: tuple[str, ...] = ()
 
 
@@ -119,7 +117,7 @@ class Record(Node):
 class MapOf(Node):
     """An object whose keys people choose."""
 
-    value: Schema
+    value: "Schema"
     most: int
     least: int = 0
 
@@ -136,7 +134,7 @@ class Sort(StrEnum):
 class ListOf(Node):
     """A list; of ``Sort.MAP``, items are told apart by their field ``key``."""
 
-    item: Schema
+    item: "Schema"
     most: int
     sort: Sort = Sort.ATOMIC
     key: str = ""

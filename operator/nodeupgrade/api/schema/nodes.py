@@ -1,7 +1,5 @@
 """``spec.nodes``: which nodes are upgraded."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.blocks import (
     additions_only,

@@ -1,7 +1,5 @@
 """Writes schemas as the API server reads them: OpenAPI v3 with Kubernetes' extensions, with or without CEL rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, assert_never
 

@@ -1,7 +1,5 @@
 """``spec.strategy``, ``windows``, ``blackouts`` and ``timeouts``: how fast, and when. All of it may be changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The spec of a NodeUpgradeTask; the control plane writes it."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.api.schema.blocks import choice, count, immutable, moment
 from nodeupgrade.api.schema.model import Flag, ListOf, Record, Rule, Text, Whole

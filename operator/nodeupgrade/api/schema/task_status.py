@@ -1,7 +1,5 @@
 """The status of a NodeUpgradeTask; the node side writes it."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.schema.blocks import choice, count, moment
 from nodeupgrade.api.schema.model import Flag, ListOf, Number, Record, Text, Whole
 from nodeupgrade.api.schema.task_spec import CONTAINERS_NAMED, RUN, VERSION_TEXT

@@ -1,7 +1,5 @@
 """Finds fields that no schema knows. API servers drop them without a word, so what was meant is never done."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any

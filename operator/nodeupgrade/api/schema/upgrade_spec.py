@@ -1,7 +1,5 @@
 """The spec of a NodeUpgrade."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy, GuardPolicy, HashMode
 from nodeupgrade.api.schema.artifact import ARTIFACT
 from nodeupgrade.api.schema.blocks import choice, duration, immutable, text_set

@@ -1,7 +1,5 @@
 """The status of a NodeUpgrade. Its bounds keep it below 64 KiB whatever the size of the fleet."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.schema.blocks import choice, count, moment, node_name
 from nodeupgrade.api.schema.model import ListOf, MapOf, Record, Sort, Text, Whole
 from nodeupgrade.api.schema.waves import MOST_WAVES

@@ -1,7 +1,5 @@
 """Checks a value against a schema, and says what is wrong in words: the path, the problem, what to write instead."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime

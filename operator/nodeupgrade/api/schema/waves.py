@@ -1,7 +1,5 @@
 """``spec.waves`` and ``spec.approvedWaves``: in which groups nodes are upgraded, and who lets each begin."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.schema.blocks import (
     additions_only,
     choice,

@@ -1,7 +1,5 @@
 """`nodeupgrade pause`, `resume`, `approve`, `retry`, `abort`: one patch each, explained, repeatable."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`nodeupgrade hash` and `nodeupgrade explain`: what kubelets would compute, without a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TextIO
 

@@ -1,7 +1,5 @@
 """`nodeupgrade lint`: everything that is wrong with a NodeUpgrade, before anybody applies it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TextIO
 

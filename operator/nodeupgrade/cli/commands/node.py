@@ -1,7 +1,5 @@
 """`nodeupgrade failures`, `explain-node` and `evidence`: what went wrong, why, and what was proved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import click

@@ -1,7 +1,5 @@
 """`nodeupgrade plan`: what an object would do to a cluster, before it is applied."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

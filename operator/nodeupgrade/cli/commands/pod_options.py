@@ -1,7 +1,5 @@
 """What `hash`, `explain` and `verify` share: their options, reading pods one by one, and reporting on them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

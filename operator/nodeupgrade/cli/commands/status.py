@@ -1,7 +1,5 @@
 """`nodeupgrade status`: how rollouts stand, once or until they end."""
 
-from __future__ import annotations
-
 import click
 
 from nodeupgrade.api.upgrade import Upgrade

@@ -1,7 +1,5 @@
 """`nodeupgrade verify`: which kubelets could have stored the hashes that a node holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO

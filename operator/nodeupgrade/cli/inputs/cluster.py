@@ -1,7 +1,5 @@
 """Commands that reach a cluster: their options, their connection, and how its errors are told."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib

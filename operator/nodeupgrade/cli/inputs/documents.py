@@ -1,7 +1,5 @@
 """YAML files as people write them: several documents, of several kinds, each field with the line it stands in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

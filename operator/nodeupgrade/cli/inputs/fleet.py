@@ -1,7 +1,5 @@
 """Reading what a rollout is about, as the planner wants it; nothing is written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Reading our objects for people: what is not there is answered with what is."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

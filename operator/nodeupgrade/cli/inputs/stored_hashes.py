@@ -1,7 +1,5 @@
 """The hashes that a runtime stores, as `crictl` prints them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO

@@ -3,8 +3,6 @@
 Each function looks at one rollout and returns a Change, or raises CannotError when asking makes no sense.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a plain kubelet swap would restart, computed from the pods that the API server shows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is wrong with the NodeUpgrades of a file, and where in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime

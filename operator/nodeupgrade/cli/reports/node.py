@@ -1,7 +1,5 @@
 """Everything that is known about one node: where it stands in a rollout, what it waits for, what was done to it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """One rollout, summed up for people: what its status says, how its nodes in flight do, when it may be over."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

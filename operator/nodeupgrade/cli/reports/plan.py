@@ -1,7 +1,5 @@
 """What a NodeUpgrade would do to a cluster, by the planner's own functions; nothing is touched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What the conditions of a NodeUpgrade mean, by status, with the colour to say it in."""
 
-from __future__ import annotations
-
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD
 from nodeupgrade.domain.rollout.report import conditions
 

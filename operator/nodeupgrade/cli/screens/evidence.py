@@ -1,7 +1,5 @@
 """The proof of what was done to one node, from its NodeUpgradeTask alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """What went wrong in a rollout, by reason, with what to do about each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """How the story of one node looks on a screen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """How a plan looks on a screen, and as a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """How rollouts look on a screen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Looking at a rollout until it ends: a live table on a terminal, one line for each change elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta

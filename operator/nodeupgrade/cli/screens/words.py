@@ -1,7 +1,5 @@
 """Small things in words: moments, durations, numbers, bars."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -78,7 +76,7 @@ def coloured(word: str) -> Text:
     return Text(word or NOTHING, STYLES.get(word, ""))
 
 
-def table(*columns: str, spare: Sequence[str] = ()) -> Columns:
+def table(*columns: str, spare: Sequence[str] = ()) -> "Columns":
     """Begin a table as kubectl draws them.
 
     Args:

@@ -4,8 +4,6 @@ A kubelet's reports are what the guard denies, so whether one would be denied is
 policies, their bindings, the parameters, and an API server that has heard of all of them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the rollout can decide to do. Each decision carries the reason that events, logs and stories repeat."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -3,8 +3,6 @@
 An operator remembers them for as long as it lives and no longer: one that is started anew tries again at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

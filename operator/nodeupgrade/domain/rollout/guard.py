@@ -6,8 +6,6 @@ long as its own probes need; under ``node_`` and its name the moment at which th
 ``lifted_`` and its name, which the policies do not read, stands when both were taken away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

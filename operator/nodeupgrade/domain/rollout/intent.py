@@ -1,7 +1,5 @@
 """What is wanted of the nodes that hold no slot: writes that prepare them, and which of them are started now."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

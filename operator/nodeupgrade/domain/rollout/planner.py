@@ -1,7 +1,5 @@
 """The rollout planner: what to do next with a fleet, and why. Stateless, deterministic, replayed from objects."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """All that a rollout decides upon, gathered at one moment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Nothing that an API server does ends it: every error is reported and followed by
 grows and is different each time. Nothing depends on having been told: everything is listed anew now and then.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

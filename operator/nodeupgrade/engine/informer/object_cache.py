@@ -4,8 +4,6 @@ The rule behind every method: resourceVersions of one kind are numbers that grow
 of an object never goes back to an older one, and what is gone does not come back with old news.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never

@@ -1,7 +1,5 @@
 """Turns decisions into writes. Every write names what it relies on, so a stale decision changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never

@@ -4,8 +4,6 @@ It is privileged and sees the host, so everything in it is fixed here; a NodeUpg
 kubelet comes from, and that image runs nothing of its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reading and writing the readiness guard's parameters: one ConfigMap in the operator's namespace."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters

@@ -1,7 +1,5 @@
 """What an operator remembers between two passes: only how often something failed, so that it is not tried too often."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

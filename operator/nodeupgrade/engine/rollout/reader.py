@@ -1,7 +1,5 @@
 """Where a pass reads Nodes, tasks and agent pods: live lists, or what informers know."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

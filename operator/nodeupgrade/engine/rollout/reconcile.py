@@ -1,7 +1,5 @@
 """One rollout's loop: gather what the API shows, plan, apply. Only how often something failed is kept in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Which writes of a NodeUpgrade's status may wait: those that only move counters along."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime

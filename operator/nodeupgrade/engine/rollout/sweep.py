@@ -1,7 +1,5 @@
 """Restores cordons that were left behind: by a NodeUpgrade that was abandoned, or went without its finalizer."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import Task, parse_task

@@ -1,7 +1,5 @@
 """A KubeApi that tells informers what our own writes returned, so that no pass acts on less than its own doing."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Which pods were reported unready although nothing about them changed: a fold over what a watch tells of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -32,7 +30,7 @@ class PodState:
     exposure: timedelta
 
     @classmethod
-    def of(cls, pod: Json) -> PodState:
+    def of(cls, pod: Json) -> "PodState":
         """Read a pod as the API serves it.
 
         Raises:
@@ -61,7 +59,7 @@ class Flaps:
     pods: Mapping[str, PodState] = field(default_factory=dict)
     flapped: frozenset[str] = frozenset()
 
-    def after(self, pod: PodState) -> Flaps:
+    def after(self, pod: PodState) -> "Flaps":
         """Take in what is reported of a pod now."""
         known = {**self.pods, pod.uid: pod}
         before = self.pods.get(pod.uid)
@@ -69,7 +67,7 @@ class Flaps:
             return replace(self, pods=known)
         return Flaps(known, self.flapped | {pod.name})
 
-    def without(self, uid: str) -> Flaps:
+    def without(self, uid: str) -> "Flaps":
         """Take in that a pod is gone."""
         return replace(self, pods={known: pod for known, pod in self.pods.items() if known != uid})
 

@@ -6,8 +6,6 @@ heard of, but not yet as ``Staged``: that is told, and must be heard, before any
 where an earlier task of the same node was lost: then only an agent that reads the node can tell.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 

@@ -5,8 +5,6 @@ node side does not control: container identity and restart count in pod status. 
 outlive the operator in an annotation.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -3,8 +3,6 @@
 All of them go to tasks that hold no slot, at most ``WRITES_AT_ONCE`` in one pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime

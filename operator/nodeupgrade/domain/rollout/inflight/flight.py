@@ -4,8 +4,6 @@ Nothing is remembered between calls. Whoever reads this after a crash comes to t
 interrupted, because every write of the engine changes what is seen here.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

@@ -4,8 +4,6 @@ The parameters are written first and the task after them, so an operator that di
 moment lies within seconds or minutes: a guard that nobody lifts ends by itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The control plane's own verification of a node after a run: trust the node side, and look all the same."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason, counted, sentence

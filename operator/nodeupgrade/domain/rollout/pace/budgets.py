@@ -3,8 +3,6 @@
 They narrow the same list one after the other, so that the tightest decides and names itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass

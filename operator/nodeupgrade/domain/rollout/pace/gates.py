@@ -1,7 +1,5 @@
 """Gates: each says whether nodes may be started at all now, or why not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """How the number of nodes in flight grows with success: a pure function of what became of the nodes so far."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import assert_never
 

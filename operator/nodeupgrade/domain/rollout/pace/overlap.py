@@ -1,7 +1,5 @@
 """Two rollouts that want the same nodes: the older one goes first, and a node is held by one at a time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, sentence

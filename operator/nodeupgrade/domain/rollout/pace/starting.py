@@ -1,7 +1,5 @@
 """Which nodes are started now: every gate is asked, then every budget."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason

@@ -4,8 +4,6 @@ While work remains Reconciling is True and Ready is False; when a human is neede
 Ready alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """What a status counts and lists; recomputed from objects each time, never counted up, and bounded."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What people are told of a rollout, each thing once: when the status does not mention it yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """What is counted: pure functions from objects and decisions to numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Says of a NodeUpgrade document, without any cluster, what the API server and the control plane would say of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any

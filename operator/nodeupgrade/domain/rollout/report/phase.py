@@ -1,7 +1,5 @@
 """How a rollout as a whole stands: one phase, one reason, one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

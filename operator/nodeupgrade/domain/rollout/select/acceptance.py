@@ -1,7 +1,5 @@
 """Whether a spec is acted upon: valid, of a version that is known, unchanged where it is frozen, and able to begin."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from nodeupgrade.api.frozen import change_rejected

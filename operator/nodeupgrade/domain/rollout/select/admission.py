@@ -3,8 +3,6 @@
 They are asked before anything is written or cordoned, and once more before the node's task is created.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Approvals of waves: in the spec, where Git sees them, or by annotation, where the API server names the writer."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.upgrade import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade_spec import REMAINDER
 

@@ -1,7 +1,5 @@
 """Which nodes belong to a rollout: those selected, and from the moment the plan is made those that were claimed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact

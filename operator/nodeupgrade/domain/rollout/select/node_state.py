@@ -1,7 +1,5 @@
 """How every node of a rollout stands, derived from objects alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Cordons whose owner is gone or over: when they are restored although no rollout is left that would do it."""
 
-from __future__ import annotations
-
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import TaskPhase

@@ -1,7 +1,5 @@
 """One look at a whole rollout: every member, how it stands, and in which wave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime

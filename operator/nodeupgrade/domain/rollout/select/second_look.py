@@ -1,7 +1,5 @@
 """Nodes that were refused for what usually passes: when they are looked at again without anybody's asking."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from itertools import takewhile
 

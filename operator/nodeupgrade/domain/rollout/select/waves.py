@@ -1,7 +1,5 @@
 """Waves: which node belongs to which, which one it is the turn of, and what stands between it and the next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
