@@ -110,8 +110,14 @@ def test_a_boot_is_told_by_the_kernel_and_by_init(tmp_path: Path) -> None:
 def test_a_process_tells_its_start_and_its_environment() -> None:
     kubelet = HostKubelet(ProcessTable())
     before = time.time()
-    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={"A": "1=2", "B": ""}) as process:
-        assert kubelet.environment(process.pid) == {"A": "1=2", "B": ""}
+    pipe, environment = subprocess.PIPE, {"A": "1=2", "B": ""}
+    with subprocess.Popen(["/bin/cat"], stdin=pipe, stdout=pipe, bufsize=0, env=environment) as process:
+        # While a program is being loaded the kernel shows an empty environment: wait until it runs.
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"x")
+        assert process.stdout.read(1) == b"x"
+        assert kubelet.environment(process.pid) == environment
         assert before - 0.1 <= kubelet.started(process.pid) <= time.time()
     for ask in (kubelet.environment, kubelet.started):
         with pytest.raises(Transient, match="is gone"):
