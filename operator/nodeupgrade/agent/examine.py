@@ -18,7 +18,7 @@ from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.api.values import Digest, RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
-from nodeupgrade.domain.finding import PASSING, Violation
+from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.endpoints import answering
 from nodeupgrade.domain.node.checks.traffic import Clients, Risk, namespaces, risk_of
@@ -71,7 +71,7 @@ class Looking:
         """
         return _program(self.running(task))
 
-    async def settled(self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation) -> Examination:
+    async def settled(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding) -> Examination:
         """Examine the node, for a while again and again if what objects to an upgrade often passes by itself.
 
         Raises:
@@ -84,13 +84,13 @@ class Looking:
             except Transient as error:
                 log.info("cannot look at the node yet", error=str(error), look=look)
             else:
-                if not found.violations or not {violation.reason for violation in found.violations} <= PASSING:
+                if not found.findings or not {finding.reason for finding in found.findings} <= PASSING:
                     return found
-                log.info("not yet", violations=[str(violation) for violation in found.violations], look=look)
+                log.info("not yet", findings=[str(finding) for finding in found.findings], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         return await self._look(task, attempt, candidate)
 
-    async def _look(self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation) -> Examination:
+    async def _look(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding) -> Examination:
         """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
@@ -112,9 +112,7 @@ class Looking:
             log.info("cannot read who answers for Services", error=str(error))
             return Clients(risk=risk, unread=str(error))
 
-    def _examine(
-        self, task: Task, attempt: RunId, candidate: gather.Candidate | Violation, shown: _Shown
-    ) -> Examination:
+    def _examine(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding, shown: _Shown) -> Examination:
         spec = task.spec
         running = self.running(task)
         program = _program(running)

@@ -18,7 +18,7 @@ from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, Refused
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
@@ -55,13 +55,13 @@ class Precheck:
             found = await self._examine(task)
             forecast = preview(found)
         except Refused as refusal:
-            return refusal_status(run, (refusal.violation,))
+            return refusal_status(run, (refusal.finding,))
         except Exception as error:
             log.exception("given up")
             return given_up(run, error)
-        violations = (*found.violations, *await asyncio.to_thread(self._executor_cannot_run))
-        if found.plan is None or forecast is None or violations:
-            return refusal_status(run, violations, forecast, found.cautions)
+        findings = (*found.findings, *await asyncio.to_thread(self._executor_cannot_run))
+        if found.plan is None or forecast is None or findings:
+            return refusal_status(run, findings, forecast, found.cautions)
         return prechecked_status(run, found.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:
@@ -71,19 +71,19 @@ class Precheck:
         finally:
             await asyncio.to_thread(give_back, self._settings)
 
-    def _borrow(self, task: Task) -> Candidate | Violation:
+    def _borrow(self, task: Task) -> Candidate | Finding:
         """The new program; not having it is no reason not to look at everything else."""
         try:
             return borrow(self._settings, self._host, task.spec.artifact)
         except Refused as refusal:
-            return refusal.violation
+            return refusal.finding
 
-    def _executor_cannot_run(self) -> tuple[Violation, ...]:
+    def _executor_cannot_run(self) -> tuple[Finding, ...]:
         """As much as can be told without a trial, for which something would have to be written."""
         if not forbids_execution(self._host.files, STATE):
             return ()
         detail = f"{STATE} is on a file system that is mounted noexec; remount it with exec"
-        return (Violation(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
+        return (Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
 
     def _require_rest(self) -> None:
         """While a run is not over, the node is between two states and nothing that is seen on it counts.

@@ -63,9 +63,9 @@ class Conductor:
                 await self._executor.try_out()
                 await asyncio.to_thread(self._runs.write_plan, found.plan)
                 return found.plan
-            status = refusal_status(self._settings.run_id, found.violations, cautions=found.cautions)
+            status = refusal_status(self._settings.run_id, found.findings, cautions=found.cautions)
         except Refused as refusal:
-            status = refusal_status(self._settings.run_id, (refusal.violation,))
+            status = refusal_status(self._settings.run_id, (refusal.finding,))
         except Exception as error:
             log.exception("given up")
             status = given_up(self._settings.run_id, error)

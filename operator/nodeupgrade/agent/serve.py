@@ -134,7 +134,7 @@ class Agent:
                 await self._executor.forget(run, task.spec.kubelet.unit)
             inherited = await asyncio.to_thread(self._inheritance.find, task)
         except Refused as refusal:
-            return refusal_status(self._settings.run_id, (refusal.violation,))
+            return refusal_status(self._settings.run_id, (refusal.finding,))
         except NodeUpgradeError as error:
             if begun or isinstance(error, Inconsistent):
                 raise

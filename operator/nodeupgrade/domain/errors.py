@@ -13,7 +13,7 @@
 
 from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 
 __all__ = [
     "ContainerGone",
@@ -35,9 +35,9 @@ class Refused(NodeUpgradeError):
         self.message = message
 
     @property
-    def violation(self) -> Violation:
+    def finding(self) -> Finding:
         """The same, beside others."""
-        return Violation(reason=self.reason, detail=self.message)
+        return Finding(reason=self.reason, detail=self.message)
 
 
 class Transient(NodeUpgradeError):

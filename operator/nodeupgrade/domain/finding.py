@@ -19,7 +19,7 @@ PASSING = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class Finding:
     """A failed check.
 
     Attributes:

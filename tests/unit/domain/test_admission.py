@@ -229,10 +229,10 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
 
 @pytest.mark.parametrize(("found", "told", "control"), CASES.values(), ids=CASES.keys())
 def test_a_pod_that_would_be_killed_is_told_of_and_no_other(found: Admission, told: str, control: Admission) -> None:
-    [violation] = rejections(found)
+    [finding] = rejections(found)
 
-    assert violation.reason is Reason.POD_WOULD_NOT_BE_ADMITTED
-    assert told in violation.detail
+    assert finding.reason is Reason.POD_WOULD_NOT_BE_ADMITTED
+    assert told in finding.detail
     assert list(rejections(control)) == []
 
 

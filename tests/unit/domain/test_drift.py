@@ -170,19 +170,19 @@ CASES: dict[str, tuple[Start, str, Start]] = {
 
 @pytest.mark.parametrize(("drifted", "told", "control"), CASES.values(), ids=CASES.keys())
 def test_a_change_is_found_and_what_is_none_is_not(drifted: Start, told: str, control: Start) -> None:
-    [finding] = find(drifted, DriftPolicy.REFUSE).findings
+    [discrepancy] = find(drifted, DriftPolicy.REFUSE).discrepancies
 
-    assert told in finding.detail
-    assert "secret" not in finding.detail
-    assert find(control, DriftPolicy.REFUSE).findings == ()
+    assert told in discrepancy.detail
+    assert "secret" not in discrepancy.detail
+    assert find(control, DriftPolicy.REFUSE).discrepancies == ()
 
 
 def test_what_is_refused_says_what_to_do() -> None:
-    [violation] = objections(find(start(CONFIGURATION), DriftPolicy.REFUSE))
+    [finding] = objections(find(start(CONFIGURATION), DriftPolicy.REFUSE))
 
-    assert violation.reason is Reason.CONFIGURATION_DRIFT
-    assert "restart the kubelet at a time of your choice first" in violation.detail
-    assert "kubelet.configurationDrift: Accept" in violation.detail
+    assert finding.reason is Reason.CONFIGURATION_DRIFT
+    assert "restart the kubelet at a time of your choice first" in finding.detail
+    assert "kubelet.configurationDrift: Accept" in finding.detail
     assert cautions(find(start(CONFIGURATION), DriftPolicy.REFUSE)) == ()
 
 
@@ -199,9 +199,9 @@ def test_what_is_accepted_is_told_all_the_same() -> None:
 def test_nobody_can_accept_what_nobody_knows() -> None:
     unknown = start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS"))
 
-    [violation] = objections(find(unknown, DriftPolicy.ACCEPT))
+    [finding] = objections(find(unknown, DriftPolicy.ACCEPT))
 
-    assert "Accept" not in violation.detail
+    assert "Accept" not in finding.detail
     assert cautions(find(unknown, DriftPolicy.ACCEPT)) == ()
 
 

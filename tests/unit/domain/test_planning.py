@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.inventory import Inventory
@@ -58,18 +58,18 @@ READ = default_static_container(WRITTEN, host_network=False)
 
 def plan(
     given_facts: NodeFacts, manifests: dict[str, bytes] | None = None, layout: KubeletLayout | None = None
-) -> RunPlan | tuple[Violation, ...]:
+) -> RunPlan | tuple[Finding, ...]:
     return plan_run(REQUEST, given_facts, layout or read_layout(()), manifests or {})
 
 
-def planned(found: RunPlan | tuple[Violation, ...]) -> RunPlan:
-    assert isinstance(found, RunPlan), [str(violation) for violation in found]
+def planned(found: RunPlan | tuple[Finding, ...]) -> RunPlan:
+    assert isinstance(found, RunPlan), [str(finding) for finding in found]
     return found
 
 
-def reasons(found: RunPlan | tuple[Violation, ...]) -> list[Reason]:
+def reasons(found: RunPlan | tuple[Finding, ...]) -> list[Reason]:
     assert not isinstance(found, RunPlan)
-    return [violation.reason for violation in found]
+    return [finding.reason for finding in found]
 
 
 def test_a_sound_node_gets_a_plan_that_says_everything() -> None:

@@ -223,7 +223,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
 def test_a_defect_is_named_once(reason: Reason, defect: dict[str, Any]) -> None:
     found = preflight(facts(**defect))
 
-    assert [violation.reason for violation in found] == [reason], [str(violation) for violation in found]
+    assert [finding.reason for finding in found] == [reason], [str(finding) for finding in found]
     assert found[0].detail
 
 
@@ -237,7 +237,7 @@ def test_every_check_is_tried_by_some_defect() -> None:
 
 def test_what_is_wrong_with_pods_names_them() -> None:
     def subjects(name: str) -> list[str]:
-        return [violation.subject for violation in preflight(facts(**DEFECTS[name][1]))]
+        return [finding.subject for finding in preflight(facts(**DEFECTS[name][1]))]
 
     assert subjects("a sandbox without an address") == subjects("a cgroup that moves") == ["default/web"]
     assert subjects("a restarting resize policy") == subjects("nothing stored") == ["default/web/nginx"]
@@ -245,7 +245,7 @@ def test_what_is_wrong_with_pods_names_them() -> None:
 
 
 def test_the_complaint_about_a_flag_is_told_with_a_remedy() -> None:
-    (violation,) = preflight(facts(**DEFECTS["flags it does not know"][1]))
+    (finding,) = preflight(facts(**DEFECTS["flags it does not know"][1]))
 
-    assert "unknown flag: --foo" in violation.detail
-    assert "spec.kubelet.removeFlags" in violation.detail
+    assert "unknown flag: --foo" in finding.detail
+    assert "spec.kubelet.removeFlags" in finding.detail

@@ -92,10 +92,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("reason", "defect", "told"), DEFECTS.values(), ids=DEFECTS.keys())
 def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str, Any], told: str) -> None:
-    [violation] = unready(readiness(**defect))
+    [finding] = unready(readiness(**defect))
 
-    assert violation.reason is reason
-    assert told in violation.detail
+    assert finding.reason is reason
+    assert told in finding.detail
 
 
 def test_every_check_is_tried_by_some_defect() -> None:

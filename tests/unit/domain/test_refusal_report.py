@@ -2,17 +2,17 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task_status import TaskPhase
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.run.task_report import refusal_status
 
 
 def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
-    violations = tuple(
-        Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=f"ns/pod{number}/c", detail="it differs")
+    findings = tuple(
+        Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=f"ns/pod{number}/c", detail="it differs")
         for number in range(25)
     )
 
-    status = refusal_status("run", violations)
+    status = refusal_status("run", findings)
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.STORED_HASH_NOT_REPRODUCED)
     assert status.message == (
@@ -22,10 +22,10 @@ def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
 
 
 def test_warnings_are_never_crowded_out() -> None:
-    violations = tuple(Violation(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
+    findings = tuple(Finding(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
     caution = Caution(reason=Reason.PROBE_FAILS, detail="y" * 600)
 
-    status = refusal_status("run", violations, cautions=(caution,))
+    status = refusal_status("run", findings, cautions=(caution,))
 
     assert [hazard.warning for hazard in status.hazards] == 19 * [False] + [True]
     assert (status.reason, len(status.hazards[-1].detail)) == (Reason.UNKNOWN_CONTAINER, 512)

@@ -24,7 +24,7 @@ def rewriting(*instances: ContainerInstance, body: dict[str, Any] | None = None,
 
 
 def only(found: Rewriting) -> PlannedContainer:
-    assert found.violations == ()
+    assert found.findings == ()
     (planned,) = found.containers
     return planned
 
@@ -68,7 +68,7 @@ def test_what_is_proven_and_what_is_rewritten(role: str, old: str, proven: bool,
     wrong = rewriting(instance("bad"), body=body, old=old)
     right = only(rewriting(instance(hash_container(container.spec, old)), body=body, old=old))
 
-    assert [violation.reason for violation in wrong.violations] == [Reason.STORED_HASH_NOT_REPRODUCED] * proven
+    assert [finding.reason for finding in wrong.findings] == [Reason.STORED_HASH_NOT_REPRODUCED] * proven
     assert right.compared == proven
     assert right.may_complete == (role in {"init", "ephemeral"})
     wanted = hash_container(container.spec, NEW) if rewritten else right.before.container
@@ -109,9 +109,9 @@ def test_a_changed_sidecar_is_never_hidden(current: str, target: str, stored_by:
     )
 
     if written == "refused":
-        (violation,) = found.violations
-        assert violation.reason is Reason.STORED_HASH_NOT_REPRODUCED
-        assert violation.subject == "default/web/nginx"
+        (finding,) = found.findings
+        assert finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
+        assert finding.subject == "default/web/nginx"
         return
     wanted = {"rewritten": hash_container(container.spec, target), "left": stored}
     assert only(found).after.container == wanted[written]
@@ -158,20 +158,20 @@ def unhashable() -> dict[str, Any]:
         (ContainerState.RUNNING, RIGHT, renamed(), Reason.UNKNOWN_CONTAINER),
     ],
 )
-def test_a_violation_names_the_container(
+def test_a_finding_names_the_container(
     state: ContainerState, value: str | None, body: dict[str, Any], reason: Reason
 ) -> None:
     found = rewriting(instance(value, state=state), body=body)
 
     assert found.containers == ()
-    (violation,) = found.violations
-    assert (violation.reason, violation.subject) == (reason, "default/web/nginx")
+    (finding,) = found.findings
+    assert (finding.reason, finding.subject) == (reason, "default/web/nginx")
 
 
 def test_what_has_exited_is_nobodys_business() -> None:
     found = rewriting(instance("bad", state=ContainerState.EXITED), body=renamed())
 
-    assert (found.containers, found.violations) == ((), ())
+    assert (found.containers, found.findings) == ((), ())
 
 
 def test_what_may_run_any_moment_is_known_with_both_its_hashes() -> None:
@@ -229,7 +229,7 @@ def test_all_is_planned_as_the_next_kubelet_hashes_it_or_the_wrong_one_is_named(
 
     found = rewriting(*instances, body=pod(containers=specs))
 
-    assert {violation.subject for violation in found.violations} == {f"default/web/{name}" for name in wrong}
+    assert {finding.subject for finding in found.findings} == {f"default/web/{name}" for name in wrong}
     assert {c.name: c.after.container for c in found.containers} == {
         spec["name"]: hash_container(spec, NEW) for spec in specs if spec["name"] not in wrong
     }

@@ -51,10 +51,10 @@ FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
 
 @pytest.mark.parametrize(("fields", "reason", "told"), FOUND.values(), ids=FOUND.keys())
 def test_a_drift_is_named_once(fields: dict[str, Any], reason: Reason, told: str) -> None:
-    [violation] = drift(runtime_found(**fields))
+    [finding] = drift(runtime_found(**fields))
 
-    assert violation.reason is reason
-    assert told in violation.detail
+    assert finding.reason is reason
+    assert told in finding.detail
 
 
 @pytest.mark.parametrize(

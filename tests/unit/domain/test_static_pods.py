@@ -178,8 +178,8 @@ def test_a_running_static_pod_is_found_by_its_name_and_pinned() -> None:
     found = one({"/m/etcd.yaml": PLAIN, "/m/other.yaml": other, "/m/config.yaml": "kind: ConfigMap"})
 
     assert [(pod.path, pod.sandbox.pod.uid) for pod in found.pods] == [("/m/etcd.yaml", UID)]
-    pins, violations = plan_pins(found)
-    assert (found.violations, violations) == ((), ())
+    pins, findings = plan_pins(found)
+    assert (found.findings, findings) == ((), ())
     (planned,) = pins
     assert (planned.path, planned.uid, planned.before) == ("/m/etcd.yaml", UID, sha256(PLAIN.encode()).hexdigest())
     assert planned.content == pin(PLAIN.encode(), UID)
@@ -189,12 +189,12 @@ def test_a_manifest_that_names_the_right_uid_needs_no_pin() -> None:
     assert plan_pins(one({"/m/etcd.yaml": pin(PLAIN.encode(), UID).decode()})) == ((), ())
 
 
-def test_a_manifest_that_cannot_be_edited_is_a_violation() -> None:
-    pins, (violation,) = plan_pins(one({"/m/etcd.yaml": REFUSED["another uid"]}))
+def test_a_manifest_that_cannot_be_edited_is_a_finding() -> None:
+    pins, (finding,) = plan_pins(one({"/m/etcd.yaml": REFUSED["another uid"]}))
 
     assert pins == ()
-    assert (violation.reason, violation.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
-    assert "/m/etcd.yaml" in violation.detail
+    assert (finding.reason, finding.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
+    assert "/m/etcd.yaml" in finding.detail
 
 
 @pytest.mark.parametrize(
@@ -209,22 +209,22 @@ def test_a_manifest_that_cannot_be_edited_is_a_violation() -> None:
         ({"/m/a.yaml": PLAIN, "/m/etcd.yaml.bak": PLAIN}, "2 manifests (/m/a.yaml, /m/etcd.yaml.bak)"),
     ],
 )
-def test_a_static_pod_without_one_source_is_a_violation(manifests: dict[str, str], told: str) -> None:
+def test_a_static_pod_without_one_source_is_a_finding(manifests: dict[str, str], told: str) -> None:
     found = one(manifests)
 
     assert found.pods == ()
-    (violation,) = found.violations
-    assert (violation.reason, violation.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
-    assert told in violation.detail
+    (finding,) = found.findings
+    assert (finding.reason, finding.subject) == (Reason.STATIC_POD_NOT_EDITABLE, "kube-system/etcd-node-a")
+    assert told in finding.detail
 
 
 def test_a_pod_from_a_url_has_no_manifest_here() -> None:
-    assert one({}, config_source="http").violations != ()
+    assert one({}, config_source="http").findings != ()
 
 
 @pytest.mark.parametrize("fields", [{"config_source": "api"}, {"config_source": None}, {"ready": False}])
 def test_other_sandboxes_are_left_alone(fields: dict[str, Any]) -> None:
-    assert one({"/m/etcd.yaml": PLAIN}, **fields) == StaticPods(pods=(), violations=())
+    assert one({"/m/etcd.yaml": PLAIN}, **fields) == StaticPods(pods=(), findings=())
 
 
 def test_names_are_as_kubelets_make_them() -> None:
@@ -241,13 +241,13 @@ def test_one_manifest_that_runs_twice_is_waited_for() -> None:
 
     found = match({"/m/etcd.yaml": PLAIN.encode()}, Inventory(sandboxes=both), "node-a")
 
-    assert [violation.reason for violation in found.violations] == [Reason.POD_IN_TRANSITION]
+    assert [finding.reason for finding in found.findings] == [Reason.POD_IN_TRANSITION]
 
 
 def test_a_static_pod_is_seen_as_its_kubelet_sees_it() -> None:
-    (seen,), violations = manifest_views(one({"/m/etcd.yaml": PLAIN}))
+    (seen,), findings = manifest_views(one({"/m/etcd.yaml": PLAIN}))
 
-    assert violations == ()
+    assert findings == ()
     assert (seen.ref, seen.from_manifest, seen.restart_policy) == (ETCD, True, "Always")
     (container,) = seen.containers
     assert (container.name, container.role) == ("etcd", Role.REGULAR)
@@ -255,10 +255,10 @@ def test_a_static_pod_is_seen_as_its_kubelet_sees_it() -> None:
     assert container.spec["ports"] == [{"containerPort": 2379, "protocol": "TCP", "hostPort": 2379}]
 
 
-def test_a_manifest_without_certain_hashes_is_a_violation() -> None:
+def test_a_manifest_without_certain_hashes_is_a_finding() -> None:
     found = one({"/m/etcd.yaml": PLAIN.replace("- containerPort: 2379", "- 2379")})
 
-    seen, (violation,) = manifest_views(found)
+    seen, (finding,) = manifest_views(found)
 
     assert seen == ()
-    assert (violation.reason, violation.subject) == (Reason.STORED_HASH_NOT_REPRODUCED, "kube-system/etcd-node-a")
+    assert (finding.reason, finding.subject) == (Reason.STORED_HASH_NOT_REPRODUCED, "kube-system/etcd-node-a")

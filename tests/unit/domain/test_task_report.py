@@ -22,7 +22,7 @@ from nodeupgrade.api.task_status import (
     TaskStatus,
 )
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
@@ -307,7 +307,7 @@ LENGTHY = journal(
     [
         run_status("run", PLAN, LENGTHY),
         run_status("run", PLAN, Journal(LENGTHY.records[:-1])),
-        refusal_status("run", tuple(Violation(reason=Reason.INTERNAL_ERROR, detail=LONG) for _ in range(30))),
+        refusal_status("run", tuple(Finding(reason=Reason.INTERNAL_ERROR, detail=LONG) for _ in range(30))),
         stranded_status("run", PLAN, LENGTHY, LONG),
         unreadable_status("run", LONG),
     ],

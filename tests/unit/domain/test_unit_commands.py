@@ -59,10 +59,10 @@ def test_known_forms_pass(line: str) -> None:
 def test_every_other_is_named_with_its_line(line: str, when: str) -> None:
     found = unit("kubelet.service", commands=(command("/usr/bin/kubelet", "ExecStart"), command(line, when)))
 
-    [violation] = objections(found)
+    [finding] = objections(found)
 
-    assert f"{when}={line}" in violation.detail
-    assert "systemctl cat kubelet.service" in violation.detail
+    assert f"{when}={line}" in finding.detail
+    assert "systemctl cat kubelet.service" in finding.detail
 
 
 def test_the_program_itself_is_not_beside_itself() -> None:

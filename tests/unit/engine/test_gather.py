@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.traffic import Clients
 from nodeupgrade.domain.node.host import UnitStatus
@@ -178,7 +178,7 @@ def test_a_new_program_that_hangs_is_a_finding_and_no_accident(monkeypatch: pyte
 
 def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> None:
     seen = node("--v=2", FLAG_REMOVED_IN_1_27)
-    missing = Violation(reason=Reason.ARTIFACT_UNAVAILABLE, detail="the server answered 404")
+    missing = Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail="the server answered 404")
 
     found = gathered(seen, candidate=missing).kubelet
 

@@ -19,7 +19,7 @@ Specs = Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
+class _Matched:
     """One container: the minors that could have stored its hash, and what is odd about it."""
 
     container: StoredHash
@@ -98,7 +98,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
     return str(view({"metadata": metadata}).ref.uid)
 
 
-def _find(container: StoredHash, specs: Specs | None) -> _Finding:
+def _find(container: StoredHash, specs: Specs | None) -> _Matched:
     spec = None if specs is None else specs.get(container.container)
     kubelets = detect([(spec, container.stored)]) if spec is not None else ()
     match spec, container.stored:
@@ -110,14 +110,14 @@ def _find(container: StoredHash, specs: Specs | None) -> _Finding:
             problem = "none: its pod was changed since, or the kubelet is not a plain one"
         case _:
             problem = ""
-    return _Finding(container=container, spec=spec, kubelets=kubelets, problem=problem)
+    return _Matched(container=container, spec=spec, kubelets=kubelets, problem=problem)
 
 
-def _said(finding: _Finding) -> str:
+def _said(finding: _Matched) -> str:
     return finding.problem or _ranges(finding.kubelets)
 
 
-def _verdict(findings: list[_Finding], common: Iterable[KubeletVersion]) -> str:
+def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion]) -> str:
     if said := _ranges(common):
         return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash."
     return "No single kubelet could have stored all of these hashes, so an upgrade would refuse the node."

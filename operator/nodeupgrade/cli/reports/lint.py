@@ -11,7 +11,7 @@ from nodeupgrade.ports.kube import UPGRADES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class LintResult:
     """A problem and the place where it stands."""
 
     file: str
@@ -32,17 +32,19 @@ def is_upgrade(document: Document) -> bool:
     return document.kind == UPGRADES.kind or (not document.kind and str(version).startswith(f"{UPGRADES.group}/"))
 
 
-def findings(document: Document, previous: Json | None, now: datetime) -> list[Finding]:
+def findings(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:
     """Find all that is wrong with a document, or with replacing another by it, from top to bottom."""
     return sorted(_found(document, previous, now), key=lambda finding: (finding.line, finding.path))
 
 
-def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[Finding]:
+def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[LintResult]:
     for repeated in document.repeated:
         message = "it is given twice, and only the last counts; remove one"
-        yield Finding(file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message)
+        yield LintResult(
+            file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message
+        )
     for problem in lint(document.body, previous, now=now):
-        yield Finding(
+        yield LintResult(
             file=document.file,
             line=document.line(problem.path),
             object=document.name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.checks import admission, drift
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.preflight import preflight
@@ -29,7 +29,7 @@ from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import UnsupportedKubelet
 
-_PROGRAM_VANISHED = Violation(
+_PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
     detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
 )
@@ -68,7 +68,7 @@ class Examination:
         static: the static pods.
         rewriting: what would be written; empty when the hashes of one of the versions are not known.
         pins: the manifests that would be pinned.
-        violations: everything that forbids the run.
+        findings: everything that forbids the run.
         plan: the complete plan; exactly when nothing forbids it.
     """
 
@@ -77,7 +77,7 @@ class Examination:
     static: StaticPods
     rewriting: Rewriting
     pins: tuple[StaticPodPin, ...]
-    violations: tuple[Violation, ...]
+    findings: tuple[Finding, ...]
     plan: RunPlan | None = None
 
     @property
@@ -93,10 +93,10 @@ class Examination:
 
 def plan_run(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
-) -> RunPlan | tuple[Violation, ...]:
+) -> RunPlan | tuple[Finding, ...]:
     """Plan the run, or say everything that forbids it."""
     found = examine(request, facts, layout, manifests)
-    return found.plan or found.violations
+    return found.plan or found.findings
 
 
 def examine(
@@ -106,23 +106,23 @@ def examine(
     static = match(manifests, facts.inventory, request.node)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
-    violations = [*preflight(facts, starts_as_it_runs, pods_are_admitted), *_health_can_be_asked(layout), *unread]
+    findings = [*preflight(facts, starts_as_it_runs, pods_are_admitted), *_health_can_be_asked(layout), *unread]
     rewriting = _rewriting(facts)
-    violations += rewriting.violations
+    findings += rewriting.findings
     pins: tuple[StaticPodPin, ...] = ()
     current = facts.kubelet.current
     if current is not None and current.minor != facts.target.minor:
         pins, unpinned = plan_pins(static)
-        violations += (*static.violations, *unpinned)
+        findings += (*static.findings, *unpinned)
     found = Examination(
-        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, violations=tuple(violations)
+        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, findings=tuple(findings)
     )
     if request.hash_mode is HashMode.ASSERT_UNCHANGED:
-        found = replace(found, violations=(*found.violations, *_hashes_stay(found)))
-    if found.violations:
+        found = replace(found, findings=(*found.findings, *_hashes_stay(found)))
+    if found.findings:
         return found
     plan = _plan(found, layout)
-    return replace(found, plan=plan, violations=() if plan is not None else (_PROGRAM_VANISHED,))
+    return replace(found, plan=plan, findings=() if plan is not None else (_PROGRAM_VANISHED,))
 
 
 def _rewriting(facts: NodeFacts) -> Rewriting:
@@ -130,10 +130,10 @@ def _rewriting(facts: NodeFacts) -> Rewriting:
     if current is not None:
         with suppress(UnsupportedKubelet):  # the preflight has named it
             return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
-    return Rewriting(containers=(), violations=())
+    return Rewriting(containers=(), findings=())
 
 
-def _hashes_stay(found: Examination) -> Iterator[Violation]:
+def _hashes_stay(found: Examination) -> Iterator[Finding]:
     """Nothing has to be rewritten. The agent's own container is not what anybody wants to hear of first."""
     changed = sorted((c for c in found.rewriting.containers if c.changes), key=lambda c: c.pod.uid in found.agents)
     if changed:
@@ -143,7 +143,7 @@ def _hashes_stay(found: Examination) -> Iterator[Violation]:
             f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
         )
         subject = f"{changed[0].pod}/{changed[0].name}"
-        yield Violation(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
+        yield Finding(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
 
 
 def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
@@ -187,12 +187,12 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
     )
 
 
-def starts_as_it_runs(facts: NodeFacts) -> Iterator[Violation]:
+def starts_as_it_runs(facts: NodeFacts) -> Iterator[Finding]:
     """The kubelet would start as it runs now, or somebody accepts that it would not: see domain.node.drift."""
     yield from drift.objections(facts.drift)
 
 
-def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
+def pods_are_admitted(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod would be admitted again: see domain.node.admission."""
     yield from admission.rejections(facts.admission)
     node = view_node(dict(facts.node))
@@ -202,13 +202,13 @@ def pods_are_admitted(facts: NodeFacts) -> Iterator[Violation]:
             continue
         if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
             detail = f"{unmet}, so any kubelet start would kill it"
-            yield Violation(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
 
 
-def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Violation]:
+def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Finding]:
     if layout.healthz_url is None:
         detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
-        yield Violation(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
 
 
 def _run_of(pod: NodePod) -> str | None:

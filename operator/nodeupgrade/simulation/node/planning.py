@@ -36,8 +36,8 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     pods = [*node.kubelet.pods, *from_manifests]
     rewriting = plan_rewriting(pods, inventory, current=current, target=target)
     pins, unpinned = static_pods.plan_pins(static)
-    for violation in (*rewriting.violations, *static.violations, *unread, *unpinned):
-        raise Refused(violation.reason, f"{violation.subject}: {violation.detail}")
+    for finding in (*rewriting.findings, *static.findings, *unread, *unpinned):
+        raise Refused(finding.reason, f"{finding.subject}: {finding.detail}")
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=RunId(run),

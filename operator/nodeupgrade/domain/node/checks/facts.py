@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.values import ContainerId, Digest
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, Host
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.checks.readiness import Readiness
@@ -45,7 +45,7 @@ class KubeletFacts:
     before: Digest | None
     arguments: Arguments
     free_bytes: int
-    missing: Violation | None = None
+    missing: Finding | None = None
     staged_version: str = ""
     staged_output: str = ""
     after: Digest | None = None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -44,7 +44,7 @@ def named(labels: Sequence[str]) -> str:
     return ", ".join(labels[:NAMED]) + more
 
 
-def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -> Iterator[Violation]:
+def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -> Iterator[Finding]:
     """Containers that the new kubelet would kill, or not look after.
 
     One that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it. A kubelet
@@ -62,19 +62,19 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
                     f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
                     "failures, while the run still watches it: wait until it has"
                 )
-                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
+                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
         elif _runs_again(target) and _fails_now(container):
             detail = (
                 f"kubelet {target} runs its startup probe again and kills it after {_tries(startup)} s of failures; "
                 "the readiness probe asks the same and fails now"
             )
-            yield Violation(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
+            yield Finding(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
         elif container.role is Role.SIDECAR and _breaks_sidecars(target):
             detail = (
                 f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
                 "containers again (kubernetes #136910, fixed in 1.35.4)"
             )
-            yield Violation(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
+            yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
 def cautions(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.kubelet.flags import complaint
@@ -71,16 +71,16 @@ class Readiness:
     read_only: tuple[str, ...] = ()
 
 
-Check: TypeAlias = Callable[[Readiness], Iterator[Violation]]
+Check: TypeAlias = Callable[[Readiness], Iterator[Finding]]
 
 
-def unready(facts: Readiness) -> Iterator[Violation]:
+def unready(facts: Readiness) -> Iterator[Finding]:
     """Run every check."""
     for check in CHECKS:
         yield from check(facts)
 
 
-def feature_gates_are_known(facts: Readiness) -> Iterator[Violation]:
+def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet knows every feature gate that is set, and lets it be set so.
 
     It is asked itself: gates that are gone, and gates locked to the other value, end it right at its start.
@@ -93,11 +93,11 @@ def feature_gates_are_known(facts: Readiness) -> Iterator[Violation]:
                 f"kubelet {facts.target} does not start with the node's feature gates: {said}; "
                 "take the gate out of the kubelet's configuration first"
             )
-            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
             return
 
 
-def units_are_as_loaded(facts: Readiness) -> Iterator[Violation]:
+def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
     """What starts is what was looked at: systemd has read the unit files as they are."""
     for unit in facts.units:
         if unit.needs_reload:
@@ -105,20 +105,20 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Violation]:
                 f"the files of {unit.name} were changed after systemd read them, so that it would start in another way "
                 "than it runs now; run `systemctl daemon-reload`, and restart it if the change is meant"
             )
-            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def files_can_be_changed(facts: Readiness) -> Iterator[Violation]:
+def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
     """Nothing that has to be replaced is immutable, or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
         detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
-        yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
     for path in facts.unchangeable:
         detail = f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
-        yield Violation(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
+        yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
 
 
-def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Violation]:
+def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet uses the cgroup driver that the pods were started with, and runs on this hierarchy at all.
 
     From 1.31 a kubelet takes the driver from the runtime, if that tells (containerd 2 does), and not from its own
@@ -132,25 +132,25 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Violation]:
             f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
             f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
         )
-        yield Violation(reason=Reason.POD_CGROUP_MOVES, detail=detail)
+        yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
     if not facts.cgroup_v2 and facts.target.minor >= CGROUP_V1_REFUSED_MINOR and facts.layout.fails_on_cgroup_v1:
         detail = (
             f"kubelet {facts.target} does not start on cgroup v1 (kubernetes #134298); "
             "set failCgroupV1: false in its configuration, or move the node to cgroup v2"
         )
-        yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def state_files_are_readable(facts: Readiness) -> Iterator[Violation]:
+def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read the state files that the old one keeps; it would not start otherwise."""
     for name, data in facts.state.items():
         since = MEMORY_STATE_MINOR if name == "memory_manager_state" else 0
         if facts.target.minor >= since and (problem := _unreadable(name, data, facts)) is not None:
             detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def state_fits_the_policies(facts: Readiness) -> Iterator[Violation]:
+def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the policies that are configured; no kubelet would start otherwise."""
     for name, key, flag, default in MANAGERS:
         if facts.target.minor < MEMORY_STATE_MINOR and name == "memory_manager_state":
@@ -162,19 +162,19 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Violation]:
                 "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
                 "restart the kubelet first"
             )
-            yield Violation(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+            yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def runtime_survives_restarts(facts: Readiness) -> Iterator[Violation]:
+def runtime_survives_restarts(facts: Readiness) -> Iterator[Finding]:
     """The runtime is no version that is known to lose something when it is restarted."""
     version = _numbers(facts.runtime.version)
     for first, last, harm in UNRESTARTABLE:
         if first <= version <= last:
             detail = f"{facts.runtime.name} {facts.runtime.version} {harm}; upgrade it first"
-            yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-def shims_answer(facts: Readiness) -> Iterator[Violation]:
+def shims_answer(facts: Readiness) -> Iterator[Finding]:
     """Every pod's shim answers, and soon.
 
     A shim that does not answer within 5 s of the runtime's start is taken for dead, and its containers are killed.
@@ -184,11 +184,11 @@ def shims_answer(facts: Readiness) -> Iterator[Violation]:
             f"{facts.runtime.name} took {facts.listing_seconds:.1f} s to list its tasks, more than {SHIM_SECONDS} s: "
             "the node is too busy for a restart of the runtime, which kills containers whose shims answer too late"
         )
-        yield Violation(reason=Reason.RUNTIME_NOT_READY, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
     for container in facts.inventory.running():
         if container.process is None:
             detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
-            yield Violation(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
+            yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
 
 
 def _policy(data: bytes) -> str:

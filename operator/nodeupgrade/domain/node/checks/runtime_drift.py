@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.shim_limit import CONFIG, read_start
 
@@ -40,10 +40,10 @@ class RuntimeAsFound:
     program: Digest | None
 
 
-Check: TypeAlias = Callable[[RuntimeAsFound], Iterator[Violation]]
+Check: TypeAlias = Callable[[RuntimeAsFound], Iterator[Finding]]
 
 
-def drift(found: RuntimeAsFound) -> Iterator[Violation]:
+def drift(found: RuntimeAsFound) -> Iterator[Finding]:
     """Whether what answers is what would be restarted, and whether it would come back as it is.
 
     Where a restart would do harm nothing else is said: it is the remedy for everything else.
@@ -51,30 +51,30 @@ def drift(found: RuntimeAsFound) -> Iterator[Violation]:
     if not found.unit.running:  # another check says so
         return
     for checks in (HARMFUL, OUT_OF_DATE):
-        wrong = [violation for check in checks for violation in check(found)]
+        wrong = [finding for check in checks for finding in check(found)]
         yield from wrong
         if wrong:
             return
 
 
-def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Violation]:
+def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
     """The process on the other side of the kubelet's socket is the one that a restart of the unit replaces."""
     process, unit = found.process, found.unit
     if process is None:
         detail = (
             f"nobody can tell which process answers on the runtime's socket, so that {unit.name} may be another one"
         )
-        yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
     elif process.pid != unit.main_pid:
         owner = f" of {found.owner}" if found.owner else ""
         detail = (
             f"the runtime's socket is answered by process {process.pid}{owner}, but {unit.name}, whose main process "
             f"is {unit.main_pid}, is what would be restarted; only a containerd that runs as {unit.name} is supported"
         )
-        yield Violation(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Violation]:
+def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
     """The unit's command line is that of the running process, apart from what an earlier run of ours set for a time."""
     running = () if found.process is None else found.process.words
     if found.unit.command and not _is_same_start(found.unit.command, running):
@@ -82,26 +82,26 @@ def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Violation]:
             f"it runs as `{' '.join(running)}`, and {found.unit.name} would start `{' '.join(found.unit.command)}`; "
             f"{_restart_first(found)}"
         )
-        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Violation]:
+def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
     """The program on disk reads its configuration without complaint."""
     if found.would_be is None:
         detail = (
             f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.complaint}; "
             "correct that first"
         )
-        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Violation]:
+def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
     """It would look for containers where they are, and listen where the kubelet expects it."""
     if found.would_be is None:
         return
     if found.places is None:
         detail = f"{found.unit.name} does not say where it keeps its containers, so nobody knows if they stay"
-        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
         return
     for name in ("root", "state", "address"):
         now, then = getattr(found.places, name), getattr(found.would_be, name)
@@ -110,24 +110,24 @@ def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Violation]:
                 f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would know of no "
                 "container that runs, or nobody would find it; put the setting back, and do not restart it before"
             )
-            yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+            yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Violation]:
+def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Finding]:
     """Every file that a start reads is older than the process."""
     if found.changed:
         others = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
         named = ", ".join(found.changed[:_NAMED])
         detail = f"{named}{others}: changed after {found.unit.name} was started; {_restart_first(found)}"
-        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Violation]:
+def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Finding]:
     """What would be started is what runs, byte for byte; two builds may call themselves the same version."""
     running = None if found.process is None else found.process.program
     if running is None or running != found.program:
         detail = f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"
-        yield Violation(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
 def _restart_first(found: RuntimeAsFound) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
@@ -14,7 +14,7 @@ from nodeupgrade.kubelethash import (
 )
 
 
-def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
+def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
     """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
     for container in facts.inventory.running():
         stored = facts.stored.get(container.id)
@@ -24,10 +24,10 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Violation]:
                 f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
                 "the next restart of the runtime would bring it to light; delete the pod first"
             )
-            yield Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
+            yield Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
 
 
-def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
+def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod with a running container has one ready sandbox with an address.
 
     Otherwise any kubelet start replaces the sandbox and all its containers (kubernetes ``PodSandboxChanged``).
@@ -52,10 +52,10 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Violation]:
             problem = "its sandbox has no address"
         else:
             continue
-        yield Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
+        yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
 
 
-def pods_have_one_shim(facts: NodeFacts) -> Iterator[Violation]:
+def pods_have_one_shim(facts: NodeFacts) -> Iterator[Finding]:
     """Every container is looked after by the shim of its sandbox, where shims look after whole pods.
 
     A containerd that cannot reach a sandbox's shim within 100 ms starts another one for the container, and takes the
@@ -69,10 +69,10 @@ def pods_have_one_shim(facts: NodeFacts) -> Iterator[Violation]:
             "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
             f"(process {container.monitor.pid}); delete the pod first"
         )
-        yield Violation(reason=Reason.POD_HAS_TWO_SHIMS, subject=container.label, detail=detail)
+        yield Finding(reason=Reason.POD_HAS_TWO_SHIMS, subject=container.label, detail=detail)
 
 
-def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Violation]:
+def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
     """Every container that the API server shows running is one the runtime holds.
 
     Otherwise the kubelet uses another runtime than the one looked at, and what was proven says nothing about it.
@@ -85,10 +85,10 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Violation]:
                     f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
                     "hold: it was just replaced, or the kubelet uses another runtime"
                 )
-                yield Violation(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
+                yield Finding(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
 
 
-def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
+def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
     """The new kubelet looks for each pod where the old one put it.
 
     A kubelet kills a pod whose cgroup it does not find. From 1.16 init containers count for the QoS class
@@ -103,17 +103,17 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Violation]:
         except UnsupportedKubelet:  # versions_are_known has named it
             return
         except UnreadablePod as error:
-            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
+            yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
             continue
         if before != after:
             detail = (
                 f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
                 "so the new kubelet would not find its cgroup and kill it; delete the pod first"
             )
-            yield Violation(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
+            yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
 
 
-def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
+def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
     """No container has a restarting resize policy on the first step to a kubelet that acts on it."""
     current = facts.kubelet.current
     if current is None:
@@ -126,11 +126,11 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Violation]:
             except UnsupportedKubelet:  # versions_are_known has named it
                 return
             except UnhashableContainer as error:
-                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
+                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
                 continue
             if restarted:
                 detail = (
                     f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
                     "delete the pod first, or change the policy in its template"
                 )
-                yield Violation(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)
+                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)

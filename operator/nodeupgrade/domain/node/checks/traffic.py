@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.checks import probes
 from nodeupgrade.domain.node.checks.endpoints import Answering
 from nodeupgrade.domain.node.checks.probes import named
@@ -90,12 +90,12 @@ def namespaces(pods: Iterable[NodePod]) -> tuple[str, ...]:
     return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
 
 
-def objections(facts: Traffic) -> Iterator[Violation]:
+def objections(facts: Traffic) -> Iterator[Finding]:
     """What forbids the run."""
     yield from probes.objections(facts.pods, facts.target, facts.settle)
     if facts.clients.risk is Risk.REFUSED:
         yield from (
-            Violation(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
+            Finding(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
             for service, gone, left in _losing(facts)
             if not left
         )

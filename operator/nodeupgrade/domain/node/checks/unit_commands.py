@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
@@ -70,7 +70,7 @@ def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
     return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
 
 
-def objections(unit: UnitStatus) -> Iterator[Violation]:
+def objections(unit: UnitStatus) -> Iterator[Finding]:
     """Every command of a unit that nobody can vouch for, by the line that it comes from."""
     for command in unknown_commands(unit):
         detail = (
@@ -78,4 +78,4 @@ def objections(unit: UnitStatus) -> Iterator[Violation]:
             f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
             "into a unit of its own that runs before"
         )
-        yield Violation(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
+        yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
@@ -35,7 +35,7 @@ class Rewriting:
     """What to write, or why nothing may be written."""
 
     containers: tuple[PlannedContainer, ...]
-    violations: tuple[Violation, ...]
+    findings: tuple[Finding, ...]
     awaited: tuple[AwaitedContainer, ...] = ()
 
 
@@ -49,18 +49,18 @@ def plan_rewriting(
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
     planned: list[PlannedContainer] = []
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED:
             continue
         found = _plan_one(instance, by_uid, current, target)
-        if isinstance(found, Violation):
-            violations.append(found)
+        if isinstance(found, Finding):
+            findings.append(found)
         else:
             planned.append(found)
     running = {(c.pod.uid, c.name) for c in planned}
     awaited = tuple(_awaited(by_uid.values(), running, current, target))
-    return Rewriting(containers=tuple(planned), violations=tuple(violations), awaited=awaited)
+    return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited)
 
 
 def newcomers(plan: RunPlan, pods: Iterable[NodePod]) -> Newcomers:
@@ -93,32 +93,32 @@ def _plan_one(
     pods: Mapping[PodUid, NodePod],
     current: KubeletVersion,
     target: KubeletVersion,
-) -> PlannedContainer | Violation:
+) -> PlannedContainer | Finding:
     if instance.state is not ContainerState.RUNNING:
         detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
-        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
     pod = pods.get(instance.pod.uid)
     if pod is None:
         detail = "container runs for a pod that neither the API server nor a manifest knows"
-        return Violation(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+        return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     if pod.terminating:
-        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
     if pod.finished:
         detail = "container runs although its pod is over, evicted perhaps: it is about to be stopped"
-        return Violation(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
+        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
     spec = pod.container(instance.name)
     if spec is None:
         detail = "container runs, but its pod's spec has none of this name"
-        return Violation(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
+        return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     try:
         return _prove(instance, pod, spec, current, target)
     except UnhashableContainer as error:
-        return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
+        return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
 
 
 def _prove(
     instance: ContainerInstance, pod: NodePod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
-) -> PlannedContainer | Violation:
+) -> PlannedContainer | Finding:
     compared = is_compared(spec.role, current)
     stored = instance.hashes
     if compared:
@@ -128,7 +128,7 @@ def _prove(
                 f"stored hash {stored.container or 'missing'} is not what kubelet {current} computes for its spec "
                 f"({computed}), so the hash for {target} cannot be trusted either"
             )
-            return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
     rewritten = spec.role in {Role.REGULAR, Role.SIDECAR} and stored.container is not None
     if not compared and spec.role is Role.SIDECAR and not _is_of_this_spec(pod, spec, stored, current):
         if is_compared(spec.role, target):
@@ -136,7 +136,7 @@ def _prove(
                 f"stored hash {stored.container or 'missing'} is not what any kubelet computes for its spec: it was "
                 f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
             )
-            return Violation(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
+            return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
         rewritten = False  # neither kubelet compares it, and one that does must still find the change
     return PlannedContainer(
         id=instance.id,

@@ -14,7 +14,7 @@ import yaml
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
 from nodeupgrade.domain.node.pods import Json, NodePod, Role, view
@@ -40,7 +40,7 @@ class StaticPods:
     """All static pods of a node that run now, or why some cannot be handled."""
 
     pods: tuple[StaticPod, ...]
-    violations: tuple[Violation, ...]
+    findings: tuple[Finding, ...]
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
@@ -52,51 +52,49 @@ def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) 
     """
     parsed = {path: document for path, data in manifests.items() if (document := _parse(data)) is not None}
     pods: dict[str, StaticPod] = {}
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     for sandbox in inventory.sandboxes:
         if not (sandbox.ready and sandbox.is_static):
             continue
         paths = [path for path, document in parsed.items() if _is_of(document, sandbox.pod, node_name)]
         if len(paths) != 1:
-            violations.append(_without_source(sandbox, paths, unread=manifests.keys() - parsed.keys()))
+            findings.append(_without_source(sandbox, paths, unread=manifests.keys() - parsed.keys()))
         elif (other := pods.get(paths[0])) is not None:
             detail = f"it runs under two UIDs at once, {other.sandbox.pod.uid} and {sandbox.pod.uid}"
-            violations.append(Violation(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=detail))
+            findings.append(Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=detail))
         else:
             path = paths[0]
             pods[path] = StaticPod(path=path, data=manifests[path], manifest=parsed[path], sandbox=sandbox)
-    return StaticPods(pods=tuple(pods.values()), violations=tuple(violations))
+    return StaticPods(pods=tuple(pods.values()), findings=tuple(findings))
 
 
-def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Collection[str]) -> Violation:
+def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Collection[str]) -> Finding:
     found = "no manifest" if not paths else f"{len(paths)} manifests ({', '.join(paths)})"
     hint = f"; not readable as one pod: {', '.join(sorted(unread))}" if unread and not paths else ""
     detail = f"{found} in the kubelet's manifest directory can be its source{hint}"
-    return Violation(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(sandbox.pod), detail=detail)
+    return Finding(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(sandbox.pod), detail=detail)
 
 
-def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Violation, ...]]:
+def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Finding, ...]]:
     """Plan the manifests' changes; a manifest that names the right UID already needs none."""
     pins: list[StaticPodPin] = []
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     for pod in static.pods:
         try:
             content = pin(pod.data, pod.sandbox.pod.uid)
         except NotEditableError as error:
             detail = f"{pod.path} cannot be edited safely: {error}"
-            violations.append(
-                Violation(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(pod.sandbox.pod), detail=detail)
-            )
+            findings.append(Finding(reason=Reason.STATIC_POD_NOT_EDITABLE, subject=str(pod.sandbox.pod), detail=detail))
             continue
         if content != pod.data:
             before = Digest(sha256(pod.data).hexdigest())
             pins.append(StaticPodPin(path=pod.path, uid=pod.sandbox.pod.uid, before=before, content=content))
-    return tuple(pins), tuple(violations)
+    return tuple(pins), tuple(findings)
 
 
 def manifest_views(
     static: StaticPods, *, in_place_resize: bool = False
-) -> tuple[tuple[NodePod, ...], tuple[Violation, ...]]:
+) -> tuple[tuple[NodePod, ...], tuple[Finding, ...]]:
     """Static pods as their kubelet reads them, which is not always what their mirrors show.
 
     A mirror lacks the fields that the kubelet which made it did not know, and may have been changed by admission.
@@ -105,19 +103,19 @@ def manifest_views(
         in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
     """
     views: list[NodePod] = []
-    violations: list[Violation] = []
+    findings: list[Finding] = []
     for pod in static.pods:
         try:
             views.append(_manifest_view(pod, in_place_resize=in_place_resize))
         except UnhashableContainer as error:
-            violations.append(
-                Violation(
+            findings.append(
+                Finding(
                     reason=Reason.STORED_HASH_NOT_REPRODUCED,
                     subject=str(pod.sandbox.pod),
                     detail=f"{pod.path}: {error}",
                 )
             )
-    return tuple(views), tuple(violations)
+    return tuple(views), tuple(findings)
 
 
 def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> NodePod:

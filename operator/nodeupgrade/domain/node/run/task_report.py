@@ -18,7 +18,7 @@ from nodeupgrade.api.task_status import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
@@ -78,28 +78,28 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
 
 def refusal_status(
     run_id: str,
-    violations: tuple[Violation, ...],
+    findings: tuple[Finding, ...],
     preview: Preview | None = None,
     cautions: tuple[Caution, ...] = (),
 ) -> TaskStatus:
     """The node was not touched, and why."""
-    first = violations[0]
-    told = "; ".join(str(violation) for violation in violations[:TOLD])
-    more = f"; and {len(violations) - TOLD} more" if len(violations) > TOLD else ""
+    first = findings[0]
+    told = "; ".join(str(finding) for finding in findings[:TOLD])
+    more = f"; and {len(findings) - TOLD} more" if len(findings) > TOLD else ""
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.REFUSED,
         reason=first.reason,
         message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
-        hazards=hazards(violations, cautions),
+        hazards=hazards(findings, cautions),
         preview=preview,
     )
 
 
-def hazards(violations: Sequence[Violation], cautions: Sequence[Caution] = ()) -> tuple[Hazard, ...]:
-    """Violations as the API lists them, and after them cautions, which are few and for which there is always room."""
+def hazards(findings: Sequence[Finding], cautions: Sequence[Caution] = ()) -> tuple[Hazard, ...]:
+    """Findings as the API lists them, and after them cautions, which are few and for which there is always room."""
     told = [Hazard(reason=c.reason, detail=shorten(c.detail), warning=True) for c in cautions]
-    forbid = [Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail)) for v in violations]
+    forbid = [Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail)) for v in findings]
     return (*forbid[: LISTED - len(told)], *told)
 
 

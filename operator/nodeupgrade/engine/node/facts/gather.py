@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.readiness import Readiness
 from nodeupgrade.domain.node.checks.traffic import Clients, Traffic
@@ -67,7 +67,7 @@ class Wanted:
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
-    candidate: Candidate | Violation
+    candidate: Candidate | Finding
     remove_flags: tuple[str, ...]
     strip_flags: bool
     settle: float
@@ -151,7 +151,7 @@ def gather(
     kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node.services)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
-    candidate = None if isinstance(wanted.candidate, Violation) else wanted.candidate.program
+    candidate = None if isinstance(wanted.candidate, Finding) else wanted.candidate.program
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -226,7 +226,7 @@ def _kubelet_facts(node: NodeView, running: RunningKubelet, wanted: Wanted) -> K
         arguments=adapt(running.words, target=wanted.target, remove=set(wanted.remove_flags)),
         free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
     )
-    if isinstance(found, Violation):
+    if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = _version(node.kubelet, found.program)
     arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted, found.program)

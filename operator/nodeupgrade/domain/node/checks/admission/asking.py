@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 
@@ -33,7 +33,7 @@ SAFE_SYSCTLS: Mapping[str, int] = {
 """Sysctls that kubelets allow by themselves, with the first minor surely known to do so."""
 
 
-def sidecars_are_known(facts: Admission) -> Iterator[Violation]:
+def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start rejects restartable init containers, as 1.28 does while its gate is off.
 
     Older ones do not know them at all: they wait for a sidecar to end as for any init container. That they did so
@@ -56,7 +56,7 @@ def sidecars_are_known(facts: Admission) -> Iterator[Violation]:
         return  # the same pods, by the same right
 
 
-def sysctls_are_allowed(facts: Admission) -> Iterator[Violation]:
+def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
     """Each sysctl of a pod is one that the kubelet allows by itself or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
     for pod in facts.admitted():
@@ -75,7 +75,7 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Violation]:
                     break
 
 
-def operating_system_fits(facts: Admission) -> Iterator[Violation]:
+def operating_system_fits(facts: Admission) -> Iterator[Finding]:
     """No pod is for another operating system."""
     for pod in facts.admitted():
         system = (spec_of(pod).get("os") or {}).get("name", "linux")
@@ -91,7 +91,7 @@ def operating_system_fits(facts: Admission) -> Iterator[Violation]:
             )
 
 
-def apparmor_is_there(facts: Admission) -> Iterator[Violation]:
+def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
     """The host confines programs by AppArmor where a pod asks for it, and older kubelets find the profiles loaded."""
     oldest = min(version.minor for version in facts.starting)
     for pod in facts.admitted():

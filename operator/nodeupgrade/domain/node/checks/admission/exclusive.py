@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
@@ -28,7 +28,7 @@ ALL_RELEASES_FIND_MINOR = 36
 MEMORY_MANAGER_MINOR = 21
 
 
-def devices_are_kept(facts: Admission) -> Iterator[Violation]:
+def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
 
     From 1.25.10 on they are allocated anew for every container that the kubelet does not find running: for init
@@ -44,7 +44,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Violation]:
             yield rejected(pod, detail)
 
 
-def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Violation]:
+def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """A memory manager with the policy Static reckons ended init containers of guaranteed pods anew (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
         return
@@ -60,7 +60,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Violation]:
             )
 
 
-def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Violation]:
+def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     """With full-pcpus-only a kubelet wants as many free cores again before it sees what a container has (#129078)."""
     options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
     if options.get("full-pcpus-only", "").lower() != "true":
@@ -74,7 +74,7 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Violation]
             )
 
 
-def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Violation]:
+def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
     """A strict topology policy may find no place any more for init containers of a guaranteed pod (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
     if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:

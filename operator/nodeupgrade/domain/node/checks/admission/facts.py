@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion
@@ -71,6 +71,6 @@ def spec_of(pod: NodePod) -> Json:
     return spec
 
 
-def rejected(pod: NodePod, detail: str) -> Violation:
+def rejected(pod: NodePod, detail: str) -> Finding:
     """A pod that a kubelet which starts would kill."""
-    return Violation(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)
+    return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)

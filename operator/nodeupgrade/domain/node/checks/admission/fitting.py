@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.amounts import (
     CPU,
     HUGE_PAGES,
@@ -26,7 +26,7 @@ _KEYS = {
 }
 
 
-def pods_fit(facts: Admission) -> Iterator[Violation]:
+def pods_fit(facts: Admission) -> Iterator[Finding]:
     """What all pods ask for together is there, by the configuration on disk and by what the node says it has.
 
     A kubelet asks the Node object, which it updates from its configuration at the same time; so both count. Whoever
@@ -40,11 +40,11 @@ def pods_fit(facts: Admission) -> Iterator[Violation]:
         asked = _asked(facts)
     except ValueError as error:
         detail = f"nobody can tell whether all pods would be admitted again: {error}"
-        yield Violation(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+        yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
         return
     if not {CPU, MEMORY} <= capacity.keys():
         detail = "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
-        yield Violation(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+        yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
         return
     for name in sorted(asked):
         if name in (PODS, *_COMPUTED) and name in by_disk and asked[name] > by_disk[name]:
@@ -69,13 +69,13 @@ def _asked(facts: Admission) -> Amounts:
     return asked
 
 
-def _too_many(name: str, asked: int, given: int, source: str) -> Violation:
+def _too_many(name: str, asked: int, given: int, source: str) -> Finding:
     if name == PODS:
         told = f"{counted(asked, 'pod')} are on the node and {given} would be admitted {source}"
     else:
         told = f"its pods ask for {_written(name, asked)} of {name} and {_written(name, given)} would be there {source}"
     detail = f"{told}, so any start of a kubelet would kill some of them (OutOf{name})"
-    return Violation(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
+    return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
 
 
 def _written(name: str, amount: int) -> str:

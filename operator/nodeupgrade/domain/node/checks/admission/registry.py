@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from nodeupgrade.domain.finding import Violation
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.asking import (
     apparmor_is_there,
     operating_system_fits,
@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.checks.admission.exclusive import (
 from nodeupgrade.domain.node.checks.admission.facts import Admission
 from nodeupgrade.domain.node.checks.admission.fitting import pods_fit
 
-Check: TypeAlias = Callable[[Admission], Iterator[Violation]]
+Check: TypeAlias = Callable[[Admission], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
     pods_fit,
@@ -34,7 +34,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def rejections(facts: Admission) -> Iterator[Violation]:
+def rejections(facts: Admission) -> Iterator[Finding]:
     """Run every check."""
     for check in CHECKS:
         yield from check(facts)

@@ -4,7 +4,7 @@ Evidence in this order: what the kubelet says of itself (``/configz``), its comm
 everything else that a start reads, and for what these leave open, when it was changed last.
 """
 
-from nodeupgrade.domain.node.checks.drift.facts import NO_DRIFT, Drift, Finding, ReadAtStart, Start, Was
+from nodeupgrade.domain.node.checks.drift.facts import NO_DRIFT, Discrepancy, Drift, ReadAtStart, Start, Was
 from nodeupgrade.domain.node.checks.drift.judging import cautions, find, objections
 
-__all__ = ["NO_DRIFT", "Drift", "Finding", "ReadAtStart", "Start", "Was", "cautions", "find", "objections"]
+__all__ = ["NO_DRIFT", "Discrepancy", "Drift", "ReadAtStart", "Start", "Was", "cautions", "find", "objections"]

@@ -74,7 +74,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Discrepancy:
     """One respect in which the kubelet would not start as it runs.
 
     Attributes:
@@ -95,7 +95,7 @@ class Drift:
     """
 
     policy: DriftPolicy = DriftPolicy.REFUSE
-    findings: tuple[Finding, ...] = ()
+    discrepancies: tuple[Discrepancy, ...] = ()
     words: tuple[str, ...] | None = None
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, explain
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.finding import Caution, Violation
+from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.checks.drift.command import Command, command, other_variables, same_words
-from nodeupgrade.domain.node.checks.drift.facts import Drift, Finding, ReadAtStart, Start, Was
+from nodeupgrade.domain.node.checks.drift.facts import Discrepancy, Drift, ReadAtStart, Start, Was
 from nodeupgrade.domain.node.checks.drift.running import compare
 
 NAMED = 3
@@ -17,7 +17,7 @@ NAMED = 3
 def find(start: Start, policy: DriftPolicy) -> Drift:
     """Find every respect in which the next start would be another one."""
     expected = command(start)
-    findings = (
+    discrepancies = (
         *_of_configuration(start),
         *_of_command(start, expected),
         *_of_environment(start, expected),
@@ -26,24 +26,26 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
         *(_changed(file, start) for file in start.changed_since(Was.OTHER)),
     )
     differs = expected.words is not None and not same_words(expected.words, start.words)
-    return Drift(policy=policy, findings=findings, words=expected.words[1:] if expected.words and differs else None)
+    return Drift(
+        policy=policy, discrepancies=discrepancies, words=expected.words[1:] if expected.words and differs else None
+    )
 
 
-def objections(drift: Drift) -> Iterator[Violation]:
+def objections(drift: Drift) -> Iterator[Finding]:
     """What forbids the run: everything, or with ``Accept`` what nobody can accept."""
-    for finding in drift.findings:
-        if drift.policy is DriftPolicy.REFUSE or not finding.acceptable:
+    for discrepancy in drift.discrepancies:
+        if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
             remedy = (
                 explain(Reason.CONFIGURATION_DRIFT).remedy
-                if finding.acceptable
+                if discrepancy.acceptable
                 else "restart the kubelet at a time of your choice first"
             )
-            yield Violation(reason=Reason.CONFIGURATION_DRIFT, detail=f"{finding.detail}; {remedy}")
+            yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
 
 
 def cautions(drift: Drift) -> tuple[Caution, ...]:
     """What people should know of a run that goes on all the same, before anything is touched."""
-    accepted = [finding.detail for finding in drift.findings if finding.acceptable]
+    accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
     if drift.policy is DriftPolicy.REFUSE or not accepted:
         return ()
     detail = (
@@ -54,7 +56,7 @@ def cautions(drift: Drift) -> tuple[Caution, ...]:
     return (Caution(reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
 
 
-def _of_configuration(start: Start) -> Iterator[Finding]:
+def _of_configuration(start: Start) -> Iterator[Discrepancy]:
     """What the kubelet says decides where it does; only what that leaves open is told by times."""
     newer = start.changed_since(Was.CONFIGURATION)
     if start.running is None:
@@ -67,28 +69,28 @@ def _of_configuration(start: Start) -> Iterator[Finding]:
         told = [
             f"{each.key} is {each.disk} on disk and {each.running} in the running kubelet" for each in found.different
         ]
-        yield Finding(detail=f"{source} is not what runs: {_some(told)}")
+        yield Discrepancy(detail=f"{source} is not what runs: {_some(told)}")
     elif found.unclear:
         why = f", and it cannot be shown that these are as they run: {_some(list(found.unclear))}"
         yield from (_changed(file, start, why) for file in newer)
 
 
-def _of_command(start: Start, expected: Command) -> Iterator[Finding]:
+def _of_command(start: Start, expected: Command) -> Iterator[Discrepancy]:
     if expected.words is None or same_words(expected.words, start.words):
         return
     new, old = " ".join(expected.words).split(), " ".join(start.words).split()
     more, less = [word for word in new if word not in old], [word for word in old if word not in new]
     told = [*(f"with {_hidden(word)}" for word in more), *(f"without {_hidden(word)}" for word in less)]
     how = _some(told) if told else "with its flags in another order"
-    yield Finding(
+    yield Discrepancy(
         detail=f"{start.unit.name} would start the kubelet with another command line than it runs with: {how}"
     )
 
 
-def _of_environment(start: Start, expected: Command) -> Iterator[Finding]:
+def _of_environment(start: Start, expected: Command) -> Iterator[Discrepancy]:
     if expected.missing is not None:
         detail = f"{expected.missing}, which {start.unit.name} needs to start, is not there"
-        yield Finding(detail=detail, acceptable=False)
+        yield Discrepancy(detail=detail, acceptable=False)
         return
     if expected.environment is None:
         yield from _untold(start, Was.ENVIRONMENT)
@@ -99,12 +101,12 @@ def _of_environment(start: Start, expected: Command) -> Iterator[Finding]:
     ]
     if names:
         # Values may be secrets.
-        yield Finding(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
+        yield Discrepancy(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
     elif not shown:
         yield from _untold(start, Was.ENVIRONMENT)
 
 
-def _of_units(start: Start, expected: Command) -> Iterator[Finding]:
+def _of_units(start: Start, expected: Command) -> Iterator[Discrepancy]:
     """Of a unit only command line and environment can be compared; any other setting may have changed too.
 
     A drop-in that is gone and set neither of the two leaves no trace that would tell it from one of our own.
@@ -115,7 +117,7 @@ def _of_units(start: Start, expected: Command) -> Iterator[Finding]:
         yield from (_changed(file, start) for file in start.changed_since(Was.UNIT))
 
 
-def _of_identity(start: Start) -> Iterator[Finding]:
+def _of_identity(start: Start) -> Iterator[Discrepancy]:
     """A kubeconfig with which the API server knows the node is as good as the one that it replaced."""
     if start.known_to_server:
         return
@@ -123,11 +125,11 @@ def _of_identity(start: Start) -> Iterator[Finding]:
     yield from (_changed(file, start, why) for file in start.changed_since(Was.IDENTITY))
 
 
-def _untold(start: Start, *kinds: Was) -> Iterator[Finding]:
+def _untold(start: Start, *kinds: Was) -> Iterator[Discrepancy]:
     """What cannot be accepted either, since the new kubelet could not be asked whether it would start so."""
     why = f", and nobody can tell with which command line {start.unit.name} would start the kubelet"
     for file in start.changed_since(*kinds):
-        yield Finding(detail=_changed(file, start, why).detail, acceptable=False)
+        yield Discrepancy(detail=_changed(file, start, why).detail, acceptable=False)
 
 
 def _is_in_command(start: Start, name: str) -> bool:
@@ -135,10 +137,10 @@ def _is_in_command(start: Start, name: str) -> bool:
     return f"${name}" in start.unit.start_line.split()
 
 
-def _changed(file: ReadAtStart, start: Start, why: str = "") -> Finding:
+def _changed(file: ReadAtStart, start: Start, why: str = "") -> Discrepancy:
     assert file.changed is not None  # noqa: S101 - it was found to be newer
     when, began = _moment(file.changed), _moment(start.started)
-    return Finding(detail=f"{file.path} was changed at {when}, after the kubelet was started at {began}{why}")
+    return Discrepancy(detail=f"{file.path} was changed at {when}, after the kubelet was started at {began}{why}")
 
 
 def _moment(seconds: float) -> str:
