@@ -107,7 +107,7 @@ def second_executor(ordeal: Ordeal) -> Iterator[None]:
         ordeal.wait_hit(name)
         before = len(ordeal.journal().records)
         root = BUNDLES / node.exec("ls", str(BUNDLES)).stdout.split()[0]
-        told = node.exec(*bundle.command(root, "nodeupgrade.agent.executor"), timeout=60)
+        told = node.exec(*bundle.command(root, "nodeupgrade.agent.host.executor"), timeout=60)
         if len(ordeal.journal().records) != before or "another executor is at work" not in told.stderr:
             raise LabError(f"the second executor did not leave the run to the first: {told.stderr[-300:]}")
         ordeal.notes.append("the second one left")

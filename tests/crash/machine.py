@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import units
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan

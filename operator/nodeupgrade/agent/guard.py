@@ -14,7 +14,7 @@ from uuid import uuid4
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import TaskLink, may_begin
+from nodeupgrade.agent.task_reporter import TaskReporter, may_begin
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import GuardReport, GuardState
@@ -58,7 +58,7 @@ class Guard:
         required = task.spec.verify.readiness_guard is GuardPolicy.REQUIRE
         return required and task.spec.guard.wanted and self.report.state is not GuardState.IN_FORCE
 
-    async def obtain(self, plan: RunPlan, link: TaskLink) -> Task:
+    async def obtain(self, plan: RunPlan, reporter: TaskReporter) -> Task:
         """Ask until the guard is in force, or cannot be; `report` says which.
 
         Returns:
@@ -69,31 +69,31 @@ class Guard:
         """
         clock = self._host.node(plan.runtime_endpoint).clock
         while True:
-            await self._ask(plan, link)
-            asked, task = clock.monotonic(), await link.read()
+            await self._ask(plan, reporter)
+            asked, task = clock.monotonic(), await reporter.read()
             while may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
                 await asyncio.sleep(LOOK_SECONDS)
-                asked, task = clock.monotonic(), await link.read()
+                asked, task = clock.monotonic(), await reporter.read()
             if not may_begin(task, TaskAction.UPGRADE):
                 return task
             if task.spec.guard.kubelet_runs_by is None:
                 self._conclude("the control plane cannot raise it")
                 return task
             lack = await self._lack(plan) if clock.monotonic() - asked < FRESH_SECONDS else None
-            task = await link.read()
+            task = await reporter.read()
             if lack or (lack == IN_FORCE and clock.monotonic() - asked < FRESH_SECONDS):
                 self._conclude(lack)
                 return task
             log.info("the guard was raised too long ago; asking again")
 
-    async def _ask(self, plan: RunPlan, link: TaskLink) -> None:
+    async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
         try:
             exposure = exposure_seconds(await self._kube.list_pods_on_node(self._settings.node))
         except NodeUpgradeError as error:
             log.info("cannot tell how long pods will be unprobed", error=str(error))
             exposure = 0
         self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
-        await link.tell_for_sure(staged_status(self._settings.run_id, plan))
+        await reporter.tell_for_sure(staged_status(self._settings.run_id, plan))
 
     def _conclude(self, lack: str) -> None:
         log.info("tried the readiness guard", lack=lack)

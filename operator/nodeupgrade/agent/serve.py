@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.earlier_runs import Inheritance, Inherited, task_run
-from nodeupgrade.agent.examine import given_up
+from nodeupgrade.agent.attempt.earlier_runs import EarlierRun, EarlierRuns, task_run
+from nodeupgrade.agent.attempt.examine import given_up
+from nodeupgrade.agent.attempt.handover import LOOK_AT_TASK_EVERY, POLL_SECONDS, Handover
+from nodeupgrade.agent.attempt.precheck import Precheck
+from nodeupgrade.agent.attempt.preparation import Preparation
 from nodeupgrade.agent.guard import Guard
-from nodeupgrade.agent.handover import LOOK_AT_TASK_EVERY, POLL_SECONDS, Attendant
-from nodeupgrade.agent.host_executor import HostExecutor
+from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
-from nodeupgrade.agent.precheck import Precheck
-from nodeupgrade.agent.run_preparation import Conductor
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.task_reporter import Released, TaskLink, is_late, may_begin
+from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.api.values import RunId
@@ -60,24 +60,24 @@ class Agent:
         self._settings = settings
         self._host = host
         self._runs = RunStore(settings.on_host(STATE / "runs"))
-        self._executor = HostExecutor(settings, host, self._runs)
+        self._executor = ExecutorService(settings, host, self._runs)
         self._guard = Guard(settings, kube, host)
         self._pods = PodWatch(settings, kube)
-        self._link = TaskLink(settings, kube, self._completed)
-        self._attendant = Attendant(
+        self._reporter = TaskReporter(settings, kube, self._completed)
+        self._handover = Handover(
             settings,
             kube,
             runs=self._runs,
             executor=self._executor,
-            link=self._link,
+            reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
         )
-        self._conductor = Conductor(
-            settings, kube, host, runs=self._runs, executor=self._executor, tell=self._link.tell
+        self._preparation = Preparation(
+            settings, kube, host, runs=self._runs, executor=self._executor, tell=self._reporter.tell
         )
-        self._precheck = Precheck(settings, kube, host, self._runs, self._link.tell)
-        self._inheritance = Inheritance(settings.node, settings.run_id, self._runs, host.files)
+        self._precheck = Precheck(settings, kube, host, self._runs, self._reporter.tell)
+        self._earlier_runs = EarlierRuns(settings.node, settings.run_id, self._runs, host.files)
         self._past: _Past | None = None
         self._accounted = {settings.run_id}
 
@@ -85,7 +85,7 @@ class Agent:
         """Do what the task asks; return when its status is terminal and told."""
         only_looks = False
         try:
-            task = await self._link.read()
+            task = await self._reporter.read()
             only_looks = task.spec.action is TaskAction.PRECHECK
             status = await (self._look_only(task) if only_looks else self._run(task))
         except Released:
@@ -96,7 +96,7 @@ class Agent:
             status = unreadable_status(self._settings.run_id, str(error))
         finally:
             await self._pods.end()
-        if await self._link.tell_for_sure(status) and not only_looks:
+        if await self._reporter.tell_for_sure(status) and not only_looks:
             await asyncio.to_thread(self._mark_told)
 
     async def _look_only(self, task: Task) -> TaskStatus:
@@ -106,9 +106,9 @@ class Agent:
             Released: by now, nobody wants to know.
         """
         if not may_begin(task, TaskAction.PRECHECK):
-            return self._attendant.never_started()
+            return self._handover.never_started()
         status = await self._precheck.report(task)
-        await self._link.read()
+        await self._reporter.read()
         return status
 
     async def _run(self, task: Task) -> TaskStatus:
@@ -119,7 +119,7 @@ class Agent:
             attempt = RunId(f"{self._settings.run_id}.{number}")
             if (status := await self._attempt(task, attempt, last=number == ATTEMPTS)) is not None:
                 return status
-            task = await self._link.read()
+            task = await self._reporter.read()
         raise AssertionError("the last attempt is final")
 
     async def _settle_earlier(self, task: Task) -> TaskStatus | None:
@@ -128,11 +128,11 @@ class Agent:
         Returns:
             The terminal status, if there is one by that.
         """
-        begun = await asyncio.to_thread(self._inheritance.own)
+        begun = await asyncio.to_thread(self._earlier_runs.own)
         try:
-            for run in [] if begun else await asyncio.to_thread(self._inheritance.not_begun):
+            for run in [] if begun else await asyncio.to_thread(self._earlier_runs.not_begun):
                 await self._executor.forget(run, task.spec.kubelet.unit)
-            inherited = await asyncio.to_thread(self._inheritance.find, task)
+            inherited = await asyncio.to_thread(self._earlier_runs.find, task)
         except Refused as refusal:
             return refusal_status(self._settings.run_id, (refusal.finding,))
         except NodeUpgradeError as error:
@@ -141,14 +141,14 @@ class Agent:
             return given_up(self._settings.run_id, error)
         return None if inherited is None else await self._inherit(task, inherited)
 
-    async def _inherit(self, task: Task, inherited: Inherited) -> TaskStatus | None:
+    async def _inherit(self, task: Task, inherited: EarlierRun) -> TaskStatus | None:
         attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
         log.info("an earlier run was found", run=attempt, over=journal.finished is not None)
         self._accounted.add(task_run(attempt))
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if journal.finished is None:
             await self._executor.bring_back(plan)
-            seen = await self._attendant.watch(plan, attempt)
+            seen = await self._handover.watch(plan, attempt)
             if isinstance(seen, TaskStatus):
                 return seen
             journal = seen
@@ -165,19 +165,19 @@ class Agent:
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if plan is None:
             if not may_begin(task, TaskAction.UPGRADE):
-                return await self._in_view_of_the_past(self._attendant.never_started())
-            prepared = await self._conductor.prepare(task, attempt)
+                return await self._in_view_of_the_past(self._handover.never_started())
+            prepared = await self._preparation.prepare(task, attempt)
             if isinstance(prepared, TaskStatus):
                 return await self._in_view_of_the_past(prepared)
             plan = prepared
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
-            if (ended := await self._attendant.begin(plan)) is not None:
+            if (ended := await self._handover.begin(plan)) is not None:
                 return await self._in_view_of_the_past(ended)
         elif journal.finished is None:
             await self._executor.bring_back(plan)
         if journal.finished is None:
-            seen = await self._attendant.watch(plan, attempt)
+            seen = await self._handover.watch(plan, attempt)
             if isinstance(seen, TaskStatus):
                 return await self._in_view_of_the_past(seen)
             journal = seen
@@ -217,7 +217,7 @@ class Agent:
         left = min(started + exposure - clock.now(), exposure).total_seconds()
         end, looks = clock.monotonic() + left, 0
         while clock.monotonic() < end:
-            await self._link.tell(lingering_status(self._settings.run_id, plan, journal))
+            await self._reporter.tell(lingering_status(self._settings.run_id, plan, journal))
             await asyncio.sleep(POLL_SECONDS)
             looks += 1
             if looks % LOOK_AT_TASK_EVERY == 0 and await self._called_off():
@@ -226,7 +226,7 @@ class Agent:
         return clock.now()
 
     async def _called_off(self) -> bool:
-        task = await self._link.glance()
+        task = await self._reporter.glance()
         return task is None or is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
     async def _in_view_of_the_past(self, status: TaskStatus) -> TaskStatus:

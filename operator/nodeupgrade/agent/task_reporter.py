@@ -37,7 +37,7 @@ class UnheardError(Exception):
     """
 
 
-class TaskLink:
+class TaskReporter:
     """Speaks for one run of one task.
 
     Args:

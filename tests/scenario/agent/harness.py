@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import bundle, units
+from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.api.json import Json
@@ -32,6 +32,7 @@ from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
+from tests.scenario.agent.bundled import small_bundle
 from tests.scenario.agent.shown import shown_node
 
 NODE = NodeName("node-a")
@@ -322,7 +323,7 @@ def make_world(
         name=NODE,
     )
     node.disk[SOURCE] = program(new)
-    settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=_bundle(root))
+    settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=small_bundle(root))
     runs = RunStore(settings.on_host(STATE / "runs"))
     world = World(root=root, node=node, kube=Kube(_task(old, new), node, quiet), runs=runs, settings=settings)
 
@@ -365,17 +366,6 @@ def _task(old: str, new: str) -> Task:
             deadline=datetime.now(UTC) + timedelta(hours=1),
         ),
     )
-
-
-def _bundle(root: Path) -> Path:
-    """As much of a bundle as staging looks at."""
-    made = root / "bundle"
-    for name in (bundle.LOADER, bundle.INTERPRETER):
-        (made / name).parent.mkdir(parents=True)
-        (made / name).write_bytes(b"\x7fELF")
-        (made / name).chmod(0o755)
-    bundle.write_manifest(made, version="1.2.3", python="3.11.2", machine="x86_64")
-    return made
 
 
 def untouched(world: World) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent import units
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import TaskAction
 from nodeupgrade.api.task_status import TaskPhase

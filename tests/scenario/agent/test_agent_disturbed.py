@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import units
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task import ArtifactKind, TaskAction, TaskArtifact

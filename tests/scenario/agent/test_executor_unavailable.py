@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent import task_reporter, units
+from nodeupgrade.agent import task_reporter
+from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import TaskAction
 from nodeupgrade.api.task_status import TaskPhase

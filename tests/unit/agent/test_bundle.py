@@ -12,7 +12,7 @@ import nodeupgrade
 from nodeupgrade.agent import bundle, bundling, copy
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
-THE_EXECUTOR = "import nodeupgrade.agent.executor"
+THE_EXECUTOR = "import nodeupgrade.agent.host.executor"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root directory needs root")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import executor, units
+from nodeupgrade.agent.host import executor, units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.domain.node.plan import Limits, RunPlan
@@ -33,7 +33,7 @@ class Host:
         self.ready_after: list[int] = []
         monkeypatch.setattr(executor, "STATE", root)
         monkeypatch.setattr(executor, "notify_ready", self._ready)
-        monkeypatch.setattr("nodeupgrade.agent.executor.wiring.node_on_host", self._node)
+        monkeypatch.setattr("nodeupgrade.agent.host.executor.wiring.node_on_host", self._node)
 
     def _ready(self) -> None:
         self.ready_after.append(len(self.node.calls.effects))

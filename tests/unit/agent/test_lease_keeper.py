@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from nodeupgrade.agent import lease_keeper
-from nodeupgrade.agent.lease_keeper import LOOK_SECONDS, LeaseApi, keep, renewed
+from nodeupgrade.agent.host import lease_keeper
+from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, LeaseApi, keep, renewed
 from nodeupgrade.kubelet.kubeconfig import parse
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.agent import staging
+from nodeupgrade.agent.host import staging
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import ArtifactKind, TaskArtifact

@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.agent import bundle, units
+from nodeupgrade.agent import bundle
+from nodeupgrade.agent.host import units
 from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
@@ -46,7 +47,7 @@ def remove(node: SimulatedNode) -> None:
 def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> None:
     unit = sections(units.executor_unit(BUNDLE))
 
-    assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.executor"))
+    assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.host.executor"))
     assert unit["Service"]["Type"] == "notify"
     assert unit["Service"]["Restart"] == "on-failure"
     assert unit["Service"]["RestartPreventExitStatus"] == str(units.EXIT_NEEDS_A_HUMAN)

@@ -1,4 +1,4 @@
-"""Renews the node's Lease while no kubelet does: ``python -m nodeupgrade.agent.lease_keeper``, started by systemd.
+"""Renews the node's Lease while no kubelet does: ``python -m nodeupgrade.agent.host.lease_keeper``, started by systemd.
 
 The control plane takes a node for lost, and takes its pods out of every Service, when its Lease was not renewed for
 40 s (50 s from 1.32 on). The containers are well all the time, so the Lease is renewed in the kubelet's stead, with

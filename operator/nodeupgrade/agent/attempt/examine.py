@@ -10,14 +10,14 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.staging import backup_path, staged_path
+from nodeupgrade.agent.host.staging import backup_path, staged_path
+from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.api.values import Digest, RunId
-from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, Transient
+from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.endpoints import answering
@@ -47,7 +47,7 @@ class _Shown:
     clients: Clients
 
 
-class Looking:
+class Examiner:
     """Looks at one node on behalf of one task."""
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView) -> None:
@@ -158,18 +158,9 @@ def _program(running: gather.RunningKubelet) -> PurePosixPath:
 
 
 def given_up(run_id: str, error: Exception) -> TaskStatus:
-    """Looking failed for a technical reason, before anything was touched."""
+    """Examiner failed for a technical reason, before anything was touched."""
     if isinstance(error, NodeUpgradeError):
         reason, what = Reason.STEP_FAILED, f"cannot look at the node: {error}"
     else:
         reason, what = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
     return failed_status(run_id, reason, f"{what}{AND_UNTOUCHED}")
-
-
-def not_over(why: Inconsistent | str) -> Refused:
-    """An earlier run of the node stands in the way of anything else."""
-    return Refused(
-        Reason.ROLLBACK_FAILED,
-        f"an earlier run on this node is not over: {why}; put the node in order by hand, "
-        f"then remove the run's directory below {STATE / 'runs'}",
-    )

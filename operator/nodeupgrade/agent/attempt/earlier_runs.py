@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.examine import not_over
+from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.api.codec import CodecError
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.values import NodeName, RunId
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inherited:
+class EarlierRun:
     """The newest run of others.
 
     Attributes:
@@ -40,7 +40,7 @@ class Inherited:
     earlier: tuple[Journal, ...]
 
 
-class Inheritance:
+class EarlierRuns:
     """Looks through the runs of one node on behalf of one run."""
 
     def __init__(self, node: NodeName, run: RunId, runs: RunStore, files: FilesView) -> None:
@@ -68,7 +68,7 @@ class Inheritance:
         """
         return any(self._runs.read_journal(run).records for run in self._runs.of(self._run))
 
-    def find(self, task: Task) -> Inherited | None:
+    def find(self, task: Task) -> EarlierRun | None:
         """The run to be told of before anything else is done, if there is one.
 
         A run that goes on is. One that is over is told once, and an upgrade by the same NodeUpgrade, whose result the
@@ -97,7 +97,7 @@ class Inheritance:
             return None
         else:
             plan = known
-        return Inherited(attempt=others[-1], plan=plan, journal=journal, earlier=earlier)
+        return EarlierRun(attempt=others[-1], plan=plan, journal=journal, earlier=earlier)
 
     def _readable(self, run: RunId, journal: Journal) -> RunPlan | None:
         try:

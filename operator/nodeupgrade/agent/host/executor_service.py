@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import bundle, units
-from nodeupgrade.agent.examine import not_over
+from nodeupgrade.agent import bundle
+from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
@@ -24,7 +24,7 @@ BUNDLES = STATE / "bundles"
 log = structlog.get_logger()
 
 
-class HostExecutor:
+class ExecutorService:
     """Deals with the executor of one node."""
 
     def __init__(self, settings: AgentSettings, host: Host, runs: RunStore) -> None:
@@ -193,3 +193,12 @@ class HostExecutor:
         except Inconsistent as error:
             log.warning("what is on the node stays there, since a journal cannot be read", error=str(error))
             return True
+
+
+def not_over(why: Inconsistent | str) -> Refused:
+    """An earlier run of the node stands in the way of anything else."""
+    return Refused(
+        Reason.ROLLBACK_FAILED,
+        f"an earlier run on this node is not over: {why}; put the node in order by hand, "
+        f"then remove the run's directory below {STATE / 'runs'}",
+    )

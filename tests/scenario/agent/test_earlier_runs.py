@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.agent import units
+from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings

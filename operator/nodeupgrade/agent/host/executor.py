@@ -1,4 +1,4 @@
-"""The executor's entry point on the host: ``python -m nodeupgrade.agent.executor``, started by systemd.
+"""The executor's entry point on the host: ``python -m nodeupgrade.agent.host.executor``, started by systemd.
 
 It has no API credentials and no network. It reads a plan and keeps a journal, and nothing else tells it what to
 do. Killed at any moment, it continues when it is started again.
@@ -16,7 +16,7 @@ import structlog
 from nodeupgrade.adapters.failpoints import failpoints
 from nodeupgrade.adapters.journal import BusyError, RunStore
 from nodeupgrade.adapters.systemd.notify import notify_ready
-from nodeupgrade.agent import units
+from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.examine import Looking, given_up, not_over
+from nodeupgrade.agent.attempt.examine import Examiner, given_up
+from nodeupgrade.agent.host.executor_service import not_over
+from nodeupgrade.agent.host.staging import borrow, give_back
 from nodeupgrade.agent.settings import STATE, AgentSettings
-from nodeupgrade.agent.staging import borrow, give_back
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskPhase, TaskStatus
@@ -38,7 +39,7 @@ class Precheck:
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView, runs: RunStore, tell: Tell) -> None:
         self._settings = settings
         self._host = host
-        self._looking = Looking(settings, kube, host)
+        self._examiner = Examiner(settings, kube, host)
         self._runs = runs
         self._tell = tell
 
@@ -51,7 +52,7 @@ class Precheck:
         )
         try:
             await asyncio.to_thread(self._require_rest)
-            await asyncio.to_thread(self._looking.program, task)
+            await asyncio.to_thread(self._examiner.program, task)
             found = await self._examine(task)
             forecast = preview(found)
         except Refused as refusal:
@@ -67,7 +68,7 @@ class Precheck:
     async def _examine(self, task: Task) -> Examination:
         try:
             candidate = await asyncio.to_thread(self._borrow, task)
-            return await self._looking.settled(task, RunId(f"{self._settings.run_id}.1"), candidate)
+            return await self._examiner.settled(task, RunId(f"{self._settings.run_id}.1"), candidate)
         finally:
             await asyncio.to_thread(give_back, self._settings)
 

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.examine import Looking, given_up
-from nodeupgrade.agent.host_executor import HostExecutor
+from nodeupgrade.agent.attempt.examine import Examiner, given_up
+from nodeupgrade.agent.host.executor_service import ExecutorService
+from nodeupgrade.agent.host.staging import stage, staged_path
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.staging import stage, staged_path
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskPhase, TaskStatus
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 Tell = Callable[[TaskStatus], Awaitable[None]]
 
 
-class Conductor:
+class Preparation:
     """Prepares one attempt at upgrading this node."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Conductor:
         host: Host,
         *,
         runs: RunStore,
-        executor: HostExecutor,
+        executor: ExecutorService,
         tell: Tell,
     ) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class Conductor:
         self._executor = executor
         self._tell = tell
         self._host = host
-        self._looking = Looking(settings, kube, host)
+        self._examiner = Examiner(settings, kube, host)
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
         """Stage and plan; the plan is on the node's disk when this returns.
@@ -75,11 +75,11 @@ class Conductor:
 
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
         await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
-        program = await asyncio.to_thread(self._looking.program, task)
+        program = await asyncio.to_thread(self._examiner.program, task)
         await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
         candidate = await asyncio.to_thread(self._stage, task, program)
         await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
-        return await self._looking.settled(task, attempt, candidate)
+        return await self._examiner.settled(task, attempt, candidate)
 
     def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
         staged = stage(self._settings, self._host.files, task.spec.artifact, program)
@@ -87,7 +87,7 @@ class Conductor:
 
     def _forget_staged(self, task: Task) -> None:
         try:
-            program = self._looking.running(task).program
+            program = self._examiner.running(task).program
             if program is not None and self._executor.unneeded():
                 self._host.files.remove(staged_path(program))
         except NodeUpgradeError as error:

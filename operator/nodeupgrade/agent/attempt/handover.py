@@ -10,10 +10,10 @@ import structlog
 
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.guard import Guard
-from nodeupgrade.agent.host_executor import HostExecutor
+from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.agent.task_reporter import TELL_SECONDS, Released, TaskLink, is_late, may_begin
+from nodeupgrade.agent.task_reporter import TELL_SECONDS, Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import TaskStatus
@@ -35,7 +35,7 @@ EXECUTOR_ABSENT_LOOKS = 60
 log = structlog.get_logger()
 
 
-class Attendant:
+class Handover:
     """Attends to one attempt at a time."""
 
     def __init__(
@@ -44,8 +44,8 @@ class Attendant:
         kube: NodeSideKube,
         *,
         runs: RunStore,
-        executor: HostExecutor,
-        link: TaskLink,
+        executor: ExecutorService,
+        reporter: TaskReporter,
         guard: Guard,
         pods: PodWatch,
     ) -> None:
@@ -53,7 +53,7 @@ class Attendant:
         self._kube = kube
         self._runs = runs
         self._executor = executor
-        self._link = link
+        self._reporter = reporter
         self._guard = guard
         self._pods = pods
 
@@ -69,7 +69,7 @@ class Attendant:
         Raises:
             Released: likewise, and nobody wants to know.
         """
-        await self._link.tell_for_sure(self._before(plan))
+        await self._reporter.tell_for_sure(self._before(plan))
         try:
             obstacle = await self._obstacle(plan)
             if obstacle is None:
@@ -99,14 +99,14 @@ class Attendant:
             journal = await asyncio.to_thread(self._runs.read_journal, attempt)
             if journal.finished is not None or self._runs.trouble(attempt) is not None:
                 return journal
-            await self._link.tell(self._standing(plan, journal, lack))
+            await self._reporter.tell(self._standing(plan, journal, lack))
             await self._answer(plan, attempt)
             looks += 1
             if looks % LOOK_AT_TASK_EVERY == 0:
                 absent = 0 if await asyncio.to_thread(self._executor.runs) else absent + LOOK_AT_TASK_EVERY
                 lost = absent >= EXECUTOR_ABSENT_LOOKS
                 lack = await asyncio.to_thread(self._executor.state) if absent else ""
-                task = await self._link.glance()
+                task = await self._reporter.glance()
                 await self._pass_on_abort(task, attempt)
                 if (
                     not journal.records
@@ -131,13 +131,13 @@ class Attendant:
             Released: nobody asks for the run any more.
             StepFailed: the executor cannot be brought onto the node.
         """
-        task = await self._link.read()
+        task = await self._reporter.read()
         if not may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
         if not task.spec.guard.wanted or await asyncio.to_thread(self._executor.handed_over, plan):
             return None
         await self._executor.bring_bundle()  # before asking, since an answer is good for a short time
-        task = await self._guard.obtain(plan, self._link)
+        task = await self._guard.obtain(plan, self._reporter)
         if not may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
         if self._guard.lacking(task):
@@ -147,7 +147,7 @@ class Attendant:
     async def _hand_over(self, plan: RunPlan) -> None:
         await self._pods.begin()
         await asyncio.to_thread(self._runs.write_guard, plan.run_id, self._guard.report)
-        await self._link.tell(self._before(plan))
+        await self._reporter.tell(self._before(plan))
         await self._executor.hand_over(plan)
 
     async def _taken_back(self, plan: RunPlan, task: Task | None, lack: str) -> TaskStatus | None:
