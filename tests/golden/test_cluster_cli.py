@@ -341,3 +341,30 @@ def commands(group: click.Group, path: str) -> list[str]:
 
 def test_every_help(cluster: Cluster) -> None:
     check("help.txt", (cluster.run(f"{command} --help") for command in commands(main, "nodeupgrade")))
+
+
+def test_a_task_that_cannot_be_read_costs_its_own_node_only(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the operator: what one node's task says in a newer version's words hides nothing about all the others."""
+    monkeypatch.chdir(FILES)
+    before = cluster.run("nodeupgrade plan databases.yaml --nodes"), cluster.run("nodeupgrade explain-node web-b-1")
+    body = cluster.get(TASKS, "web-a-4")
+    newer = {**body["spec"], "nodeName": "db-1", "action": "OfANewerVersion"}
+    cluster.add({**body, "metadata": {"name": "db-1", "generation": 1}, "spec": newer, "status": {}})
+
+    planned = cluster.run("nodeupgrade plan databases.yaml --nodes")
+
+    assert "ObjectUnreadable: node db-1 has a task for which holds" in " ".join(planned.split())
+    assert "exit code 2" not in planned
+    assert len(planned.splitlines()) > 0.8 * len(before[0].splitlines())
+    assert cluster.run("nodeupgrade explain-node web-b-1") == before[1]
+
+
+def test_a_rollout_that_cannot_be_read_leaves_the_others_to_be_planned(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FILES)
+    before = cluster.run("nodeupgrade plan databases.yaml")
+    body = cluster.get(UPGRADES, "kubelet-1-30-14")
+    cluster.add({**body, "status": {"phase": ["of a newer version"]}})
+
+    assert cluster.run("nodeupgrade plan databases.yaml") == before

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
+from nodeupgrade.api.task import parse_task
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import CannotError
@@ -17,7 +18,7 @@ from nodeupgrade.domain.rollout.actions import Admit
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
 from nodeupgrade.domain.views import view_node, view_pod
-from nodeupgrade.ports.kube import NODES
+from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storyplay import Player
@@ -37,7 +38,7 @@ def draw(part: RenderableType) -> str:
 
 async def tell_everything(scene: Scene) -> None:
     """Tell all that there is to tell at one moment."""
-    upgrades, tasks = await reading.upgrades(scene.kube), await reading.tasks(scene.kube)
+    upgrades, tasks = await reading.upgrades(scene.kube), [parse_task(body) for body in await scene.kube.list(TASKS)]
     for upgrade in upgrades:
         seen = overview(upgrade, {task.name: task for task in tasks}, scene.now)
         assert seen.document()["name"] in draw(status.one(seen, scene.now))

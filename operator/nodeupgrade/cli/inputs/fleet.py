@@ -8,12 +8,11 @@ from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import view_node
-from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN, read_parameters
-from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import NODES, PODS, ForbiddenError, KubeApi
+from nodeupgrade.engine.rollout.gathering import gather
+from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
+from nodeupgrade.engine.rollout.reader import LiveFleet
+from nodeupgrade.ports.kube import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
 
 OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
 """Of the operator's pod, as the manifests have it."""
@@ -23,19 +22,17 @@ NOT_CREATED = "not-created"
 
 
 async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
-    """Read all nodes, tasks, other rollouts and whether nodes can be guarded; no pods."""
-    others = [each for each in await reading.upgrades(kube) if each.uid != upgrade.uid]
-    active = [each for each in others if not each.finished or each.status.in_flight]
-    fleet = FleetSnapshot(
-        upgrade=upgrade,
-        server=KubeletVersion.parse(await kube.server_version()),
-        nodes={node.name: node for node in map(view_node, await kube.list(NODES))},
-        tasks={task.name: task for task in await reading.tasks(kube)},
-        active_upgrades=frozenset({upgrade.uid, *(each.uid for each in active)}),
-        rivals=tuple(active),
-        operator_node=await operator_node(kube),
-    )
-    return replace(fleet, guard=await read_parameters(kube, INSTALLED_IN)) if needs_parameters(fleet) else fleet
+    """Read all nodes, tasks, other rollouts and whether nodes can be guarded, as the operator does; no pods.
+
+    Raises:
+        NoClusterAnswerError: the cluster does not know the kinds.
+    """
+    source = LiveFleet(kube, namespace=None)
+    try:
+        fleet = await gather(kube, upgrade, source, namespace=INSTALLED_IN, operator_node=await operator_node(kube))
+    except NotFoundError:
+        raise reading.not_installed(UPGRADES) from None
+    return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})
 
 
 async def operator_node(kube: KubeApi) -> NodeName | None:

@@ -61,11 +61,6 @@ async def task(kube: KubeApi, name: str) -> Task | None:
         return None
 
 
-async def tasks(kube: KubeApi) -> list[Task]:
-    """Read the tasks of all nodes."""
-    return [_task(body) for body in await _listed(kube, TASKS)]
-
-
 async def required_task(kube: KubeApi, name: str) -> Task:
     """Read the task of a node, or say which nodes have one."""
     if found := await task(kube, name):
@@ -102,10 +97,15 @@ async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:
     try:
         return await kube.list(resource)
     except NotFoundError:
-        raise NoClusterAnswerError(
-            f"cannot list {resource.plural} because the cluster does not know them; "
-            "install nodeupgrade there (kubectl apply -k manifests), or choose another --context"
-        ) from None
+        raise not_installed(resource) from None
+
+
+def not_installed(resource: Resource) -> NoClusterAnswerError:
+    """Say what to do where a kind of ours is not known."""
+    return NoClusterAnswerError(
+        f"cannot list {resource.plural} because the cluster does not know them; "
+        "install nodeupgrade there (kubectl apply -k manifests), or choose another --context"
+    )
 
 
 def _upgrade(body: Json) -> Upgrade:

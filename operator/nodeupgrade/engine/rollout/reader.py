@@ -53,18 +53,25 @@ class FleetSource(Protocol):
 
 
 class LiveFleet:
-    """Lists everything on every pass: exact, and the dearer the larger the fleet."""
+    """Lists everything on every pass: exact, and the dearer the larger the fleet.
 
-    def __init__(self, kube: KubeApi, namespace: str) -> None:
+    Args:
+        kube: Where to list.
+        namespace: Where agent pods are; None for whoever does nothing about a node in flight, and needs none.
+    """
+
+    def __init__(self, kube: KubeApi, namespace: str | None) -> None:
         self._kube = kube
-        self._agents = PODS.within(namespace)
+        self._agents = None if namespace is None else PODS.within(namespace)
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
         """Return what the API server lists now."""
         return _assembled(
             await self._all(NODES, view_node),
             await self._all(TASKS, parse_task),
-            await self._all(self._agents, _view_agent, AGENT_LABELS),
+            ObjectCache(_view_agent)
+            if self._agents is None
+            else await self._all(self._agents, _view_agent, AGENT_LABELS),
         )
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:

@@ -3,25 +3,23 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.claims import retry_asked
-from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
-from nodeupgrade.engine.rollout.guard_parameters import read_parameters
+from nodeupgrade.engine.rollout.gathering import gather, read_upgrade
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.sweep import Sweep
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 
 
@@ -122,30 +120,19 @@ class Rollouts:
     async def gather(self, name: str) -> FleetSnapshot:
         """Read everything the plan depends upon.
 
-        The NodeUpgrade is read first: its resourceVersion guards the status write, so anything that was true when
-        the slots were counted is at least as new as that.
-
         Raises:
             NotFoundError: There is no such NodeUpgrade.
         """
-        upgrade = parse_upgrade(await self._kube.get(UPGRADES, name))
-        objects = await self._fleet.read(upgrade)
-        active, rivals = await self._others(upgrade)
-        fleet = FleetSnapshot(
-            upgrade=upgrade,
-            server=KubeletVersion.parse(await self._kube.server_version()),
-            nodes=objects.nodes,
-            tasks=objects.tasks,
-            agents=objects.agents,
-            unreadable=objects.unreadable,
-            active_upgrades=active,
-            rivals=rivals,
+        upgrade, memory = parse_upgrade(await self._kube.get(UPGRADES, name)), self._memory(name)
+        fleet = await gather(
+            self._kube,
+            upgrade,
+            self._fleet,
+            namespace=self._agents.namespace,
             operator_node=self._operator_node,
-            setbacks=self._memory(name).setbacks(self._kube.utcnow()),
-            agents_lost=self._memory(name).agents_lost,
+            setbacks=memory.setbacks(self._kube.utcnow()),
+            agents_lost=memory.agents_lost,
         )
-        if needs_parameters(fleet):
-            fleet = replace(fleet, guard=await read_parameters(self._kube, self._agents.namespace))
         while missing := unread(fleet, self._kube.utcnow()):
             found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
             fleet = replace(fleet, pods={**fleet.pods, **found})
@@ -154,27 +141,8 @@ class Rollouts:
     def _memory(self, name: str) -> Memory:
         return self._memories.setdefault(name, Memory())
 
-    async def _others(self, upgrade: Upgrade) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
-        """Return the UIDs of all NodeUpgrades that may still touch nodes, and the others of them that can be read."""
-        active, rivals = set(), []
-        for body in await self._kube.list(UPGRADES):
-            uid = body["metadata"]["uid"]
-            other = upgrade if uid == upgrade.uid else _read(body)
-            if other is None or other.active:
-                active.add(uid)  # one that cannot be read, to be on the safe side
-            if other is not None and other.active and uid != upgrade.uid:
-                rivals.append(other)
-        return frozenset(active), tuple(rivals)
-
 
 def _needs_work(body: Json) -> bool:
     """Whether a pass may have something to do; one that cannot be read counts, so that its pass complains."""
-    upgrade = _read(body)
+    upgrade = read_upgrade(body)
     return upgrade is None or upgrade.active or upgrade.deleting or retry_asked(upgrade)
-
-
-def _read(body: Json) -> Upgrade | None:
-    try:
-        return parse_upgrade(body)
-    except MalformedObjectError:
-        return None
