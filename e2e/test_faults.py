@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from e2e.cluster import Cluster
-from e2e.faults import FAULTS, OLD, PODS, suffer
+from e2e.faults.fault import OLD, upgrade_under
+from e2e.faults.kinds import FAULTS
 
 CHOSEN = (
     "at/rewrite-hashes.after-first/kill",
@@ -26,6 +27,7 @@ CHOSEN = (
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""
+PODS = 20
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def known() -> dict[tuple[str, str], str]:
 def test_the_node_ends_as_old_or_new(cluster: Cluster, known: dict[tuple[str, str], str], name: str) -> None:
     fault = next(fault for fault in FAULTS if fault.name == name)
 
-    row = suffer(cluster, fault, known)
+    row = upgrade_under(cluster, fault, known)
 
     print(f"{name}: {row.ended}, without a kubelet for {row.down or '-'} s; {row.notes}")
     assert row.complaints == []

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from e2e import clients, tamper
+from e2e import clients
 from e2e.cluster import Cluster, Object
 from e2e.conftest import MakeLab
+from e2e.faults import tamper
+from e2e.faults.run import FaultRun
 from e2e.lab import asnode, deploy, probed
 from e2e.lab.process import wait_until
-from e2e.ordeal import Ordeal
 from e2e.test_guard import NEW, OLD, PODS, SLOWEST, guarded_nodes, nobody_noticed
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Step
@@ -33,21 +34,21 @@ def cluster(make_lab: MakeLab) -> Cluster:
 def without_a_kubelet_for(seconds: float, cluster: Cluster) -> Iterator[None]:
     """Hold the next run for so long right before the new kubelet would be put in place."""
     failpoint = at(Step.READ_BACK, When.DONE)
-    ordeal = Ordeal(cluster, "held", OLD, NEW, {})
+    run = FaultRun(cluster, "held", OLD, NEW, {})
 
     def hold() -> None:
-        ordeal.wait_hit(failpoint, timeout=300)
+        run.wait_hit(failpoint, timeout=300)
         time.sleep(seconds)
-        ordeal.release(failpoint)
+        run.release(failpoint)
 
-    ordeal.arm(failpoint, "hang")
+    run.arm(failpoint, "hang")
     thread = threading.Thread(target=hold)
     thread.start()
     try:
         yield
     finally:
         thread.join()
-        ordeal.disarm()
+        run.disarm()
 
 
 def test_a_kubelet_that_does_not_start_is_rolled_back_and_nobody_notices(cluster: Cluster, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e import tamper
 from e2e.cluster import Cluster, Object, conditions, disturbed
+from e2e.faults import tamper
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot, compare
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e import tamper
 from e2e.cluster import Cluster, conditions, disturbed
+from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e import tamper
 from e2e.cluster import Cluster, Object, conditions
+from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"

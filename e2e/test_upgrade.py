@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e import tamper
 from e2e.cluster import Cluster, conditions, disturbed
+from e2e.faults import tamper
 from e2e.lab.errors import LabError
 
 OLD, NEW = "1.30.14", "1.33.13"

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from e2e.cluster import Cluster
-from e2e.exact import armed
+from e2e.faults.run import FaultRun
 from e2e.lab import snapshot_reader
 from e2e.lab.process import wait_until
-from e2e.ordeal import Ordeal
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
@@ -43,13 +42,13 @@ def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable
         name: of the NodeUpgrade.
         apply: applies it.
     """
-    ordeal, moment = Ordeal(cluster, name, "", "", {}), at(Step.START_KUBELET, When.ANNOUNCED)
-    with armed(ordeal, moment, "hang"):
+    run, moment = FaultRun(cluster, name, "", "", {}), at(Step.START_KUBELET, When.ANNOUNCED)
+    with run.armed(moment, "hang"):
         apply()
-        ordeal.wait_hit(moment)
+        run.wait_hit(moment)
         store_hash(cluster, container, WRONG)
         restart_runtime(cluster)
-        ordeal.release(moment)
+        run.release(moment)
         cluster.wait_for_end(name)
 
 

@@ -1,22 +1,21 @@
-"""One run under a fault: what the fault may see and do, and what must hold once the run is over."""
+"""One run of an upgrade to which a fault happens: what the fault may see and do."""
 
 import contextlib
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.cluster import Cluster, Object, conditions, disturbed
-from e2e.lab import LabError, cgroups
-from e2e.lab.deploy import NAMESPACE
+from e2e.cluster import Cluster, Object, conditions
+from e2e.lab import LabError, cgroups, workload
+from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.adapters.failpoints import VARIABLE
-from nodeupgrade.domain.node.run.failpoints import Failpoint
+from nodeupgrade.domain.node.run.failpoints import FIRST_RESTORED, Failpoint, When, at
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
@@ -26,18 +25,12 @@ FAILPOINTS = "/var/lib/failpoints"
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
-LEFT_OVER = (
-    "etc/systemd/system/nodeupgrade-*", "etc/systemd/system/kubelet.service.d/*nodeupgrade*",
-    "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
-    "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
-    "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
-    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-containerd*",
-    "run/systemd/system/containerd.service.d/*nodeupgrade*",
-)  # fmt: skip
+TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
+"""A run that fails here goes back over every step."""
 
 
 @dataclass
-class Ordeal:
+class FaultRun:
     """A NodeUpgrade of the cluster's node that something will happen to.
 
     Attributes:
@@ -67,14 +60,14 @@ class Ordeal:
         self.before = self.cluster.node.settled(quiet=2, limit=60)
         for container in self.before.running():
             self.known.setdefault((container.id, self.old), container.served_hash)
-        self.runs_before = {path.name for path in self._runs()}
-        self.manifests_before = self._manifests()
+        self.runs_before = {path.name for path in self.runs()}
+        self.manifests_before = self.manifests()
         wanted = {"allowDowngrade": True, "verify": {"settle": "4s"}} | spec
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:
         """The journal of the newest attempt, as it lies on the node's disk."""
-        found = [path / "journal" for path in self._runs() if path.name not in self.runs_before]
+        found = [path / "journal" for path in self.runs() if path.name not in self.runs_before]
         for path in sorted(found, key=lambda path: path.parent.name, reverse=True):
             with contextlib.suppress(FileNotFoundError):
                 return parse(path.read_bytes())[0]
@@ -100,14 +93,19 @@ class Ordeal:
             time.sleep(LOOK_SECONDS if now else 0.02)
 
     def _journal_bytes(self) -> int:
-        return sum(_size(path / "journal") for path in self._runs() if path.name not in self.runs_before)
+        return sum(_size(path / "journal") for path in self.runs() if path.name not in self.runs_before)
 
-    def _runs(self) -> list[Path]:
+    def runs(self) -> list[Path]:
+        """The directories of all runs on the node's disk."""
         root = self.cluster.node.root if self.cluster.node.alive else self.cluster.node.disk
         return list((root / RUNS).glob("*"))
 
     def _newest(self) -> str:
-        return max((path.name for path in self._runs()), default="")
+        return max((path.name for path in self.runs()), default="")
+
+    def phase(self) -> str:
+        """The phase of the node's task; empty if there is none."""
+        return str(self.status().get("phase", ""))
 
     def status(self) -> Object:
         """The status of the node's task, without its lists."""
@@ -133,6 +131,17 @@ class Ordeal:
     def release(self, name: Failpoint) -> None:
         """Let an executor that hangs at a failpoint go on."""
         self.cluster.node.exec("rm", f"{FAILPOINTS}/{name}.hit")
+
+    @contextlib.contextmanager
+    def armed(self, name: Failpoint, action: str) -> Iterator[None]:
+        """Let a failpoint strike while the context lasts; if it lies on the way back, let the run turn back."""
+        try:
+            self.arm(name, action)
+            if on_the_way_back(name):
+                self.arm(TURN_BACK, "enospc")
+            yield
+        finally:
+            self.disarm()
 
     def disarm(self) -> None:
         """Let no failpoint strike any more."""
@@ -172,21 +181,6 @@ class Ordeal:
         self.notes.append(f"off after {last.step or 'the end'} {last.mark}" if last else "off")
         self.cluster.node.boot()
 
-    @contextlib.contextmanager
-    def meanwhile(self, step: Step, mark: Mark) -> Iterator[threading.Event]:
-        """Set an event once a record is there, while the caller does something else."""
-        event = threading.Event()
-
-        def watch() -> None:
-            with contextlib.suppress(LabError):
-                self.wait_record(step, mark)
-            event.set()
-
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        yield event
-        thread.join(timeout=300)
-
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wait_end(self) -> str:
@@ -209,68 +203,33 @@ class Ordeal:
         stuck = states.get("Stalled", {}).get("status") == "True"
         return (over or stuck) and not upgrade["status"].get("inFlight")
 
-    def complaints(self, phase: str, expected: frozenset[str], *, reboots: bool) -> list[str]:
-        """Everything that is not as it must be after the run."""
-        return [*self._about_the_node(phase, expected), *self._about_containers(reboots=reboots)]
+    def wait_workload(self) -> None:
+        """Wait until every pod runs again after the power was cut."""
+        lab = self.cluster.lab
+        pods = lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
+        count = sum(pod["spec"].get("restartPolicy") == "Always" for pod in pods)
+        workload.wait_running(lab, count=count, timeout=240)
+        lab.kubectl_wait("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=120)
 
-    def _version_after(self) -> str:
+    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def version_after(self) -> str:
         """The version at which the task says that the node is."""
         return self.new if self.cluster.task()["status"].get("kubelet", {}).get("after") else self.old
 
-    def _about_the_node(self, phase: str, expected: frozenset[str]) -> Iterator[str]:
-        if phase not in expected:
-            yield f"ended as {phase}, not {' or '.join(sorted(expected))}"
-        version = self._version_after()
-        with contextlib.suppress(LabError):
-            wait_until("the version", lambda: self.cluster.kubelet_version() == version, timeout=30)
-        if (found := self.cluster.kubelet_version()) != version:
-            yield f"the node reports kubelet {found} after {phase}"
-        on_disk = self.cluster.node.exec("/usr/bin/kubelet", "--version").stdout.strip()
-        if on_disk != f"Kubernetes v{version}":
-            yield f"the program on disk is {on_disk} after {phase}"
-        node = self.cluster.node_object()
-        if not self.cluster.schedulable() or "nodeupgrade.dev/cordoned-by" in node["metadata"].get("annotations", {}):
-            yield "the node is still cordoned, or marked as cordoned by us"
-        if left := self._left_over():
-            yield f"left behind: {', '.join(left)}"
-        if version == self.old and self._manifests() != self.manifests_before:
-            yield "static pod manifests are not what they were"
-
-    def _about_containers(self, *, reboots: bool) -> Iterator[str]:
-        after = self.cluster.node.settled(quiet=3, limit=90)
-        version = self._version_after()
-        if not reboots:
-            found = [d for d in disturbed(self.before, after) if not self._is_free(d.pod)]
-            if found:
-                yield f"{len({d.id for d in found})} instances disturbed, first: {found[0]}"
-        for container in after.running():
-            if self._is_free(container.pod):
-                continue
-            if container.served_hash != container.stored_hash:
-                yield f"{container.pod}/{container.name} serves {container.served_hash}, stores {container.stored_hash}"
-            known = self.known.setdefault((container.id, version), container.served_hash)
-            if known != container.served_hash:
-                yield f"{container.pod}/{container.name} serves {container.served_hash}, {known} is that of {version}"
-            other = self.known.get((container.id, self.old if version == self.new else self.new))
-            if known == other and container.name not in self.uncompared:
-                yield f"{container.pod}/{container.name} serves the same hash in both eras"
-
-    def _is_free(self, pod: str) -> bool:
+    def may_change(self, pod: str) -> bool:
+        """Whether a pod, as ``namespace/name``, may change by itself."""
         return any(pod.startswith(prefix) for prefix in self.free) or pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")
 
-    def _left_over(self) -> list[str]:
-        root = self.cluster.node.root
-        files = [f"/{path.relative_to(root)}" for pattern in LEFT_OVER for path in root.glob(pattern)]
-        asked = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade*")
-        units = [line.split()[0] for line in self.cluster.node.exec(*asked).stdout.splitlines() if line.split()]
-        properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
-        shown = self.cluster.node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
-        remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
-        unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
-        return [*files, *units, *remembered, *unread]
-
-    def _manifests(self) -> dict[str, bytes]:
+    def manifests(self) -> dict[str, bytes]:
+        """The manifests of the node's static pods."""
         return {path.name: path.read_bytes() for path in (self.cluster.node.disk / MANIFESTS).glob("*")}
+
+
+def on_the_way_back(name: Failpoint) -> bool:
+    """Whether only a run that turns back passes a failpoint."""
+    return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
 
 
 def _size(path: Path) -> int:

@@ -4,13 +4,12 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from e2e.exact import armed
+from e2e.faults.fault import BACK, UP, Fault, Harm
+from e2e.faults.run import FaultRun
+from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
-from e2e.mishaps import BACK, UP, Fault, Harm
-from e2e.ordeal import Ordeal
-from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.shim_limit import CONFIG
@@ -25,57 +24,57 @@ ODD_START = "/etc/systemd/system/containerd.service.d/50-odd.conf"
 def late_shim(*, raised: bool) -> Harm:
     """Freeze the shim of one pod right before the runtime is restarted, and for some seconds after."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        name, node = at(Step.REWRITE_HASHES, When.DONE), ordeal.cluster.node
-        with armed(ordeal, name, "hang"), contextlib.nullcontext() if raised else _odd_start(ordeal):
+    def harm(run: FaultRun) -> Iterator[None]:
+        name, node = at(Step.REWRITE_HASHES, When.DONE), run.cluster.node
+        with run.armed(name, "hang"), contextlib.nullcontext() if raised else _odd_start(run):
             victim = next(c for c in node.snapshot().running() if c.pod.startswith("workload/web-"))
             shim = node.exec("ps", "-o", "ppid=", "-p", str(victim.pid)).stdout.strip()
             if not raised:
-                ordeal.free.add(victim.pod)
+                run.free.add(victim.pod)
             yield
-            ordeal.wait_hit(name)
-            before = _main_pid(ordeal)
+            run.wait_hit(name)
+            before = _main_pid(run)
             node.exec("kill", "-STOP", shim)
             try:
-                ordeal.release(name)
-                pid = wait_until("another containerd", lambda: _main_pid(ordeal, other_than=before), timeout=60)
+                run.release(name)
+                pid = wait_until("another containerd", lambda: _main_pid(run, other_than=before), timeout=60)
                 command = (node.root / "proc" / pid / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 time.sleep(LATE_SECONDS)
             finally:
                 node.exec("kill", "-CONT", shim, check=False)
-            ordeal.notes.append(f"restarted as {command.strip()}")
+            run.notes.append(f"restarted as {command.strip()}")
             if (str(CONFIG) in command) is not raised:
                 raise LabError(f"the limit is {'not ' if raised else ''}raised: {command}")
             yield
-            _look_at(ordeal, victim, lost=not raised)
+            _look_at(run, victim, lost=not raised)
 
     return harm
 
 
-def _look_at(ordeal: Ordeal, victim: ContainerInstance, *, lost: bool) -> None:
+def _look_at(run: FaultRun, victim: ContainerInstance, *, lost: bool) -> None:
     """With the limit the oracle has found everything as it was; without it the container must be lost."""
-    survived = any(c.id == victim.id for c in ordeal.cluster.node.snapshot().running())
+    survived = any(c.id == victim.id for c in run.cluster.node.snapshot().running())
     if survived is lost:
         raise LabError(f"{victim.pod} {'survived: this proves nothing' if survived else 'was lost'}")
 
 
-def _main_pid(ordeal: Ordeal, *, other_than: str = "") -> str:
-    pid = ordeal.cluster.node.exec("systemctl", "show", "containerd", "--property=MainPID", "--value").stdout.strip()
+def _main_pid(run: FaultRun, *, other_than: str = "") -> str:
+    pid = run.cluster.node.exec("systemctl", "show", "containerd", "--property=MainPID", "--value").stdout.strip()
     return "" if pid in {"0", other_than} else pid
 
 
 @contextlib.contextmanager
-def _odd_start(ordeal: Ordeal) -> Iterator[None]:
-    node = ordeal.cluster.node
+def _odd_start(run: FaultRun) -> Iterator[None]:
+    node = run.cluster.node
     node.write(ODD_START, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd $NO_OPTIONS\n")
     node.exec("systemctl", "daemon-reload")
-    restart_runtime(ordeal.cluster)  # a start that is yet to count would be refused
+    restart_runtime(run.cluster)  # a start that is yet to count would be refused
     try:
         yield
     finally:
         node.exec("rm", ODD_START)
         node.exec("systemctl", "daemon-reload")
-        restart_runtime(ordeal.cluster)
+        restart_runtime(run.cluster)
 
 
 FAULTS: tuple[Fault, ...] = (

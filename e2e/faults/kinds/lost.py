@@ -6,22 +6,21 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from e2e.drift import (
+from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault, Harm
+from e2e.faults.kinds.drift import (
     PATIENT,
-    REFUSED,
     RUNTIME_CONFIG,
     changed,
     other_root,
     restart_kubelet,
     stopped_at,
 )
+from e2e.faults.run import FaultRun
+from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError, deploy, images, nodefiles
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
-from e2e.mishaps import BACK, EITHER, UP, Fault, Harm, wait_workload
-from e2e.ordeal import Ordeal
-from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Mark, Step
 
@@ -34,95 +33,95 @@ TOLD_SECONDS = 60.0
 # ── the runtime ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def runtime_without_baseline(ordeal: Ordeal) -> Iterator[None]:
+def runtime_without_baseline(run: FaultRun) -> Iterator[None]:
     """Let the runtime come back empty in mid-run: no kubelet may start.
 
     containerd 1.6 has forgotten its containers for good then, so that a person has to restart the node.
     """
     name = at(Step.READ_BACK, When.ANNOUNCED)
-    with stopped_at(ordeal, Step.READ_BACK, When.ANNOUNCED):
+    with stopped_at(run, Step.READ_BACK, When.ANNOUNCED):
         yield
-        ordeal.wait_hit(name)
-        with other_root(ordeal):
-            restart_runtime(ordeal.cluster)
-            ordeal.release(name)
-            _stays_fenced(ordeal)
-        ordeal.cut_power_and_boot()
+        run.wait_hit(name)
+        with other_root(run):
+            restart_runtime(run.cluster)
+            run.release(name)
+            _stays_fenced(run)
+        run.cut_power_and_boot()
         yield
-        wait_workload(ordeal)
+        run.wait_workload()
 
 
-def runtime_cannot_start(ordeal: Ordeal) -> Iterator[None]:
+def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
     """Break the runtime's configuration in mid-run: the run waits for a person, and then goes on by itself."""
-    name, node = at(Step.READ_BACK, When.ANNOUNCED), ordeal.cluster.node
-    with stopped_at(ordeal, Step.READ_BACK, When.ANNOUNCED):
+    name, node = at(Step.READ_BACK, When.ANNOUNCED), run.cluster.node
+    with stopped_at(run, Step.READ_BACK, When.ANNOUNCED):
         yield
-        ordeal.wait_hit(name)
-        with changed(ordeal, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+        run.wait_hit(name)
+        with changed(run, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
             node.exec("systemctl", "restart", "containerd", check=False)
-            ordeal.release(name)
-            _stays_fenced(ordeal)
+            run.release(name)
+            _stays_fenced(run)
         node.exec("systemctl", "reset-failed", "containerd")
-        restart_runtime(ordeal.cluster)
+        restart_runtime(run.cluster)
         wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
 
 
-def _stays_fenced(ordeal: Ordeal) -> None:
+def _stays_fenced(run: FaultRun) -> None:
     """No kubelet runs, the Lease is renewed, and somebody says why.
 
     Raises:
         LabError: one of these does not hold.
     """
-    kubectl, name = ordeal.cluster.lab.kubectl_json, ordeal.cluster.node.name
+    kubectl, name = run.cluster.lab.kubectl_json, run.cluster.node.name
     end = time.monotonic() + FENCED_SECONDS
     while time.monotonic() < end:
-        if ordeal.processes("kubelet.service"):
+        if run.processes("kubelet.service"):
             raise LabError("a kubelet was started on a runtime that does not show what ran before")
         time.sleep(0.2)
     renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
     if (age := (datetime.now(UTC) - renewed).total_seconds()) > LEASE_SECONDS:
         raise LabError(f"nobody renews the Lease: it is {age:.0f} s old")
-    ordeal.notes.append(f"fenced for {FENCED_SECONDS:.0f} s; the task says {ordeal.status()}")
+    run.notes.append(f"fenced for {FENCED_SECONDS:.0f} s; the task says {run.status()}")
 
 
-def runtime_silent(ordeal: Ordeal) -> Iterator[None]:
+def runtime_silent(run: FaultRun) -> Iterator[None]:
     """Stop the runtime from answering through the whole settle period, and end a container meanwhile."""
-    victim = _web(ordeal)
-    ordeal.free.add(victim.pod)
+    victim = _web(run)
+    run.free.add(victim.pod)
     yield
-    ordeal.wait_record(Step.VERIFY, Mark.DOING)
-    ordeal.kill_unit("containerd.service", signal.SIGSTOP, program="containerd")
+    run.wait_record(Step.VERIFY, Mark.DOING)
+    run.kill_unit("containerd.service", signal.SIGSTOP, program="containerd")
     try:
-        ordeal.cluster.node.exec("kill", "-9", str(victim.pid))
+        run.cluster.node.exec("kill", "-9", str(victim.pid))
         time.sleep(SILENT_SECONDS)
     finally:
-        ordeal.kill_unit("containerd.service", signal.SIGCONT, program="containerd")
+        run.kill_unit("containerd.service", signal.SIGCONT, program="containerd")
     yield
 
 
-def split_shim(ordeal: Ordeal) -> Iterator[None]:
+def split_shim(run: FaultRun) -> Iterator[None]:
     """Let a container run under another shim than its sandbox; any restart of the runtime would lose the pod."""
-    node, victim = ordeal.cluster.node, _web(ordeal)
+    node, victim = run.cluster.node, _web(run)
     sandbox = next(s for s in node.snapshot().sandboxes if s.id == victim.sandbox_id)
     task = f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{sandbox.id}"
     socket = node.exec("cat", f"{task}/address").stdout.strip().removeprefix("unix://")
     node.exec("rm", socket)
     node.exec("kill", "-9", str(victim.pid))
-    wait_until("a container under a shim of its own", lambda: _split(ordeal, victim.pod), timeout=120, interval=1)
+    wait_until("a container under a shim of its own", lambda: _split(run, victim.pod), timeout=120, interval=1)
     yield
     yield
-    ordeal.cluster.lab.kubectl("delete", "pod", "-n", *victim.pod.split("/"), timeout=120)
+    run.cluster.lab.kubectl("delete", "pod", "-n", *victim.pod.split("/"), timeout=120)
 
 
-def _split(ordeal: Ordeal, pod: str) -> bool:
-    snapshot = ordeal.cluster.node.snapshot()
+def _split(run: FaultRun, pod: str) -> bool:
+    snapshot = run.cluster.node.snapshot()
     monitors = {s.monitor_pid for s in snapshot.sandboxes if s.pod == pod and s.running}
     return any(c.pod == pod and c.monitor_pid not in monitors for c in snapshot.running())
 
 
-def _web(ordeal: Ordeal) -> ContainerInstance:
-    return next(c for c in ordeal.cluster.node.snapshot().running() if c.pod.startswith("workload/web-"))
+def _web(run: FaultRun) -> ContainerInstance:
+    return next(c for c in run.cluster.node.snapshot().running() if c.pod.startswith("workload/web-"))
 
 
 # ── the task ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,14 +130,14 @@ def _web(ordeal: Ordeal) -> ContainerInstance:
 def task_deleted(step: Step, mark: Mark) -> Harm:
     """Delete the node's task in mid-run: what happened must be told all the same."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
+    def harm(run: FaultRun) -> Iterator[None]:
         yield
-        ordeal.wait_record(step, mark)
-        ordeal.cluster.lab.kubectl("delete", "nodeupgradetask", ordeal.cluster.node.name, "--wait=false")
+        run.wait_record(step, mark)
+        run.cluster.lab.kubectl("delete", "nodeupgradetask", run.cluster.node.name, "--wait=false")
         yield
-        status = ordeal.cluster.task()["status"]
+        status = run.cluster.task()["status"]
         counted = status.get("containers", {})
-        ordeal.notes.append(f"told: {status.get('phase')}, {counted}")
+        run.notes.append(f"told: {status.get('phase')}, {counted}")
         if not counted.get("total", counted.get("unchanged", 0)):
             raise LabError(f"nothing is told of the containers: {status}")
 
@@ -148,46 +147,46 @@ def task_deleted(step: Step, mark: Mark) -> Harm:
 # ── the agent ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agent_over_quota(ordeal: Ordeal) -> Iterator[None]:
+def agent_over_quota(run: FaultRun) -> Iterator[None]:
     """Let a quota forbid the agent's pod."""
     quota = {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": NAMESPACE},
         "spec": {"hard": {"pods": "0"}},
     }  # fmt: skip
-    ordeal.cluster.lab.apply(quota)
+    run.cluster.lab.apply(quota)
     try:
         yield
-        _told(ordeal, "exceeded quota")
+        _told(run, "exceeded quota")
     finally:
-        ordeal.cluster.lab.kubectl("delete", "resourcequota", "-n", NAMESPACE, "none", "--ignore-not-found")
+        run.cluster.lab.kubectl("delete", "resourcequota", "-n", NAMESPACE, "none", "--ignore-not-found")
     yield
 
 
-def agent_without_image(ordeal: Ordeal) -> Iterator[None]:
+def agent_without_image(run: FaultRun) -> Iterator[None]:
     """Let the agent's image be missing on the node."""
-    node, image = ordeal.cluster.node, images.operator()
+    node, image = run.cluster.node, images.operator()
     node.exec("ctr", "-n", "k8s.io", "images", "rm", image.pinned, image.tagged)
     try:
         yield
-        _told(ordeal, "ImagePull")
+        _told(run, "ImagePull")
     finally:
-        deploy.import_pinned(ordeal.cluster.lab, image)
+        deploy.import_pinned(run.cluster.lab, image)
     yield
 
 
-def agent_rejected(ordeal: Ordeal) -> Iterator[None]:
+def agent_rejected(run: FaultRun) -> Iterator[None]:
     """Let the node's kubelet have no room for one pod more: nobody has heard of the run, so it is called off."""
-    pods = len({s.pod for s in ordeal.cluster.node.snapshot().sandboxes if s.running})
-    change = changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
+    pods = len({s.pod for s in run.cluster.node.snapshot().sandboxes if s.running})
+    change = changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
     with change:
-        restart_kubelet(ordeal)
+        restart_kubelet(run)
         yield
-        _told(ordeal, "OutOfpods")
-    restart_kubelet(ordeal)
+        _told(run, "OutOfpods")
+    restart_kubelet(run)
     yield
 
 
-def _told(ordeal: Ordeal, words: str) -> None:
+def _told(run: FaultRun, words: str) -> None:
     """Wait until the NodeUpgrade says why there is no agent.
 
     Raises:
@@ -196,18 +195,18 @@ def _told(ordeal: Ordeal, words: str) -> None:
     began = time.monotonic()
 
     def told() -> bool:
-        status = ordeal.cluster.get(ordeal.name).get("status", {})
+        status = run.cluster.get(run.name).get("status", {})
         return "AgentUnavailable" in json.dumps(status) and words in json.dumps(status)
 
     wait_until(f"AgentUnavailable with {words!r}", told, timeout=TOLD_SECONDS, interval=0.5)
-    ordeal.notes.append(f"told after {time.monotonic() - began:.0f} s")
-    stated = ordeal.cluster.get(ordeal.name)["status"]["conditions"]
-    ordeal.notes += [c["message"][:160] for c in stated if "AgentUnavailable" in json.dumps(c)][:1]
+    run.notes.append(f"told after {time.monotonic() - began:.0f} s")
+    stated = run.cluster.get(run.name)["status"]["conditions"]
+    run.notes += [c["message"][:160] for c in stated if "AgentUnavailable" in json.dumps(c)][:1]
 
 
-def not_executable(ordeal: Ordeal) -> Iterator[None]:
+def not_executable(run: FaultRun) -> Iterator[None]:
     """Let nothing be executed from where the bundle lies."""
-    node, path = ordeal.cluster.node, "/var/lib/nodeupgrade"
+    node, path = run.cluster.node, "/var/lib/nodeupgrade"
     node.exec("mkdir", "-p", path)
     node.exec("mount", "--bind", path, path)
     node.exec("mount", "-o", "remount,bind,noexec", path)
@@ -218,17 +217,17 @@ def not_executable(ordeal: Ordeal) -> Iterator[None]:
         node.exec("umount", "--lazy", path, check=False)
 
 
-def proxied(ordeal: Ordeal) -> Iterator[None]:
+def proxied(run: FaultRun) -> Iterator[None]:
     """Give every service of the node an HTTP proxy that does not answer."""
-    node = ordeal.cluster.node
+    node = run.cluster.node
     node.exec("systemctl", "set-environment", "http_proxy=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9")
     try:
-        restart_kubelet(ordeal)
+        restart_kubelet(run)
         yield
         yield
     finally:
         node.exec("systemctl", "unset-environment", "http_proxy", "HTTP_PROXY")
-        restart_kubelet(ordeal)
+        restart_kubelet(run)
 
 
 FAULTS: tuple[Fault, ...] = (

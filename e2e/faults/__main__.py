@@ -3,47 +3,24 @@
 ``make e2e-faults`` takes about two hours; ``python -m e2e.faults --only PREFIX`` chooses. The test suite runs a part.
 """
 
-import itertools
 import json
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e import drift, exact, lost, meddling, mishaps, noise, shims
 from e2e.cluster import Cluster
-from e2e.lab import Lab, LabError, LabSpec, deploy, workload
+from e2e.faults.fault import NEW, OLD, Row, upgrade_under
+from e2e.faults.kinds import FAULTS
+from e2e.lab import Lab, LabSpec, deploy, workload
 from e2e.lab.progress import Lines
-from e2e.mishaps import Fault
-from e2e.ordeal import Ordeal
 
-OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
+CONTROL_PLANE = "1.33.13"
 PODS = 20
 NOT_YET = "nodeupgrade.test/not-yet"
 """Keeps the operator, which tolerates a cordon, away from a node."""
-FAULTS = (
-    *exact.FAULTS, *shims.FAULTS, *mishaps.FAULTS, *meddling.FAULTS, *noise.FAULTS, *drift.FAULTS, *lost.FAULTS,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of one run.
-
-    Attributes:
-        complaints: what was not as it must be; none means that it went well.
-    """
-
-    fault: str
-    ended: str
-    seconds: float
-    down: str
-    notes: str
-    complaints: Sequence[str]
 
 
 @click.command()
@@ -79,7 +56,7 @@ def main(
     rows = []
     try:
         for number, fault in enumerate(chosen, 1):
-            rows.append(suffer(cluster, fault, known))
+            rows.append(upgrade_under(cluster, fault, known))
             click.echo(f"{number}/{len(chosen)} {_line(rows[-1])}")
             if file is not None:
                 with file.open("a") as stream:
@@ -90,47 +67,6 @@ def main(
         _print(rows)
     if any(row.complaints for row in rows):
         raise click.ClickException("not every run ended as it must")
-
-
-def suffer(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:
-    """Let one fault happen to one run and judge what came of it."""
-    old = cluster.kubelet_version()
-    ordeal = Ordeal(cluster, _name(fault), old, NEW if old == OLD else OLD, known)
-    harm = fault.harm(ordeal)
-    began = time.monotonic()
-    ended, down, complaints = "", "", []
-    try:
-        next(harm)
-        ordeal.begin(**fault.spec)
-        next(harm)
-        ended = ordeal.wait_end()
-        complaints = ordeal.complaints(ended, fault.ends, reboots=fault.reboots)
-        status = cluster.task()["status"]
-        down = str(status.get("kubelet", {}).get("downSeconds", ""))
-        if ended != "Succeeded":
-            ordeal.notes.append(f"{status.get('reason')}: {status.get('message')}")
-    except LabError as error:
-        complaints = [*complaints, f"{error}; {ordeal.status()}"]
-    finally:
-        complaints += _put_back(harm, ordeal)
-    seconds = time.monotonic() - began
-    return Row(fault.name, ended or "?", round(seconds, 1), down, "; ".join(ordeal.notes), complaints)
-
-
-def _put_back(harm: object, ordeal: Ordeal) -> list[str]:
-    try:
-        for _ in itertools.islice(harm, 2):  # type: ignore[call-overload]
-            pass
-        ordeal.cluster.lab.kubectl(
-            "delete", "nodeupgrade", ordeal.name, "--ignore-not-found", "--wait=true", timeout=180
-        )
-    except LabError as error:
-        return [f"afterwards: {error}"]
-    return []
-
-
-def _name(fault: Fault) -> str:
-    return f"{fault.name.replace('/', '-')}-{int(time.time()) % 100000}"
 
 
 def _member(lab: str, node: str) -> Cluster:

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 
+from e2e.faults.fault import EITHER, UP, Fault, Harm
+from e2e.faults.run import FaultRun
 from e2e.lab.process import wait_until
-from e2e.mishaps import EITHER, UP, Fault, Harm
-from e2e.ordeal import Ordeal
 
 NAMESPACE = "workload"
 IMAGE = "nodeupgrade.test/busybox:1"
@@ -23,11 +23,11 @@ def _container(name: str, script: str, **more: object) -> Object:
     return {"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script], **more}
 
 
-def _pod(ordeal: Ordeal, name: str, *containers: Object, **spec: object) -> Object:
+def _pod(run: FaultRun, name: str, *containers: Object, **spec: object) -> Object:
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {
-            "nodeName": ordeal.cluster.node.name, "terminationGracePeriodSeconds": 1, "containers": list(containers),
+            "nodeName": run.cluster.node.name, "terminationGracePeriodSeconds": 1, "containers": list(containers),
             **spec,
         },
     }  # fmt: skip
@@ -36,79 +36,79 @@ def _pod(ordeal: Ordeal, name: str, *containers: Object, **spec: object) -> Obje
 def noisy(name: str, *containers: Object, spec: Object | None = None, wait: float = 8, free: bool = True) -> Harm:
     """Have a pod of this kind on the node, for some seconds before the upgrade and until it is over."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
+    def harm(run: FaultRun) -> Iterator[None]:
         if free:
-            ordeal.free.add(f"{NAMESPACE}/{name}")
-        ordeal.uncompared.add("init-container")
-        ordeal.cluster.lab.apply(_pod(ordeal, name, *containers, **(spec or {})))
+            run.free.add(f"{NAMESPACE}/{name}")
+        run.uncompared.add("init-container")
+        run.cluster.lab.apply(_pod(run, name, *containers, **(spec or {})))
         time.sleep(wait)
         yield
         yield
-        ordeal.notes.append(_said(ordeal, name))
-        _delete(ordeal, name)
+        run.notes.append(_said(run, name))
+        _delete(run, name)
 
     return harm
 
 
-def _said(ordeal: Ordeal, name: str) -> str:
-    found = ordeal.cluster.lab.kubectl("get", "pod", "-n", NAMESPACE, name, "--no-headers", check=False).stdout.split()
+def _said(run: FaultRun, name: str) -> str:
+    found = run.cluster.lab.kubectl("get", "pod", "-n", NAMESPACE, name, "--no-headers", check=False).stdout.split()
     return " ".join(found[:4])
 
 
-def _delete(ordeal: Ordeal, *names: str) -> None:
+def _delete(run: FaultRun, *names: str) -> None:
     delete = ("delete", "pod", "-n", NAMESPACE, *names, "--ignore-not-found", "--grace-period=0", "--force")
-    ordeal.cluster.lab.kubectl(*delete, timeout=120)
+    run.cluster.lab.kubectl(*delete, timeout=120)
 
 
-def job(ordeal: Ordeal) -> Iterator[None]:
+def job(run: FaultRun) -> Iterator[None]:
     """Let a Job's pod complete in the middle of the run."""
-    yield from noisy("job", _container("job", "sleep 14"), wait=1, spec=_NEVER)(ordeal)
+    yield from noisy("job", _container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
 
 
-def terminating(ordeal: Ordeal) -> Iterator[None]:
+def terminating(run: FaultRun) -> Iterator[None]:
     """Have a pod that is being deleted, whose container takes 40 s to end."""
     slow = _container("slow", STAY, lifecycle={"preStop": {"exec": {"command": ["sleep", "40"]}}})
-    ordeal.free.add(f"{NAMESPACE}/slow-end")
-    ordeal.cluster.lab.apply(_pod(ordeal, "slow-end", slow, terminationGracePeriodSeconds=45))
-    _wait_ready(ordeal, "slow-end")
-    ordeal.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "slow-end", "--wait=false")
+    run.free.add(f"{NAMESPACE}/slow-end")
+    run.cluster.lab.apply(_pod(run, "slow-end", slow, terminationGracePeriodSeconds=45))
+    _wait_ready(run, "slow-end")
+    run.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "slow-end", "--wait=false")
     yield
     yield
-    _delete(ordeal, "slow-end")
+    _delete(run, "slow-end")
 
 
-def terminating_long(ordeal: Ordeal) -> Iterator[None]:
+def terminating_long(run: FaultRun) -> Iterator[None]:
     """Have a pod that is being deleted, whose container takes longer to end than an agent waits for it.
 
     The node is refused, and looked at again two minutes later.
     """
     slow = _container("slow", STAY, lifecycle={"preStop": {"exec": {"command": ["sleep", "140"]}}})
-    ordeal.free.add(f"{NAMESPACE}/long-end")
-    ordeal.cluster.lab.apply(_pod(ordeal, "long-end", slow, terminationGracePeriodSeconds=150))
-    _wait_ready(ordeal, "long-end")
-    ordeal.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "long-end", "--wait=false")
+    run.free.add(f"{NAMESPACE}/long-end")
+    run.cluster.lab.apply(_pod(run, "long-end", slow, terminationGracePeriodSeconds=150))
+    _wait_ready(run, "long-end")
+    run.cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, "long-end", "--wait=false")
     yield
     seen: set[str] = set()
 
     def refused_and_again() -> bool:
-        status = ordeal.status()
+        status = run.status()
         seen.add(str(status.get("reason", "")))
         return status.get("phase") not in {"Refused", None} and "PodInTransition" in seen
 
     wait_until("the second look", refused_and_again, timeout=300, interval=1)
-    ordeal.notes.append("refused once, and looked at again")
+    run.notes.append("refused once, and looked at again")
     yield
-    _delete(ordeal, "long-end")
+    _delete(run, "long-end")
 
 
-def finalizer(ordeal: Ordeal) -> Iterator[None]:
+def finalizer(run: FaultRun) -> Iterator[None]:
     """Have a pod that is deleted and ended, but held by a finalizer."""
-    lab = ordeal.cluster.lab
-    pod = _pod(ordeal, "held", _container("main", STAY))
+    lab = run.cluster.lab
+    pod = _pod(run, "held", _container("main", STAY))
     pod["metadata"] = {"name": "held", "namespace": NAMESPACE, "finalizers": ["nodeupgrade.test/held"]}
-    ordeal.free.add(f"{NAMESPACE}/held")
+    run.free.add(f"{NAMESPACE}/held")
     lab.apply(pod)
-    _wait_ready(ordeal, "held")
+    _wait_ready(run, "held")
     lab.kubectl("delete", "pod", "-n", NAMESPACE, "held", "--wait=false")
     time.sleep(4)
     yield
@@ -116,32 +116,32 @@ def finalizer(ordeal: Ordeal) -> Iterator[None]:
     lab.kubectl("patch", "pod", "-n", NAMESPACE, "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
-def ephemeral(ordeal: Ordeal) -> Iterator[None]:
+def ephemeral(run: FaultRun) -> Iterator[None]:
     """Have a debug container running in a pod."""
-    ordeal.cluster.lab.apply(_pod(ordeal, "debugged", _container("main", STAY)))
-    _wait_ready(ordeal, "debugged")
+    run.cluster.lab.apply(_pod(run, "debugged", _container("main", STAY)))
+    _wait_ready(run, "debugged")
     debug = ("debug", "-n", NAMESPACE, "debugged", f"--image={IMAGE}", "--image-pull-policy=Never", "-c", "look")
-    ordeal.uncompared.add("look")
-    ordeal.cluster.lab.kubectl(*debug, "--", "sleep", "3600")
+    run.uncompared.add("look")
+    run.cluster.lab.kubectl(*debug, "--", "sleep", "3600")
     time.sleep(3)
     yield
     yield
-    running = [c.name for c in ordeal.cluster.node.snapshot().running() if c.pod == f"{NAMESPACE}/debugged"]
-    ordeal.notes.append(f"running: {', '.join(sorted(running))}")
-    _delete(ordeal, "debugged")
+    running = [c.name for c in run.cluster.node.snapshot().running() if c.pod == f"{NAMESPACE}/debugged"]
+    run.notes.append(f"running: {', '.join(sorted(running))}")
+    _delete(run, "debugged")
 
 
-def churn(ordeal: Ordeal) -> Iterator[None]:
+def churn(run: FaultRun) -> Iterator[None]:
     """Create a short-lived pod on the node every second, cordoned or not, until the run is over."""
-    ordeal.free.add(f"{NAMESPACE}/churn-")
+    run.free.add(f"{NAMESPACE}/churn-")
     over = threading.Event()
 
     def create() -> None:
         number = 0
         while not over.wait(1):
             number += 1
-            body = _pod(ordeal, f"churn-{number}", _container("main", "sleep 5"), restartPolicy="Never")
-            ordeal.cluster.lab.apply(body)
+            body = _pod(run, f"churn-{number}", _container("main", "sleep 5"), restartPolicy="Never")
+            run.cluster.lab.apply(body)
 
     thread = threading.Thread(target=create, daemon=True)
     thread.start()
@@ -152,16 +152,16 @@ def churn(ordeal: Ordeal) -> Iterator[None]:
     finally:
         over.set()
         thread.join(timeout=60)
-        pods = ordeal.cluster.lab.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").stdout.split()
+        pods = run.cluster.lab.kubectl("get", "pods", "-n", NAMESPACE, "-o", "name").stdout.split()
         churned = [name.removeprefix("pod/") for name in pods if name.startswith("pod/churn-")]
-        ordeal.notes.append(f"{len(churned)} pods came and went")
-        _delete(ordeal, *churned)
+        run.notes.append(f"{len(churned)} pods came and went")
+        _delete(run, *churned)
 
 
-def rollout(ordeal: Ordeal) -> Iterator[None]:
+def rollout(run: FaultRun) -> Iterator[None]:
     """Roll a Deployment over and over while the node is being cordoned and upgraded."""
-    ordeal.free.add(f"{NAMESPACE}/rolling")
-    lab, here = ordeal.cluster.lab, {"kubernetes.io/hostname": ordeal.cluster.node.name}
+    run.free.add(f"{NAMESPACE}/rolling")
+    lab, here = run.cluster.lab, {"kubernetes.io/hostname": run.cluster.node.name}
     containers = [_container("main", STAY)]
     template = {
         "metadata": {"labels": {"app": "rolling"}},
@@ -189,8 +189,8 @@ def rollout(ordeal: Ordeal) -> Iterator[None]:
         lab.kubectl("delete", "deployment", "-n", NAMESPACE, "rolling", "--wait=true", timeout=120)
 
 
-def _wait_ready(ordeal: Ordeal, name: str) -> None:
-    ordeal.cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+def _wait_ready(run: FaultRun, name: str) -> None:
+    run.cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
 _NEVER: Object = {"restartPolicy": "Never"}

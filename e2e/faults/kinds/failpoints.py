@@ -1,17 +1,17 @@
-"""What happens at the failpoints: at exactly one place of a run, and not at what a race makes of it."""
+"""What happens at a failpoint: at exactly one place of a run, whatever the machine's load."""
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+from e2e.faults.fault import BACK, UP, Fault, Harm
+from e2e.faults.run import TURN_BACK, FaultRun, on_the_way_back
 from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
-from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
-from e2e.ordeal import Ordeal
 from nodeupgrade.agent import bundle
 from nodeupgrade.domain.node.run.failpoints import (
     FAILPOINTS,
@@ -25,17 +25,14 @@ from nodeupgrade.domain.node.run.failpoints import (
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 
-TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
-"""A run that fails here goes back over every step."""
-
 
 def struck(name: Failpoint, action: str) -> Harm:
     """Let one failpoint strike; if it lies on the way back, let the run turn back at the last step."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        with armed(ordeal, name, action):
+    def harm(run: FaultRun) -> Iterator[None]:
+        with run.armed(name, action):
             yield
-            ordeal.wait_hit(name)
+            run.wait_hit(name)
             yield
 
     return harm
@@ -44,13 +41,13 @@ def struck(name: Failpoint, action: str) -> Harm:
 def power_cut_at(name: Failpoint) -> Harm:
     """Cut the node's power while the executor stands at a failpoint."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        with armed(ordeal, name, "hang"):
+    def harm(run: FaultRun) -> Iterator[None]:
+        with run.armed(name, "hang"):
             yield
-            ordeal.wait_hit(name)
-            ordeal.cut_power_and_boot()
+            run.wait_hit(name)
+            run.cut_power_and_boot()
             yield
-            wait_workload(ordeal)
+            run.wait_workload()
 
     return harm
 
@@ -58,66 +55,66 @@ def power_cut_at(name: Failpoint) -> Harm:
 def bundle_lost_at(name: Failpoint) -> Harm:
     """Remove the bundle at a failpoint, then kill agent and executor: no Python is left, and nobody to bring one."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        node = ordeal.cluster.node
-        with armed(ordeal, name, "hang"):
+    def harm(run: FaultRun) -> Iterator[None]:
+        node = run.cluster.node
+        with run.armed(name, "hang"):
             yield
-            ordeal.wait_hit(name)
-            snapshot = wait_until("an answer of the runtime", lambda: _snapshot(ordeal), timeout=60, interval=0.2)
+            run.wait_hit(name)
+            snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
             agents = [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
             node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
             for container in agents:
                 node.exec("kill", "-9", str(container.pid))
-            ordeal.kill_executor()
+            run.kill_executor()
             began = time.monotonic()
             wait_until("a kubelet", node.kubelet_healthy, timeout=120, interval=0.05)
-            ordeal.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
+            run.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
             yield
 
     return harm
 
 
-def _snapshot(ordeal: Ordeal) -> NodeSnapshot | None:
+def _snapshot(run: FaultRun) -> NodeSnapshot | None:
     """What runs on the node; ``None`` while the runtime does not answer."""
     with suppress(LabError):
-        return ordeal.cluster.node.snapshot()
+        return run.cluster.node.snapshot()
     return None
 
 
 def runtime_killed_at(name: Failpoint) -> Harm:
     """Kill containerd while the executor stands at a failpoint; systemd starts it again."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        with armed(ordeal, name, "hang"):
+    def harm(run: FaultRun) -> Iterator[None]:
+        with run.armed(name, "hang"):
             yield
-            ordeal.wait_hit(name)
-            count = ordeal.kill_unit("containerd.service", program="containerd")
-            ordeal.release(name)
-            ordeal.notes.append(f"{count} killed")
+            run.wait_hit(name)
+            count = run.kill_unit("containerd.service", program="containerd")
+            run.release(name)
+            run.notes.append(f"{count} killed")
             yield
 
     return harm
 
 
-def second_executor(ordeal: Ordeal) -> Iterator[None]:
+def second_executor(run: FaultRun) -> Iterator[None]:
     """Start another executor by hand while one is at work."""
-    name, node = at(Step.READ_BACK, When.DONE), ordeal.cluster.node
-    with armed(ordeal, name, "hang"):
+    name, node = at(Step.READ_BACK, When.DONE), run.cluster.node
+    with run.armed(name, "hang"):
         yield
-        ordeal.wait_hit(name)
-        before = len(ordeal.journal().records)
+        run.wait_hit(name)
+        before = len(run.journal().records)
         root = BUNDLES / node.exec("ls", str(BUNDLES)).stdout.split()[0]
         told = node.exec(*bundle.command(root, "nodeupgrade.agent.host.executor"), timeout=60)
-        if len(ordeal.journal().records) != before or "another executor is at work" not in told.stderr:
+        if len(run.journal().records) != before or "another executor is at work" not in told.stderr:
             raise LabError(f"the second executor did not leave the run to the first: {told.stderr[-300:]}")
-        ordeal.notes.append("the second one left")
-        ordeal.release(name)
+        run.notes.append("the second one left")
+        run.release(name)
         yield
 
 
-def immutable_program(ordeal: Ordeal) -> Iterator[None]:
+def immutable_program(run: FaultRun) -> Iterator[None]:
     """Forbid changing the kubelet's program: the kubelet must not even be stopped."""
-    node = ordeal.cluster.node
+    node = run.cluster.node
     node.exec("chattr", "+i", "/usr/bin/kubelet")
     pid = node.exec("systemctl", "show", "kubelet", "--property=MainPID").stdout
     try:
@@ -132,16 +129,16 @@ def immutable_program(ordeal: Ordeal) -> Iterator[None]:
 def long_window(seconds: float, *, keeper: bool) -> Harm:
     """Keep the node without a kubelet for long, with or without somebody who renews its Lease."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
+    def harm(run: FaultRun) -> Iterator[None]:
         name = at(Step.READ_BACK, When.DONE)
-        with armed(ordeal, name, "hang"):
+        with run.armed(name, "hang"):
             yield
-            ordeal.wait_hit(name)
+            run.wait_hit(name)
             if not keeper:
-                ordeal.cluster.node.exec("systemctl", "stop", LEASE_KEEPER)
-            oldest, ready = _watch_lease(ordeal, seconds)
-            ordeal.release(name)
-            ordeal.notes.append(f"Lease at most {oldest:.0f} s old, Ready was {' and '.join(sorted(ready))}")
+                run.cluster.node.exec("systemctl", "stop", LEASE_KEEPER)
+            oldest, ready = _watch_lease(run, seconds)
+            run.release(name)
+            run.notes.append(f"Lease at most {oldest:.0f} s old, Ready was {' and '.join(sorted(ready))}")
             if keeper and (oldest > KEPT_SECONDS or ready != {"True"}):
                 raise LabError("the Lease was not kept")
             if not keeper and (oldest < seconds - 15 or "Unknown" not in ready):
@@ -151,40 +148,24 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
     return harm
 
 
-def _watch_lease(ordeal: Ordeal, seconds: float) -> tuple[float, set[str]]:
+def _watch_lease(run: FaultRun, seconds: float) -> tuple[float, set[str]]:
     """The greatest age of the node's Lease, and every status that its condition Ready had."""
-    kubectl, name = ordeal.cluster.lab.kubectl_json, ordeal.cluster.node.name
+    kubectl, name = run.cluster.lab.kubectl_json, run.cluster.node.name
     oldest, ready = 0.0, set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         renewed = datetime.fromisoformat(kubectl("get", "lease", "-n", "kube-node-lease", name)["spec"]["renewTime"])
         oldest = max(oldest, (datetime.now(UTC) - renewed).total_seconds())
-        ready |= {c["status"] for c in ordeal.cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"}
+        ready |= {c["status"] for c in run.cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"}
         time.sleep(1)
     return oldest, ready
-
-
-@contextmanager
-def armed(ordeal: Ordeal, name: Failpoint, action: str) -> Iterator[None]:
-    """Let a failpoint strike while the context lasts; if it lies on the way back, let the run turn back."""
-    try:
-        ordeal.arm(name, action)
-        if _on_the_way_back(name):
-            ordeal.arm(TURN_BACK, "enospc")
-        yield
-    finally:
-        ordeal.disarm()
-
-
-def _on_the_way_back(name: Failpoint) -> bool:
-    return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
 
 
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 KEPT_SECONDS = 20.0
 LONG: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}
-FORWARD = tuple(name for name in FAILPOINTS if not _on_the_way_back(name))
-BACKWARD = tuple(name for name in FAILPOINTS if _on_the_way_back(name))
+FORWARD = tuple(name for name in FAILPOINTS if not on_the_way_back(name))
+BACKWARD = tuple(name for name in FAILPOINTS if on_the_way_back(name))
 # With the kubelet down; where one runs it brings the agent back, and the agent a bundle.
 DOWN = (
     at(Step.STOP_KUBELET, When.DONE), at(Step.PIN_STATIC_PODS, When.DONE), FIRST_REWRITTEN,

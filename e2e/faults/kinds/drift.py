@@ -8,17 +8,15 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from e2e.exact import armed
+from e2e.faults.fault import BACK, REFUSED, UP, Fault, Harm
+from e2e.faults.run import FaultRun
+from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError, nodefiles, workload
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
-from e2e.mishaps import BACK, UP, Fault, Harm, wait_workload
-from e2e.ordeal import Ordeal
-from e2e.tamper import restart_runtime
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Step
 
-REFUSED = frozenset({"Refused"})
 RUNTIME_CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/99-tool.conf"
 OTHER_ROOT = "/var/lib/containerd-other"
@@ -29,117 +27,117 @@ OTHER_ROOT = "/var/lib/containerd-other"
 def kubelet_setting(**settings: object) -> Harm:
     """Change the kubelet's configuration file and do not restart the kubelet; the control restarts it."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        with changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | settings)):
+    def harm(run: FaultRun) -> Iterator[None]:
+        with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | settings)):
             yield
             yield
-            restart_kubelet(ordeal)
-            rejected = wait_until("a pod that is rejected", lambda: _rejected(ordeal), timeout=90, interval=1)
-            ordeal.notes.append(f"control: a plain restart rejects {len(rejected)} pods ({', '.join(set(rejected))})")
-        restart_kubelet(ordeal)
-        start_workload_again(ordeal)
+            restart_kubelet(run)
+            rejected = wait_until("a pod that is rejected", lambda: _rejected(run), timeout=90, interval=1)
+            run.notes.append(f"control: a plain restart rejects {len(rejected)} pods ({', '.join(set(rejected))})")
+        restart_kubelet(run)
+        start_workload_again(run)
 
     return harm
 
 
-def kubelet_settings_rewritten(ordeal: Ordeal) -> Iterator[None]:
+def kubelet_settings_rewritten(run: FaultRun) -> Iterator[None]:
     """Change the kubelet's configuration file, and restart the kubelet: that is no drift."""
-    with changed(ordeal, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": 240})):
-        restart_kubelet(ordeal)
+    with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": 240})):
+        restart_kubelet(run)
         yield
         yield
-    restart_kubelet(ordeal)
+    restart_kubelet(run)
 
 
-def environment_file(ordeal: Ordeal) -> Iterator[None]:
+def environment_file(run: FaultRun) -> Iterator[None]:
     """Add a flag to the file that the kubelet's unit takes its flags from."""
-    with changed(ordeal, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
+    with changed(run, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
         yield
         yield
 
 
-def restart_kubelet(ordeal: Ordeal) -> None:
+def restart_kubelet(run: FaultRun) -> None:
     """Restart the kubelet plainly, and wait until it is healthy."""
-    ordeal.cluster.node.exec("systemctl", "restart", "kubelet")
-    ordeal.cluster.node.wait_kubelet_healthy()
+    run.cluster.node.exec("systemctl", "restart", "kubelet")
+    run.cluster.node.wait_kubelet_healthy()
 
 
-def _rejected(ordeal: Ordeal) -> list[str]:
+def _rejected(run: FaultRun) -> list[str]:
     """Why pods of the node were rejected by its kubelet."""
-    here = f"--field-selector=spec.nodeName={ordeal.cluster.node.name},status.phase=Failed"
-    pods = ordeal.cluster.lab.kubectl_json("get", "pods", "-A", here)["items"]
+    here = f"--field-selector=spec.nodeName={run.cluster.node.name},status.phase=Failed"
+    pods = run.cluster.lab.kubectl_json("get", "pods", "-A", here)["items"]
     return [str(reason) for pod in pods if (reason := pod["status"].get("reason", "")).startswith("OutOf")]
 
 
-def start_workload_again(ordeal: Ordeal) -> None:
+def start_workload_again(run: FaultRun) -> None:
     """Replace the pods that a control has cost."""
-    cluster = ordeal.cluster
+    cluster = run.cluster
     here = f"--field-selector=spec.nodeName={cluster.node.name},status.phase=Failed"
     for namespace in (workload.NAMESPACE, NAMESPACE):
         cluster.lab.kubectl("delete", "pods", "-n", namespace, here, "--force", "--grace-period=0", timeout=120)
-    count = sum(s.pod.startswith(f"{workload.NAMESPACE}/") and "static-web" not in s.pod for s in _sandboxes(ordeal))
+    count = sum(s.pod.startswith(f"{workload.NAMESPACE}/") and "static-web" not in s.pod for s in _sandboxes(run))
     workload.start(cluster.lab, workload.mixed_workload(count, cluster.node.name, kubelet=cluster.lab.spec.kubelet))
     workload.wait_running(cluster.lab, count=count, timeout=300)
     wait = ("-n", NAMESPACE, "rollout", "status", "deployment/nodeupgrade-operator")
     cluster.lab.kubectl_wait(*wait, timeout=120)
 
 
-def _sandboxes(ordeal: Ordeal) -> list[Any]:
-    return [sandbox for sandbox in ordeal.before.sandboxes if sandbox.running]
+def _sandboxes(run: FaultRun) -> list[Any]:
+    return [sandbox for sandbox in run.before.sandboxes if sandbox.running]
 
 
 # ── the runtime's configuration ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def runtime_broken(ordeal: Ordeal) -> Iterator[None]:
+def runtime_broken(run: FaultRun) -> Iterator[None]:
     """Break the runtime's configuration file; the control sees that the runtime cannot start with it."""
-    node = ordeal.cluster.node
-    with changed(ordeal, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+    node = run.cluster.node
+    with changed(run, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
         yield
         yield
         if node.exec("containerd", "config", "dump", check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
-    restart_runtime(ordeal.cluster)  # or the next row would find a file that was written after its start
+    restart_runtime(run.cluster)  # or the next row would find a file that was written after its start
 
 
-def runtime_root(ordeal: Ordeal) -> Iterator[None]:
+def runtime_root(run: FaultRun) -> Iterator[None]:
     """Give the runtime another root; the control sees, without a kubelet, that it comes back empty.
 
     containerd 1.6 has forgotten its containers for good then, so that the control costs all of them.
     """
-    with other_root(ordeal):
+    with other_root(run):
         yield
         yield
-        ordeal.cluster.node.exec("systemctl", "stop", "kubelet")
-        restart_runtime(ordeal.cluster)
-        shown = len(ordeal.cluster.node.snapshot().sandboxes)
-        ordeal.notes.append(f"control: after a restart the runtime shows {shown} sandboxes")
+        run.cluster.node.exec("systemctl", "stop", "kubelet")
+        restart_runtime(run.cluster)
+        shown = len(run.cluster.node.snapshot().sandboxes)
+        run.notes.append(f"control: after a restart the runtime shows {shown} sandboxes")
         if shown:
             raise LabError("control: the runtime is not empty: this proves nothing")
-    ordeal.cut_power_and_boot()
-    wait_workload(ordeal)
+    run.cut_power_and_boot()
+    run.wait_workload()
 
 
-def runtime_root_in_mid_run(ordeal: Ordeal) -> Iterator[None]:
+def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
     """Give the runtime another root after everything was looked at and before it is restarted."""
-    with stopped_at(ordeal, Step.REWRITE_HASHES, When.DONE):
+    with stopped_at(run, Step.REWRITE_HASHES, When.DONE):
         yield
-        ordeal.wait_hit(at(Step.REWRITE_HASHES, When.DONE))
-        with other_root(ordeal):
-            ordeal.release(at(Step.REWRITE_HASHES, When.DONE))
+        run.wait_hit(at(Step.REWRITE_HASHES, When.DONE))
+        with other_root(run):
+            run.release(at(Step.REWRITE_HASHES, When.DONE))
             yield
-    restart_runtime(ordeal.cluster)
+    restart_runtime(run.cluster)
 
 
 @contextlib.contextmanager
-def other_root(ordeal: Ordeal) -> Iterator[None]:
+def other_root(run: FaultRun) -> Iterator[None]:
     """Another root directory in the runtime's configuration."""
     head = "version = 2\n"
-    with changed(ordeal, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
+    with changed(run, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
         try:
             yield
         finally:
-            ordeal.cluster.node.exec("rm", "-rf", OTHER_ROOT, check=False)
+            run.cluster.node.exec("rm", "-rf", OTHER_ROOT, check=False)
 
 
 # ── units, and tools that put things back ───────────────────────────────────────────────────────────────────────────
@@ -148,55 +146,55 @@ def other_root(ordeal: Ordeal) -> Iterator[None]:
 def start_pre(line: str) -> Harm:
     """Let the kubelet's unit run something before the kubelet at every start."""
 
-    def harm(ordeal: Ordeal) -> Iterator[None]:
-        keep_program(ordeal)
-        with drop_in(ordeal, f"[Service]\nExecStartPre={line.format(old=_kept(ordeal))}\n"):
-            restart_kubelet(ordeal)
+    def harm(run: FaultRun) -> Iterator[None]:
+        keep_program(run)
+        with drop_in(run, f"[Service]\nExecStartPre={line.format(old=_kept(run))}\n"):
+            restart_kubelet(run)
             yield
             yield
 
     return harm
 
 
-def program_put_back(ordeal: Ordeal) -> Iterator[None]:
+def program_put_back(run: FaultRun) -> Iterator[None]:
     """Let a tool put the old program in place between swap and start."""
     name = at(Step.SWAP_BINARY, When.DONE)
-    keep_program(ordeal)
-    with stopped_at(ordeal, Step.SWAP_BINARY, When.DONE):
+    keep_program(run)
+    with stopped_at(run, Step.SWAP_BINARY, When.DONE):
         yield
-        ordeal.wait_hit(name)
-        ordeal.cluster.node.exec("cp", "--remove-destination", _kept(ordeal), nodefiles.KUBELET_BINARY)
-        ordeal.release(name)
+        run.wait_hit(name)
+        run.cluster.node.exec("cp", "--remove-destination", _kept(run), nodefiles.KUBELET_BINARY)
+        run.release(name)
         yield
 
 
-def drop_in_put_there(ordeal: Ordeal) -> Iterator[None]:
+def drop_in_put_there(run: FaultRun) -> Iterator[None]:
     """Let a tool write a drop-in that starts the old program under another name, between swap and start."""
     name = at(Step.SWAP_BINARY, When.DONE)
-    keep_program(ordeal)
-    with stopped_at(ordeal, Step.SWAP_BINARY, When.DONE), contextlib.ExitStack() as stack:
+    keep_program(run)
+    with stopped_at(run, Step.SWAP_BINARY, When.DONE), contextlib.ExitStack() as stack:
         yield
-        ordeal.wait_hit(name)
-        command = f"{_kept(ordeal)} $KUBELET_FLAGS"
-        stack.enter_context(drop_in(ordeal, f"[Service]\nExecStart=\nExecStart={command}\n"))
-        ordeal.release(name)
+        run.wait_hit(name)
+        command = f"{_kept(run)} $KUBELET_FLAGS"
+        stack.enter_context(drop_in(run, f"[Service]\nExecStart=\nExecStart={command}\n"))
+        run.release(name)
         yield
 
 
-def keep_program(ordeal: Ordeal) -> None:
+def keep_program(run: FaultRun) -> None:
     """Keep the old program where a tool would take it from."""
-    ordeal.cluster.node.exec("mkdir", "-p", "/opt/tool")
-    ordeal.cluster.node.exec("cp", nodefiles.KUBELET_BINARY, _kept(ordeal))
+    run.cluster.node.exec("mkdir", "-p", "/opt/tool")
+    run.cluster.node.exec("cp", nodefiles.KUBELET_BINARY, _kept(run))
 
 
-def _kept(ordeal: Ordeal) -> str:
-    return f"/opt/tool/kubelet-{ordeal.old}"
+def _kept(run: FaultRun) -> str:
+    return f"/opt/tool/kubelet-{run.old}"
 
 
 @contextlib.contextmanager
-def drop_in(ordeal: Ordeal, text: str) -> Iterator[None]:
+def drop_in(run: FaultRun, text: str) -> Iterator[None]:
     """A drop-in of the kubelet's unit that systemd has read."""
-    node = ordeal.cluster.node
+    node = run.cluster.node
     node.write(KUBELET_DROP_IN, text)
     node.exec("systemctl", "daemon-reload")
     try:
@@ -204,13 +202,13 @@ def drop_in(ordeal: Ordeal, text: str) -> Iterator[None]:
     finally:
         node.exec("rm", "-f", KUBELET_DROP_IN)
         node.exec("systemctl", "daemon-reload")
-        restart_kubelet(ordeal)
+        restart_kubelet(run)
 
 
 @contextlib.contextmanager
-def changed(ordeal: Ordeal, path: str, change: Callable[[str], str]) -> Iterator[None]:
+def changed(run: FaultRun, path: str, change: Callable[[str], str]) -> Iterator[None]:
     """Another content of a file of the node, which is put back at the end."""
-    file = ordeal.cluster.node.disk / path.lstrip("/")
+    file = run.cluster.node.disk / path.lstrip("/")
     before = file.read_text()
     after = change(before)
     if after == before:
@@ -223,9 +221,9 @@ def changed(ordeal: Ordeal, path: str, change: Callable[[str], str]) -> Iterator
 
 
 @contextlib.contextmanager
-def stopped_at(ordeal: Ordeal, step: Step, when: When) -> Iterator[None]:
+def stopped_at(run: FaultRun, step: Step, when: When) -> Iterator[None]:
     """Let the executor hang at a failpoint, in a run with a budget that bears it."""
-    with armed(ordeal, at(step, when), "hang"):
+    with run.armed(at(step, when), "hang"):
         yield
 
 

@@ -1,0 +1,8 @@
+"""Every fault there is, by kind, in the order in which `python -m e2e.faults` lets them happen."""
+
+from e2e.faults.kinds import drift, executor, failpoints, infrastructure, lost, people, pods, shims
+
+FAULTS = (
+    *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
+    *drift.FAULTS, *lost.FAULTS,
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""The executor is killed or stopped, or the node's power is cut, as soon as the journal has a record."""
+
+import time
+from collections.abc import Iterator
+
+from e2e.faults.fault import BACK, UP, Fault, Harm
+from e2e.faults.run import EXECUTOR, FaultRun
+from nodeupgrade.domain.node.run.journal import Mark, Step
+
+
+def kill_after_the_end(run: FaultRun) -> Iterator[None]:
+    """Kill the executor while it tidies up."""
+    yield
+    run.wait_record(None, Mark.FINISHED)
+    run.kill_executor()
+    yield
+
+
+def kill_after_every_record(run: FaultRun) -> Iterator[None]:
+    """Kill the executor after whatever it writes."""
+    yield
+    run.wait_record(Step.CONFIRM_BINARIES, Mark.DOING)
+    seen = killed = 0
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        journal = run.journal()
+        if len(journal.records) > seen:
+            seen = len(journal.records)
+            killed += run.kill_unit(EXECUTOR) > 0
+        if journal.finished:
+            break
+        time.sleep(0.0005)
+    run.notes.append(f"killed {killed} times, {seen} records")
+    yield
+
+
+def kill_while_going_back(run: FaultRun) -> Iterator[None]:
+    """Let the run fail late, and kill the executor after every record of the way back."""
+    yield
+    run.wait_record(Step.VERIFY, Mark.DOING)
+    run.kill_unit("kubelet.service")
+    seen = len(run.journal().records)
+    killed = 0
+    deadline = time.monotonic() + 240
+    while not (journal := run.journal()).finished and time.monotonic() < deadline:
+        if len(journal.records) > seen:
+            seen = len(journal.records)
+            killed += run.kill_unit(EXECUTOR) > 0
+        time.sleep(0.0005)
+    run.notes.append(f"killed {killed} times, {seen} records")
+    yield
+
+
+def stop_executor(run: FaultRun) -> Iterator[None]:
+    """Stop the executor's unit, which systemd does not start again by itself: the timer has to."""
+    yield
+    run.wait_record(Step.REWRITE_HASHES, Mark.DOING)
+    run.cluster.node.exec("systemctl", "stop", EXECUTOR)
+    last = run.journal().last
+    run.notes.append(f"stopped after {last.step} {last.mark}" if last else "stopped")
+    yield
+
+
+def cut_power_after(step: Step | None, mark: Mark) -> Harm:
+    """Cut the node's power right after one journal record, and boot it."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        yield
+        run.wait_record(step, mark)
+        run.cut_power_and_boot()
+        yield
+        run.wait_workload()
+
+    return harm
+
+
+def cut_power_twice(run: FaultRun) -> Iterator[None]:
+    """Cut the power with the kubelet down, and again while the way back has begun."""
+    yield
+    run.wait_record(Step.SWAP_BINARY, Mark.DONE)
+    run.cut_power_and_boot()
+    run.wait_record(Step.REWRITE_HASHES, Mark.UNDOING)
+    run.cut_power_and_boot()
+    yield
+    run.wait_workload()
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("none", lambda _ordeal: iter((None, None)), UP),
+    Fault("kill/finished", kill_after_the_end),
+    Fault("kill/every-record", kill_after_every_record, spec={"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}),
+    Fault("kill/going-back", kill_while_going_back, BACK),
+    Fault("kill/systemctl-stop", stop_executor),
+    Fault("power/committed", cut_power_after(Step.VERIFY, Mark.DONE), frozenset({"Succeeded", "Failed"}), reboots=True),
+    Fault("power/finished", cut_power_after(None, Mark.FINISHED), UP, reboots=True),
+    Fault("power/twice", cut_power_twice, BACK, reboots=True),
+)

@@ -1,0 +1,209 @@
+"""What a node and its upgrade stand on goes away or is slow: operator, agent, API server, runtime, disk, kubelet."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+
+from e2e.faults.fault import BACK, Fault, Harm
+from e2e.faults.run import FaultRun
+from e2e.lab import LabError, components
+from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
+from e2e.lab.process import wait_until
+from nodeupgrade.domain.node.run.journal import Mark, Step
+
+AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
+
+# ── the operator, the agent, the API server ─────────────────────────────────────────────────────────────────────────
+
+
+def agent_deleted(run: FaultRun) -> Iterator[None]:
+    """Delete the agent pod without grace, twice: before the kubelet stops, and while it settles."""
+    yield
+    here = f"--field-selector=spec.nodeName={run.cluster.node.name}"
+    delete = ("delete", "pod", "-n", NAMESPACE, "-l", AGENT, here, "--force", "--grace-period=0", "--wait=false")
+    wait_until("the agent pod", lambda: run.phase() in {"Staging", "Prechecking", "Running"}, timeout=120)
+    run.cluster.lab.kubectl(*delete)
+    run.wait_record(Step.VERIFY, Mark.DOING)
+    run.cluster.lab.kubectl(*delete)
+    yield
+
+
+def agent_killed(run: FaultRun) -> Iterator[None]:
+    """Kill the agent's processes while the kubelet is down."""
+    yield
+    run.wait_record(Step.STOP_KUBELET, Mark.DONE)
+    node = run.cluster.node
+    agents = [c for c in node.snapshot().running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+    for container in agents:
+        node.exec("kill", "-9", str(container.pid))
+    run.notes.append(f"{len(agents)} agent containers killed")
+    yield
+
+
+def operator_deleted(run: FaultRun) -> Iterator[None]:
+    """Delete the operator's pod, first when the node is cordoned and again in the middle of the run."""
+    run.free.add(f"{NAMESPACE}/{DEPLOYMENT}")
+    yield
+    delete = ("delete", "pod", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=nodeupgrade-operator", "--wait=false")
+    wait_until("a cordon", lambda: not run.cluster.schedulable(), timeout=60, interval=0.05)
+    told = run.cluster.lab.kubectl(*delete).stdout
+    run.notes.append(f"{told.count('deleted')} pods deleted")
+    yield
+
+
+def operator_killed(run: FaultRun) -> Iterator[None]:
+    """Kill the operator's process while the kubelet is down: nothing restarts it before the run is through."""
+    run.free.add(f"{NAMESPACE}/{DEPLOYMENT}")
+    yield
+    node = run.cluster.node
+    victims = [c for c in node.snapshot().running() if c.pod.startswith(f"{NAMESPACE}/{DEPLOYMENT}")]
+    if not victims:
+        raise LabError(f"the operator does not run on {node.name}: this proves nothing")
+    run.wait_record(Step.VERIFY, Mark.DONE)
+    for container in victims:
+        node.exec("kill", "-9", str(container.pid))
+    run.notes.append(f"{len(victims)} containers killed")
+    yield
+
+
+def api_away(seconds: float, *, to_the_end: bool = False) -> Harm:
+    """Stop kube-apiserver once the kubelet stops, for a while or until the run is through."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        yield
+        step = Step.CONFIRM_BINARIES if to_the_end else Step.STOP_KUBELET
+        run.wait_record(step, Mark.DOING)
+        with _without_apiserver(run):
+            began = time.monotonic()
+            if to_the_end:
+                run.wait_record(None, Mark.FINISHED)
+            time.sleep(seconds)
+            run.notes.append(f"API server away for {time.monotonic() - began:.0f} s")
+        yield
+
+    return harm
+
+
+@contextlib.contextmanager
+def _without_apiserver(run: FaultRun) -> Iterator[None]:
+    lab = run.cluster.lab
+    version = lab.spec.control_plane
+    binaries = {name: components.resolve(name, version) for name in components.CONTROL_PLANE}
+    lab.control_plane.stop("kube-apiserver")
+    try:
+        yield
+    finally:
+        lab.control_plane.start_again("kube-apiserver", binaries)
+        wait_until("the API server", lambda: lab.kubectl("get", "--raw", "/readyz", timeout=10).stdout == "ok", 120)
+
+
+# ── the node ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def runtime_killed(run: FaultRun) -> Iterator[None]:
+    """Kill containerd in the middle of the rewriting; systemd brings it back some seconds later."""
+    yield
+    run.wait_record(Step.REWRITE_HASHES, Mark.DOING)
+    run.notes.append(f"{_kill_runtime(run, signal.SIGKILL)} processes killed")
+    yield
+
+
+def runtime_slow(seconds: float, step: Step) -> Harm:
+    """Stop containerd from answering for a while, from a step on; where it is restarted, the new one."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        yield
+        old = run.processes("containerd.service", "containerd") if step is Step.RESTART_RUNTIME else set()
+        run.wait_record(step, Mark.DOING)
+        wait_until(
+            "the runtime",
+            lambda: run.processes("containerd.service", "containerd") - old,
+            timeout=60,
+            interval=0.002,
+        )
+        _kill_runtime(run, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+            last = run.journal().last
+            run.notes.append(f"stopped during {last.step} {last.mark}" if last else "")
+        finally:
+            _kill_runtime(run, signal.SIGCONT)
+        yield
+
+    return harm
+
+
+def _kill_runtime(run: FaultRun, number: int) -> int:
+    """Send a signal to containerd alone, whose shims share its cgroup."""
+    return run.kill_unit("containerd.service", number, program="containerd")
+
+
+def disk_full(run: FaultRun) -> Iterator[None]:
+    """Let the file system of our own state run full while the kubelet is down."""
+    node = run.cluster.node
+    node.exec("mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", "/var/lib/nodeupgrade")
+    try:
+        yield
+        run.wait_record(Step.STOP_KUBELET, Mark.DOING)
+        filled = node.exec("dd", "if=/dev/zero", "of=/var/lib/nodeupgrade/ballast", "bs=64k", check=False)
+        last = run.journal().last
+        run.notes.append(f"full ({'No space' in filled.stderr}) after {last.step} {last.mark}" if last else "")
+        yield
+    finally:
+        node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
+
+
+def disk_full_before(run: FaultRun) -> Iterator[None]:
+    """Let there be no room for our state from the start."""
+    node = run.cluster.node
+    node.exec("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", "/var/lib/nodeupgrade")
+    try:
+        yield
+        yield
+    finally:
+        node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
+
+
+def kubelet_started_by_hand(run: FaultRun) -> Iterator[None]:
+    """Start and restart the kubelet by hand again and again while it is fenced."""
+    yield
+    run.wait_record(Step.STOP_KUBELET, Mark.DONE)
+    tries = refused = 0
+    while not run.journal().first(Step.START_KUBELET, Mark.DOING) and not run.journal().finished:
+        tries += 1
+        verb = "start" if tries % 2 else "restart"
+        refused += run.cluster.node.exec("systemctl", verb, "kubelet", check=False).returncode != 0
+    run.notes.append(f"{refused} of {tries} starts refused")
+    yield
+
+
+def kubelet_killed(step: Step, mark: Mark) -> Harm:
+    """Kill the kubelet's process, which systemd starts again."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        yield
+        run.wait_record(step, mark)
+        run.notes.append(f"{run.kill_unit('kubelet.service')} killed")
+        yield
+
+    return harm
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault("agent/deleted", agent_deleted),
+    Fault("agent/killed", agent_killed),
+    Fault("operator/deleted", operator_deleted),
+    Fault("operator/killed", operator_killed),
+    Fault("api/30s", api_away(30)),
+    Fault("api/to-the-end", api_away(5, to_the_end=True)),
+    Fault("runtime/killed", runtime_killed),
+    Fault("runtime/slow-rewriting", runtime_slow(8, Step.REWRITE_HASHES)),
+    Fault("runtime/slow-restart", runtime_slow(8, Step.RESTART_RUNTIME)),
+    Fault("runtime/slow-settling", runtime_slow(8, Step.VERIFY)),
+    Fault("disk/full", disk_full),
+    Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
+    Fault("kubelet/started-by-hand", kubelet_started_by_hand),
+    Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),
+    Fault("kubelet/killed-before", kubelet_killed(Step.CONFIRM_BINARIES, Mark.DOING)),
+)

@@ -1,0 +1,75 @@
+"""What must hold once a run is over, whatever happened to it; it shares no code with the operator."""
+
+import contextlib
+from collections.abc import Iterator
+
+from e2e.cluster import disturbed
+from e2e.faults.run import FaultRun
+from e2e.lab import LabError
+from e2e.lab.process import wait_until
+
+LEFT_OVER = (
+    "etc/systemd/system/nodeupgrade-*", "etc/systemd/system/kubelet.service.d/*nodeupgrade*",
+    "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
+    "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
+    "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
+    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-containerd*",
+    "run/systemd/system/containerd.service.d/*nodeupgrade*",
+)  # fmt: skip
+
+
+def complaints(run: FaultRun, phase: str, expected: frozenset[str], *, reboots: bool) -> list[str]:
+    """Everything that is not as it must be after the run."""
+    return [*_about_the_node(run, phase, expected), *_about_containers(run, reboots=reboots)]
+
+
+def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iterator[str]:
+    if phase not in expected:
+        yield f"ended as {phase}, not {' or '.join(sorted(expected))}"
+    version = run.version_after
+    with contextlib.suppress(LabError):
+        wait_until("the version", lambda: run.cluster.kubelet_version() == version, timeout=30)
+    if (found := run.cluster.kubelet_version()) != version:
+        yield f"the node reports kubelet {found} after {phase}"
+    on_disk = run.cluster.node.exec("/usr/bin/kubelet", "--version").stdout.strip()
+    if on_disk != f"Kubernetes v{version}":
+        yield f"the program on disk is {on_disk} after {phase}"
+    node = run.cluster.node_object()
+    if not run.cluster.schedulable() or "nodeupgrade.dev/cordoned-by" in node["metadata"].get("annotations", {}):
+        yield "the node is still cordoned, or marked as cordoned by us"
+    if left := _left_over(run):
+        yield f"left behind: {', '.join(left)}"
+    if version == run.old and run.manifests() != run.manifests_before:
+        yield "static pod manifests are not what they were"
+
+
+def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
+    after = run.cluster.node.settled(quiet=3, limit=90)
+    version = run.version_after
+    if not reboots:
+        found = [d for d in disturbed(run.before, after) if not run.may_change(d.pod)]
+        if found:
+            yield f"{len({d.id for d in found})} instances disturbed, first: {found[0]}"
+    for container in after.running():
+        if run.may_change(container.pod):
+            continue
+        if container.served_hash != container.stored_hash:
+            yield f"{container.pod}/{container.name} serves {container.served_hash}, stores {container.stored_hash}"
+        known = run.known.setdefault((container.id, version), container.served_hash)
+        if known != container.served_hash:
+            yield f"{container.pod}/{container.name} serves {container.served_hash}, {known} is that of {version}"
+        other = run.known.get((container.id, run.old if version == run.new else run.new))
+        if known == other and container.name not in run.uncompared:
+            yield f"{container.pod}/{container.name} serves the same hash in both eras"
+
+
+def _left_over(run: FaultRun) -> list[str]:
+    root = run.cluster.node.root
+    files = [f"/{path.relative_to(root)}" for pattern in LEFT_OVER for path in root.glob(pattern)]
+    asked = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade*")
+    units = [line.split()[0] for line in run.cluster.node.exec(*asked).stdout.splitlines() if line.split()]
+    properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
+    shown = run.cluster.node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
+    remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
+    unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
+    return [*files, *units, *remembered, *unread]
