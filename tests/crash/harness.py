@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import Limits, RunPlan
@@ -33,7 +32,8 @@ from nodeupgrade.simulation.node.calls import Interrupt, never
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
-from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND, RUNTIME_UNIT
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
+from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
@@ -42,8 +42,7 @@ COMES_SECONDS = 0.3
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
-SHIMS_DROP_IN = str(shim_limit.drop_in_path(RUNTIME_UNIT))
-MORE_TIME_FOR_SHIMS = "the runtime would be started with our configuration"
+TUNED = "the runtime would be started with our configuration"
 
 SECRETS = "before-images are still in the journal"
 HARMLESS_LEFTOVERS = {
@@ -52,11 +51,9 @@ HARMLESS_LEFTOVERS = {
     "services.stop nodeupgrade-rescue.timer": {f"timers still run: {rescue_script.TIMER}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
-    "services.reload": {f"{shim_limit.CONFIG} differs", MORE_TIME_FOR_SHIMS},
-    f"files.remove {SHIMS_DROP_IN}": {
-        *(f"{SHIMS_DROP_IN} differs", f"{shim_limit.CONFIG} differs", MORE_TIME_FOR_SHIMS)
-    },
-    f"files.remove {shim_limit.CONFIG}": {f"{shim_limit.CONFIG} differs"},
+    "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
+    f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
+    f"files.remove {TUNED_CONFIG}": {f"{TUNED_CONFIG} differs"},
 }
 """What the clean-up after the end leaves when it fails; the agent cleans up again."""
 LEFTOVERS = {wrong for found in HARMLESS_LEFTOVERS.values() for wrong in found}
@@ -231,7 +228,7 @@ def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     if timers := {DEAD_MAN_TIMER, rescue_script.TIMER} & node.services.active:
         found.append(f"timers still run: {', '.join(sorted(timers))}")
     if node.services.runtime_command != RUNTIME_COMMAND:
-        found.append(MORE_TIME_FOR_SHIMS)
+        found.append(TUNED)
     if (missing := node.services.missing_config) is not None:
         found.append(f"the runtime cannot be started without {missing}")
     if not restarts_allowed:

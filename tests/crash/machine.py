@@ -97,7 +97,7 @@ class Machine:
             with self.runs.open_journal(run) as store:
                 fence_after_reboot(self.ports, self.plan, store.load())
                 self.report = NodeRun(node=self.ports, plan=self.runs.require_plan(run), store=store).carry_out()
-        units.remove(self.files, self.node.services, self.plan.swap.unit)
+        units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
         self.files.remove(PurePosixPath(self.plan.swap.staged))
 
     def wrecks(self) -> Iterator[Wreck]:
@@ -141,7 +141,7 @@ class Machine:
         executor = units.UNIT_DIRECTORY / units.EXECUTOR
         drop_in = units.UNIT_DIRECTORY / f"{self.plan.swap.unit}.d" / "80-nodeupgrade-executor.conf"
         return (self.files.read(executor), self.files.read(drop_in)) == (
-            units.executor_unit(BUNDLE).encode(),
+            units.executor_unit(BUNDLE, self.plan.runtime_unit).encode(),
             units.kubelet_drop_in().encode(),
         )
 

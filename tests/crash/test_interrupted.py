@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
-from tests.crash.harness import ALL_WAYS, SHIMS_DROP_IN, WAYS, Strike, World, crashing, single_strikes, world, wrongs
+from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
+from tests.crash.harness import ALL_WAYS, WAYS, Strike, World, crashing, single_strikes, world, wrongs
 
 PARTS = 4
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
@@ -21,7 +21,7 @@ CLEAN_UP = {
         f"files.remove {rescue_script.SCRIPT}",
         f"files.remove {rescue_script.LOOK}",
     ),
-    *(f"files.remove {SHIMS_DROP_IN}", f"files.remove {shim_limit.CONFIG}"),
+    *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
 }
 
 

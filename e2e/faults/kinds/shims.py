@@ -10,9 +10,9 @@ from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
+from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Step
-from nodeupgrade.domain.node.shim_limit import CONFIG
 
 LATE_SECONDS = 8.0
 """Longer than the five seconds that containerd gives shims by itself."""

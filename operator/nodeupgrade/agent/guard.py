@@ -67,7 +67,7 @@ class Guard:
         Raises:
             Released: nobody asks for the run any more.
         """
-        clock = self._host.node(plan.runtime_endpoint).clock
+        clock = self._host.clock
         while True:
             await self._ask(plan, reporter)
             asked, task = clock.monotonic(), await reporter.read()
@@ -102,7 +102,7 @@ class Guard:
 
     async def _lack(self, plan: RunPlan) -> str | None:
         """Try it until it is in force; otherwise say what is missing, or None if nobody answers who could tell."""
-        clock = self._host.node(plan.runtime_endpoint).clock
+        clock = self._host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
             return "it cannot be tried, because the kubelet has no kubeconfig"

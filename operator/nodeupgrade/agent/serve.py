@@ -212,7 +212,7 @@ class Agent:
         if started is None:
             return None
         await self._pods.begin()
-        clock = self._host.node(plan.runtime_endpoint).clock
+        clock = self._host.clock
         exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
         left = min(started + exposure - clock.now(), exposure).total_seconds()
         end, looks = clock.monotonic() + left, 0

@@ -7,6 +7,7 @@ what to do.
 
 from dataclasses import dataclass
 
+from nodeupgrade.api.runtimes import supported_runtimes
 from nodeupgrade.api.vocabulary import Reason
 
 __all__ = ["EXPLANATIONS", "Explanation", "Reason", "counted", "explain", "sentence"]
@@ -59,7 +60,7 @@ EXPLANATIONS: dict[Reason, Explanation] = {
         "uncordon it, or use nodes.cordoned: Include to upgrade it as it is",
     ),
     Reason.UNSUPPORTED_RUNTIME: Explanation(
-        "the node's container runtime is not supported", "exclude the node; containerd is supported"
+        "the node's container runtime is not supported", f"exclude the node; {supported_runtimes()}"
     ),
     Reason.UNSUPPORTED_NODE: Explanation(
         "the node's kubelet is no program of its own under Linux, so it cannot be replaced",

@@ -53,6 +53,12 @@ class NodeView:
     platform: str
     ready_changed: datetime | None = None
 
+    @property
+    def runtime_name(self) -> str:
+        """Which runtime it is, without its version; empty if the node does not report one."""
+        name, scheme, _ = self.runtime.partition("://")
+        return name if scheme else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:

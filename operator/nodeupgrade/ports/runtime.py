@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import Remedy
+from nodeupgrade.ports.runtime_restart import RestartView
 
-__all__ = ["BeforeImage", "Configuration", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
-
-Configuration: TypeAlias = Mapping[str, object]
-"""Everything that a runtime can be told, as it shows it."""
+__all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +18,7 @@ class BeforeImage:
     """Stored metadata of one container, byte for byte, so that it can be put back exactly.
 
     Attributes:
-        encoding: how the runtime tags the bytes (containerd: the type URL of the extension).
+        encoding: how the runtime tags the bytes; empty where it does not.
         data: the bytes.
         hashes: the hash annotations read from these bytes.
     """
@@ -31,7 +29,7 @@ class BeforeImage:
     hashes: StoredHashes
 
 
-class RuntimeView(Protocol):
+class RuntimeView(RestartView, Protocol):
     """What can be known of a runtime without changing anything. Implementations bound every call in time.
 
     All methods may raise Transient when the runtime does not answer.
@@ -56,16 +54,6 @@ class RuntimeView(Protocol):
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Which of these processes still run, by the word of the kernel; the runtime is not asked."""
-        ...
-
-    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What would hold for a runtime started by ``command``, with ``text`` on its standard input.
-
-        ``None`` where its program does not tell.
-
-        Raises:
-            StepFailed: the program refuses the configuration, or cannot be run.
-        """
         ...
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.containerd import ContainerdRuntime, Program
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
@@ -13,9 +12,10 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.engine.node.facts.gather import RUNTIME_UNIT
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.kubeconfig import carried, parse
+from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
 
 __all__ = ["host_from_pod", "log_to_stderr", "node_on_host"]
 
@@ -31,20 +31,34 @@ class MountedHost:
     kubelet: HostKubelet
     prefix: tuple[str, ...]
 
-    def node(self, endpoint: str) -> Node:
-        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
-        socket = self.root / PurePosixPath(endpoint).relative_to("/")
+    @property
+    def clock(self) -> NodeClock:
+        """Its clock."""
+        return NodeClock(self.processes)
+
+    @property
+    def runtimes(self) -> tuple[RuntimeKind, ...]:
+        """Every kind of runtime that any run may have found here."""
+        return tuple(adapter.kind for adapter in RUNTIMES)
+
+    def node(self, endpoint: str, runtime: str) -> Node:
+        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+
+        Raises:
+            Refused: there is no such kind.
+        """
         return Node(
-            runtime=ContainerdRuntime(
-                socket,
+            runtime=runtime_named(runtime)(
+                self.root / PurePosixPath(endpoint).relative_to("/"),
                 processes=self.processes,
-                program_version=lambda: _runtime_on_disk(self),
-                program=Program(self.prefix),
+                files=self.files,
+                services=self.services,
+                prefix=self.prefix,
             ),
             services=self.services,
             files=self.files,
             kubelet=self.kubelet,
-            clock=NodeClock(self.processes),
+            clock=self.clock,
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
@@ -77,21 +91,12 @@ def host_from_pod(root: Path) -> MountedHost:
 
 def node_on_host(plan: RunPlan) -> Node:
     """The node this process runs on, as the plan describes it."""
-    processes = ProcessTable(Path("/proc"))
+    processes, files, services = ProcessTable(Path("/proc")), HostFiles(), SystemdManager()
+    adapter = runtime_named(plan.runtime_name)
     return Node(
-        runtime=ContainerdRuntime(Path(plan.runtime_endpoint), processes=processes),
-        services=SystemdManager(),
-        files=HostFiles(),
+        runtime=adapter(Path(plan.runtime_endpoint), processes=processes, files=files, services=services, prefix=()),
+        services=services,
+        files=files,
         kubelet=HostKubelet(processes, healthz=plan.healthz_url),
         clock=NodeClock(processes),
     )
-
-
-def _runtime_on_disk(host: MountedHost) -> str | None:
-    """Version of the runtime's program that a restart would start: third word of ``containerd --version``."""
-    program = host.services.status(RUNTIME_UNIT).program
-    if not program:
-        return None
-    status, output = host.kubelet.version_output(PurePosixPath(program))
-    words = output.split()
-    return words[2].removeprefix("v") if status == 0 and len(words) > 2 else None

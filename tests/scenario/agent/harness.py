@@ -24,8 +24,10 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.run import NodeRun
+from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kube import Change, Event, NotFoundError, WatchEvent
 from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
@@ -195,8 +197,16 @@ class SimulatedHost:
     def kubelet(self) -> Kubelet:
         return self.simulated.kubelet
 
-    def node(self, endpoint: str) -> Node:
-        assert endpoint == "/run/containerd/containerd.sock"
+    @property
+    def clock(self) -> Clock:
+        return self.simulated.ports.clock
+
+    @property
+    def runtimes(self) -> tuple[RuntimeKind, ...]:
+        return (self.simulated.runtime.kind,)
+
+    def node(self, endpoint: str, runtime: str) -> Node:
+        assert (endpoint, runtime) == ("/run/containerd/containerd.sock", "containerd")
         return self.simulated.ports
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:

@@ -9,6 +9,7 @@ NODE_STATUS: Json = {
     "allocatable": {"cpu": "8", "memory": "16284Mi", "ephemeral-storage": "90Gi", "pods": "110"},
     "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+    "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.9"},
 }
 """A node with room for every pod, whose kubelet reserves nothing but what it does by default."""
 

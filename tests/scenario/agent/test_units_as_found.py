@@ -9,10 +9,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import TaskAction
 from nodeupgrade.api.task_status import TaskPhase
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.node.shim_limit import CONFIG as SHIMS_CONFIG
 from nodeupgrade.simulation.node import SimulatedNode
-from nodeupgrade.simulation.node.runtime import RUNTIME_CONFIG, RUNTIME_PROGRAM
-from nodeupgrade.simulation.node.services import KUBELET_UNIT, RUNTIME_UNIT
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT, TUNED_CONFIG
+from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from tests.scenario.agent.harness import OLD, World, untouched, upgraded
 
 Change = Callable[[SimulatedNode], None]
@@ -40,7 +39,7 @@ def changed(path: str) -> Change:
 
 
 def split(node: SimulatedNode) -> None:
-    node.runtime.split_shim(next(c.id for c in node.inventory().containers if c.name == "log"))
+    node.runtime.split_monitors(next(c.id for c in node.inventory().containers if c.name == "log"))
 
 
 def another_process(node: SimulatedNode) -> None:
@@ -137,8 +136,8 @@ async def test_control_what_does_no_harm_is_let_pass(world: World, change: Chang
 async def test_a_runtime_that_an_earlier_run_has_restarted_is_no_drift(world: World) -> None:
     """It runs with our configuration for that run, which is gone: the next start is as before all runs."""
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
-    assert str(SHIMS_CONFIG) in world.node.runtime.words
-    assert str(SHIMS_CONFIG) not in world.node.disk
+    assert TUNED_CONFIG in world.node.runtime.words
+    assert TUNED_CONFIG not in world.node.disk
     world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
     world.kube.wish(action=TaskAction.PRECHECK, run_id=world.settings.run_id, to_version=OLD, allow_downgrade=True)
 

@@ -35,7 +35,7 @@ def records(outcome: str | None) -> tuple[Record, ...]:
     """A run with every step, at an end of this kind or under way."""
     found: list[Record] = []
     for step in Step:
-        found.append(record(len(found) + 1, Mark.DOING, step, KEPT.get(step, {"shims": "why"})))
+        found.append(record(len(found) + 1, Mark.DOING, step, KEPT.get(step, {"tuning": "why"})))
         found.append(record(len(found) + 1, Mark.DONE, step, None))
     if outcome is not None:
         found.append(record(len(found) + 1, Mark.FINISHED, None, {"outcome": outcome}))
@@ -72,7 +72,7 @@ def test_when_a_run_is_over_its_images_go_and_its_story_stays(tmp_path: Path, ou
     (image,) = (after.payload(Step.REWRITE_HASHES) or {}).values()
     assert image == encode(replace(IMAGE, data=b""))
     assert after.payload(Step.PIN_STATIC_PODS) == dict.fromkeys(FILES)
-    assert after.payload(Step.ARM_DEAD_MAN) == {"shims": "why"}
+    assert after.payload(Step.ARM_DEAD_MAN) == {"tuning": "why"}
     assert path.stat().st_mode & 0o777 == 0o600
 
 

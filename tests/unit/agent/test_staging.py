@@ -54,7 +54,7 @@ class Host:
     def services(self) -> ServicesView:
         raise AssertionError("the new program is none of the service manager's business")
 
-    def node(self, endpoint: str) -> NodeView:
+    def node(self, endpoint: str, runtime: str) -> NodeView:
         raise AssertionError(f"nor of the runtime's at {endpoint}")
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:

@@ -10,11 +10,11 @@ import pytest
 
 from nodeupgrade.agent import bundle
 from nodeupgrade.agent.host import units
-from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
+from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG
 
 PLAN = replace(
     plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13"), kubeconfig="/etc/kubernetes/kubelet 100%.conf"
@@ -41,11 +41,11 @@ def install(node: SimulatedNode) -> None:
 
 
 def remove(node: SimulatedNode) -> None:
-    units.remove(node.ports.files, node.ports.services, "kubelet.service")
+    units.remove(node.ports.files, node.ports.services, "kubelet.service", [node.runtime.kind])
 
 
 def test_the_executor_outlives_what_kills_it_but_not_what_needs_a_human() -> None:
-    unit = sections(units.executor_unit(BUNDLE))
+    unit = sections(units.executor_unit(BUNDLE, PLAN.runtime_unit))
 
     assert unit["Service"]["ExecStart"] == " ".join(bundle.command(BUNDLE, "nodeupgrade.agent.host.executor"))
     assert unit["Service"]["Type"] == "notify"
@@ -68,7 +68,9 @@ def test_the_timer_brings_the_executor_back() -> None:
 
 
 def test_the_trial_is_of_what_the_executor_is_started_by() -> None:
-    trial, executor = (sections(text)["Service"] for text in (units.trial_unit(BUNDLE), units.executor_unit(BUNDLE)))
+    trial, executor = (
+        sections(text)["Service"] for text in (units.trial_unit(BUNDLE), units.executor_unit(BUNDLE, PLAN.runtime_unit))
+    )
 
     assert trial["ExecStart"] == f"-{executor['ExecStart']} {units.TRY_OUT}", "the dash: its failure alarms nobody"
     for setting in ("Environment", "OOMScoreAdjust", "Nice"):
@@ -145,7 +147,7 @@ def test_what_is_installed_twice_is_removed_without_a_trace(node: SimulatedNode)
 
     assert node.disk == before
     assert node.services.active & {units.EXECUTOR, DEAD_MAN_TIMER} == set()
-    assert node.calls.effects[-2:] == ["services.reload", f"files.remove {shim_limit.CONFIG}"]
+    assert node.calls.effects[-2:] == ["services.reload", f"files.remove {TUNED_CONFIG}"]
 
 
 def test_units_that_systemd_does_not_know_are_not_stopped(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +168,7 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
     loader.chmod(0o755)
     root = PurePosixPath(tmp_path / "bundle")
     texts = {
-        units.EXECUTOR: units.executor_unit(root),
+        units.EXECUTOR: units.executor_unit(root, PLAN.runtime_unit),
         DEAD_MAN_TIMER: units.dead_man_unit(),
         LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
         rescue_script.UNIT: units.rescue_unit(),

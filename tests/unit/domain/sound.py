@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
@@ -159,12 +160,12 @@ def runtime_found(**fields: Any) -> RuntimeAsFound:
     """A runtime that would come back as it is."""
     places = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd.sock")
     known: dict[str, Any] = {
+        "name": "containerd",
         "unit": unit("containerd.service", program="/usr/bin/containerd", command=("/usr/bin/containerd",)),
         "process": RuntimeProcess(pid=7, words=("/usr/bin/containerd",), program=Digest("2" * 64)),
         "owner": "containerd.service",
         "places": places,
-        "would_be": places,
-        "complaint": "",
+        "next": NextStart(program="/usr/bin/containerd", places=places),
         "changed": (),
         "program": Digest("2" * 64),
     }

@@ -11,6 +11,7 @@ from nodeupgrade.domain.node.checks.preflight import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import (
@@ -192,7 +193,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # what domain.runtime_drift and domain.unit_commands look at
     "a runtime that would not come back": (
         Reason.RUNTIME_CONFIGURATION_DRIFT,
-        {"runtime_found": runtime_found(would_be=None, complaint="failed to load TOML")},
+        {"runtime_found": runtime_found(next=NextStart(program="/bin/containerd", complaint="failed to load TOML"))},
     ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
+from nodeupgrade.adapters.containerd.restart.command_line import is_same_start
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
-from nodeupgrade.domain.node.checks.runtime_drift import HARMFUL, OUT_OF_DATE, drift
+from nodeupgrade.domain.node.checks.runtime_drift import HARMFUL, OUT_OF_DATE, RuntimeAsFound, drift
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess
-from nodeupgrade.domain.node.shim_limit import CONFIG
 from tests.unit.domain.sound import runtime_found, unit
 
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
@@ -23,6 +24,21 @@ def process(*words: str, pid: int = 7, program: str = "2") -> RuntimeProcess:
 
 def started_by(*command: str) -> Any:
     return unit("containerd.service", program=PROGRAM, command=command)
+
+
+def found(**fields: Any) -> RuntimeAsFound:
+    """A runtime that would come back as it is, but for what is told of it; its command line is judged as ever."""
+    seen = runtime_found(**{name: value for name, value in fields.items() if name not in {"would_be", "complaint"}})
+    words = () if seen.process is None else seen.process.words
+    return replace(
+        seen,
+        next=replace(
+            seen.next,
+            places=fields.get("would_be", PLACES),
+            complaint=fields.get("complaint", ""),
+            as_it_runs=is_same_start(seen.unit.command, words),
+        ),
+    )
 
 
 FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
@@ -51,7 +67,7 @@ FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
 
 @pytest.mark.parametrize(("fields", "reason", "told"), FOUND.values(), ids=FOUND.keys())
 def test_a_drift_is_named_once(fields: dict[str, Any], reason: Reason, told: str) -> None:
-    [finding] = drift(runtime_found(**fields))
+    [finding] = drift(found(**fields))
 
     assert finding.reason is reason
     assert told in finding.detail
@@ -74,7 +90,7 @@ def test_a_drift_is_named_once(fields: dict[str, Any], reason: Reason, told: str
 )
 def test_what_is_none_is_let_pass(fields: dict[str, Any]) -> None:
     """Our own configuration of an earlier run; words whose borders nobody knows; a unit that others complain about."""
-    assert list(drift(runtime_found(**fields))) == []
+    assert list(drift(found(**fields))) == []
 
 
 def test_every_check_is_tried_by_some_drift() -> None:
@@ -82,7 +98,7 @@ def test_every_check_is_tried_by_some_drift() -> None:
         check.__name__
         for check in (*HARMFUL, *OUT_OF_DATE)
         for fields, _, _ in FOUND.values()
-        if any(check(runtime_found(**fields)))
+        if any(check(found(**fields)))
     }
 
     assert tried == {check.__name__ for check in (*HARMFUL, *OUT_OF_DATE)}
@@ -90,7 +106,7 @@ def test_every_check_is_tried_by_some_drift() -> None:
 
 @pytest.mark.parametrize("harm", [{"would_be": None}, {"would_be": replace(PLACES, root="/data")}])
 def test_nobody_is_told_to_restart_a_runtime_that_would_not_come_back(harm: dict[str, Any]) -> None:
-    found = list(drift(runtime_found(**harm, changed=("/etc/containerd/config.toml",), program=None)))
+    told = list(drift(found(**harm, changed=("/etc/containerd/config.toml",), program=None)))
 
-    assert len(found) == 1
-    assert "at a time of your choice" not in found[0].detail
+    assert len(told) == 1
+    assert "at a time of your choice" not in told[0].detail

@@ -50,7 +50,7 @@ class Host:
         self.files, self.services, self.kubelet = node.files, node.services, node.kubelet
         self._node, self._server = node, server
 
-    def node(self, endpoint: str) -> Node:
+    def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:

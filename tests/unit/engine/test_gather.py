@@ -20,6 +20,7 @@ from nodeupgrade.engine.node.facts.gather import Candidate, Wanted, kubelet_layo
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
 
 STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"
@@ -214,7 +215,7 @@ def test_units_bound_to_the_runtime_count_while_they_are_up(monkeypatch: pytest.
 
     def bound(unit: str) -> UnitStatus:
         found = status(unit)
-        if unit == gather.RUNTIME_UNIT:
+        if unit == RUNTIME_UNIT:
             return replace(found, bound_by=tuple(states))
         return replace(found, active_state=states.get(unit, found.active_state))
 
@@ -317,7 +318,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     assert found.read_only == ("/usr/bin",)
     assert (found.cgroup_v2, found.listing_seconds) == (True, 7.0)
     assert UNKNOWN_GATE in found.gates_output
-    assert {unit.name for unit in found.units} == {UNIT, gather.RUNTIME_UNIT}
+    assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
 
 
 def test_without_gates_the_new_kubelet_is_not_asked_about_them() -> None:

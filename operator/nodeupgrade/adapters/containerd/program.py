@@ -2,9 +2,21 @@
 
 import subprocess
 import tomllib
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.ports.runtime import Configuration
+
+Configuration: TypeAlias = Mapping[str, object]
+"""Everything that containerd can be told, as it shows it."""
+
+
+class Shows(Protocol):
+    """Whoever can say what would hold for a containerd started in some way."""
+
+    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+        """See Program."""
+        ...
 
 
 class Program:
@@ -19,6 +31,19 @@ class Program:
         self._prefix = prefix
         self._timeout = timeout
 
+    def version(self, program: str) -> str | None:
+        """Version of the program at that path, which is the third word of what it says; ``None`` if it says none.
+
+        Raises:
+            StepFailed: it does not end in time.
+        """
+        try:
+            done = self._run((program, "--version"))
+        except OSError:
+            return None
+        words = done.stdout.decode(errors="replace").split()
+        return words[2].removeprefix("v") if done.returncode == 0 and len(words) > 2 else None
+
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
         """What ``containerd … config dump`` shows; ``None`` if it shows nothing that is TOML.
 
@@ -30,16 +55,7 @@ class Program:
             StepFailed: it ends with an error, does not end in time, or cannot be run.
         """
         try:
-            done = subprocess.run(
-                [*self._prefix, *command, "config", "dump"],
-                input=text,
-                capture_output=True,
-                timeout=self._timeout,
-                check=False,
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{command[0]} config dump did not end within {self._timeout:g} s") from error
+            done = self._run((*command, "config", "dump"), text)
         except OSError as error:
             raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
         if done.returncode != 0:
@@ -49,3 +65,17 @@ class Program:
             return tomllib.loads(done.stdout.decode())
         except ValueError:
             return None
+
+    def _run(self, words: tuple[str, ...], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                [*self._prefix, *words],
+                input=text,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            asked = " ".join(words[1:][-2:])
+            raise StepFailed(f"{words[0]} {asked} did not end within {self._timeout:g} s") from error

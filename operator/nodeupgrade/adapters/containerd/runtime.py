@@ -1,24 +1,31 @@
 """Implements ports.runtime.ContainerRuntime for containerd 1.4 to 2.3."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from google.protobuf.any_pb2 import Any
 
 from nodeupgrade.adapters.containerd import daemon, metadata
 from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
+from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import Program
+from nodeupgrade.adapters.containerd.restart import next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
-from nodeupgrade.ports.runtime import BeforeImage, Configuration, RuntimeInfo
+from nodeupgrade.domain.node.runtime import NextStart, RestartTuning
+from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.services import ServicesView
 
 SOCKET = Path("/run/containerd/containerd.sock")
 POLL_INTERVAL = 0.005
@@ -31,19 +38,23 @@ class ContainerdRuntime:
     Args:
         socket: containerd's socket.
         processes: the node's processes.
-        program_version: tells the version of the program on disk; ``None`` where it cannot be told.
-        program: runs it.
+        files: the node's files.
+        services: its units; without, nobody knows the program on disk.
+        prefix: what to put before its programs, for example ``("chroot", "/host")`` in a pod.
         timeout: seconds for one call.
         patience: seconds during which a read is repeated while containerd is not there.
     """
+
+    kind = CONTAINERD
 
     def __init__(
         self,
         socket: Path = SOCKET,
         *,
         processes: ProcessTable,
-        program_version: Callable[[], str | None] = lambda: None,
-        program: Program | None = None,
+        files: FilesView | None = None,
+        services: ServicesView | None = None,
+        prefix: tuple[str, ...] = (),
         timeout: float = 10.0,
         patience: float = 2.0,
     ) -> None:
@@ -53,8 +64,9 @@ class ContainerdRuntime:
         self._containerd = ContainerdClient(self._connection)
         self._store = HashStore(self._containerd)
         self._processes = processes
-        self._program_version = program_version
-        self._program = program or Program()
+        self._files = files or HostFiles()
+        self._services = services
+        self._program = Program(prefix)
         self._pids: Mapping[str, int] = {}
 
     def info(self) -> RuntimeInfo:
@@ -63,7 +75,7 @@ class ContainerdRuntime:
             name=self._connection.patiently(self._cri.version).runtime_name,
             version=self._containerd.version(),
             cri_versions=tuple(version.value for version in self._cri.served()),
-            binary_version=self._program_version(),
+            binary_version=self._version_on_disk(),
             cgroup_driver=self._cri.cgroup_driver(),
             process=daemon.listener(self._socket, self._processes),
             places=daemon.places(self._cri.status_info()),
@@ -104,13 +116,13 @@ class ContainerdRuntime:
         """Which of these processes still run, by the word of the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
 
-    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What would hold for a containerd started so; ``None`` if the program does not tell.
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        """Let the program on disk say what it would make of its configuration."""
+        return next_start.find(self._files, self._program, unit, running)
 
-        Raises:
-            StepFailed: it refuses its configuration, or cannot be run.
-        """
-        return self._program.configuration(command, text)
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
+        """Try whether shims can be given more time to answer."""
+        return tuning.find(self._files, self._program, unit)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""
@@ -148,6 +160,11 @@ class ContainerdRuntime:
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
         self._connection.close()
+
+    def _version_on_disk(self) -> str | None:
+        """Version of the program that a restart would start."""
+        program = "" if self._services is None else self._services.status(UNIT).program
+        return self._program.version(program) if program else None
 
     def _list(self, *, anew: bool) -> Listing:
         containers_of, sandboxes_of = self._cri.start_containers(), self._cri.start_sandboxes()

@@ -27,6 +27,7 @@ from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
 from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
+from nodeupgrade.domain.views import view_node
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
@@ -130,7 +131,7 @@ class Examiner:
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
             settle=float(max(spec.verify.settle_seconds, exposure_seconds(map(dict, shown.pods)))),
         )
-        node = self._host.node(layout.endpoint)
+        node = self._host.node(layout.endpoint, view_node(dict(shown.node)).runtime_name)
         facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
         facts = replace(facts, drift=found)
         request = RunRequest(

@@ -143,7 +143,7 @@ class ExecutorService:
         if self._runs.read_journal(run).records:
             return False
         if not self._others_need(run):
-            units.remove(self._host.files, self._host.services, kubelet_unit)
+            units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
         try:
             self._runs.discard(run)
         except Inconsistent as error:
@@ -164,7 +164,7 @@ class ExecutorService:
     def _clean_up(self, plan: RunPlan) -> None:
         if self._others_need(plan.run_id):
             return
-        units.remove(self._host.files, self._host.services, plan.swap.unit)
+        units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
         self._host.files.remove(PurePosixPath(plan.swap.staged))
         bundle.retire(self._settings.on_host(BUNDLES), kept=bundle.read_manifest(self._settings.bundle).name)
 
@@ -180,7 +180,7 @@ class ExecutorService:
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
         if units.remain(self._host.files):
-            units.remove(self._host.files, self._host.services, kubelet_unit)
+            units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
 
     def unneeded(self) -> bool:
         """Whether no run on the node needs what is staged."""

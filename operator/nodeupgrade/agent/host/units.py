@@ -5,13 +5,15 @@ nothing would bring a dead pod back. The kubelet's unit wants it and waits for i
 in the middle of a run starts with putting that in order.
 """
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.agent import bundle
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.engine.node import shim_limit
+from nodeupgrade.domain.node.runtime import RuntimeKind
+from nodeupgrade.engine.node import restart_tuning
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
 from nodeupgrade.ports.files import Files, FilesView
@@ -36,13 +38,13 @@ EXIT_NEEDS_A_HUMAN = 3
 """Exit status of an executor that must not go on: starting it again would change nothing."""
 
 
-def executor_unit(bundle_root: PurePosixPath) -> str:
+def executor_unit(bundle_root: PurePosixPath, runtime_unit: str) -> str:
     """The service. ``notify`` makes "started" mean: after a reboot, the kubelet is fenced if need be."""
     command = " ".join(bundle.command(bundle_root, "nodeupgrade.agent.host.executor"))
     return f"""\
 [Unit]
 Description=nodeupgrade: replaces the kubelet without restarting containers
-After=local-fs.target {gather.RUNTIME_UNIT}
+After=local-fs.target {runtime_unit}
 StartLimitIntervalSec=0
 
 [Service]
@@ -137,7 +139,7 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
     """
     texts = {
         DEAD_MAN_TIMER: dead_man_unit(),
-        EXECUTOR: executor_unit(bundle_root),
+        EXECUTOR: executor_unit(bundle_root, plan.runtime_unit),
         rescue_script.UNIT: rescue_unit(),
         rescue_script.TIMER: rescue_timer(),
         LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),
@@ -214,8 +216,8 @@ def remain(files: FilesView) -> bool:
     return files.read(_file(EXECUTOR)) is not None
 
 
-def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
-    """Take the units away again. Repeating it is harmless.
+def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> None:
+    """Take the units away again, and what makes any of the runtimes start in another way. Repeating it is harmless.
 
     Raises:
         StepFailed: the executor may still be there.
@@ -225,7 +227,8 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str) -> None:
         _end(services, unit)
     for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
-    shim_limit.take_back(files, services, gather.RUNTIME_UNIT)
+    for kind in runtimes:
+        restart_tuning.take_back(files, services, kind)
 
 
 def _end(services: ServiceManager, unit: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Caution
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
+from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelethash import HashValue
 
@@ -143,7 +143,7 @@ class RunPlan:
     """Everything the executor needs, and nothing it would have to ask for.
 
     Attributes:
-        runtime: name and version of the runtime, for people.
+        runtime: name and version of the runtime, a blank between them.
         runtime_endpoint: path of the runtime's socket.
         healthz_url: where the kubelet answers about its health.
         state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
@@ -151,7 +151,7 @@ class RunPlan:
         kubeconfig: the kubelet's credentials, for renewing its Lease.
         boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
         cautions: what people should know of, for as long as anybody tells of the run.
-        shims: how long they get to answer the restarted runtime.
+        tuning: what makes the runtime's restart gentler.
         awaited: containers of the node's pods that do not run now.
         kubelet_start: how the kubelet's unit was started when the run was planned.
         runtime_start: likewise the runtime's.
@@ -176,10 +176,15 @@ class RunPlan:
     kubeconfig: str | None = None
     boot: BootIdentity | None = None
     cautions: tuple[Caution, ...] = ()
-    shims: ShimLimit = AS_CONFIGURED
+    tuning: RestartTuning = AS_CONFIGURED
     awaited: tuple[AwaitedContainer, ...] = ()
     kubelet_start: UnitStart | None = None
     runtime_start: UnitStart | None = None
+
+    @property
+    def runtime_name(self) -> str:
+        """Which kind of runtime it is."""
+        return self.runtime.partition(" ")[0]
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

@@ -181,7 +181,7 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
         cautions=found.cautions,
-        shims=facts.shims,
+        tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
     )

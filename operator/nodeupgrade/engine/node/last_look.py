@@ -17,7 +17,6 @@ from nodeupgrade.domain.node.checks.unit_commands import is_harmless
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Step
-from nodeupgrade.domain.node.shim_limit import drop_in_path
 from nodeupgrade.domain.node.unit_start import UnitStart, differences
 from nodeupgrade.engine.node.facts.unit_start import read_again
 from nodeupgrade.engine.node.node import Node
@@ -39,8 +38,7 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
         planned.digest
     ):
         raise _unsafe(planned, f"{planned.program} was changed")
-    override = str(drop_in_path(planned.unit)) if plan.shims.raised else None
-    if found := _difference(node, planned, override=override):
+    if found := _difference(node, planned, override=plan.tuning.drop_in):
         raise _unsafe(planned, found)
 
 

@@ -1,6 +1,6 @@
 """One node, seen through its ports."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import PurePosixPath
@@ -13,6 +13,7 @@ from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import Failpoint
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
@@ -132,8 +133,12 @@ class HostView(Protocol):
         """Its kubelet."""
         ...
 
-    def node(self, endpoint: str) -> NodeView:
-        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+    def node(self, endpoint: str, runtime: str) -> NodeView:
+        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+
+        Raises:
+            Refused: there is no such kind.
+        """
         ...
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
@@ -163,8 +168,22 @@ class Host(Protocol):
         """Its kubelet."""
         ...
 
-    def node(self, endpoint: str) -> Node:
-        """The same node with its runtime; ``endpoint`` is the path of the socket on the node."""
+    @property
+    def clock(self) -> Clock:
+        """Its clock."""
+        ...
+
+    @property
+    def runtimes(self) -> Iterable[RuntimeKind]:
+        """Every kind of runtime that any run may have found here."""
+        ...
+
+    def node(self, endpoint: str, runtime: str) -> Node:
+        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+
+        Raises:
+            Refused: there is no such kind.
+        """
         ...
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:

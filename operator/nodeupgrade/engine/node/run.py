@@ -30,7 +30,7 @@ from nodeupgrade.domain.node.run.machine import (
     needs_runtime,
 )
 from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.engine.node import lease, shim_limit
+from nodeupgrade.engine.node import lease, restart_tuning
 from nodeupgrade.engine.node.evidence import shown
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
@@ -185,7 +185,7 @@ class NodeRun:
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
         with suppress(StepFailed, Transient):  # lets systemd forget the fence as well; too slow without a kubelet
-            shim_limit.take_back(self.node.files, self.node.services, self.plan.runtime_unit)
+            restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
         for path in (PurePosixPath(self.plan.swap.staged), rescue_script.SCRIPT, rescue_script.LOOK):
             with suppress(StepFailed):
                 self.node.files.remove(path)

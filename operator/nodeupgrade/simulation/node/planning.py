@@ -7,14 +7,14 @@ from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.hashes import static_pods
 from nodeupgrade.domain.node.hashes.rewriting import plan_rewriting
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
-from nodeupgrade.engine.node import shim_limit
 from nodeupgrade.engine.node.facts import runtime_found
 from nodeupgrade.engine.node.facts.unit_start import read_start
 from nodeupgrade.kubelet.flags import adapt, drop_in
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of
 from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.services import DROP_IN, KUBELET_UNIT, RUNTIME_UNIT
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
+from nodeupgrade.simulation.node.services import DROP_IN, KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 
 STAGED = "/usr/bin/.kubelet.staged"
@@ -64,7 +64,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         pins=pins,
         state_files=(STATE,),
         limits=limits or Limits(),
-        shims=shim_limit.find(node.ports, runtime_unit),
+        tuning=node.runtime.restart_tuning(runtime_unit),
         kubelet_start=read_start(node.ports.files, node.services.status(KUBELET_UNIT)),
         runtime_start=runtime_found.find(node.ports, runtime_unit, node.runtime.info())[1],
     )

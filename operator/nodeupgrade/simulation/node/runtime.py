@@ -1,13 +1,12 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
-from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed, Transient
-from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, Transient
+from nodeupgrade.domain.node.host import RuntimeInfo, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,
     ContainerState,
@@ -17,18 +16,17 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
-from nodeupgrade.domain.node.shim_limit import SETTING, STANDARD_INPUT, USUAL
+from nodeupgrade.domain.node.runtime import NextStart, RestartTuning, RuntimeKind
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage, Configuration
+from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.simulation.node import runtime_restart
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, changed, document
+from nodeupgrade.simulation.node.runtime_restart import PLACES, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.timeline import Timeline
 
-SHIMS_GET_SECONDS, RAISED_SECONDS = 5.0, 20.0
-RUNTIME_PROGRAM = "/usr/bin/containerd"
-RUNTIME_CONFIG = "/etc/containerd/config.toml"
+MONITORS_GET_SECONDS, TUNED_SECONDS = 5.0, 20.0
 ELSEWHERE = "/var/lib/elsewhere"
-ROOT, STATE, ADDRESS = "/var/lib/containerd", "/run/containerd", "/run/containerd/containerd.sock"
 MAIN_PID = 2
 KILLED = 255
 TERMINATED = 143
@@ -46,8 +44,7 @@ class Troubles:
         answers_after: seconds that it needs to answer after a restart.
         silent: it logs nothing.
         overlooks: containers that it does not list for now.
-        slow_shims: seconds after which the shims of containers answer when it restarts.
-        mute: its program does not show its configuration.
+        slow_monitors: seconds after which the monitors of containers answer when it restarts.
         hears_late: seconds after which it knows that a process has ended.
         hangs: it takes calls and answers none.
         elsewhere: it is started with another root, below which it has never run anything, whatever its file says.
@@ -58,8 +55,7 @@ class Troubles:
     answers_after: float = 0.2
     silent: bool = False
     overlooks: set[ContainerId] = field(default_factory=set)
-    slow_shims: dict[ContainerId, float] = field(default_factory=dict)
-    mute: bool = False
+    slow_monitors: dict[ContainerId, float] = field(default_factory=dict)
     hears_late: float = 0.0
     hangs: bool = False
     elsewhere: bool = False
@@ -88,7 +84,7 @@ class SimulatedRuntime:
         self._calls = calls
         self.unseen: dict[str, Records] = {}
         self.words: tuple[str, ...] = (RUNTIME_PROGRAM,)
-        self.root = ROOT
+        self.root = PLACES.root
         self.broken = False
         self._program: Digest | None = None
         self.started = timeline.monotonic
@@ -105,7 +101,7 @@ class SimulatedRuntime:
             cri_versions=("v1",),
             binary_version="2.1.9",
             process=RuntimeProcess(pid=self.troubles.peer or MAIN_PID, words=self.words, program=self._program),
-            places=RuntimePlaces(root=self.root, state=STATE, address=ADDRESS),
+            places=replace(PLACES, root=self.root),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
@@ -142,25 +138,20 @@ class SimulatedRuntime:
         found += [s.process for _, sandboxes in roots for s in sandboxes.values()]
         return frozenset(process for process in found if process is not None)
 
-    def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What would hold for a runtime started so; of its own configuration file only what matters here is shown."""
-        self._calls.read("runtime.configuration")
-        if self.troubles.mute:
-            return None
-        return self._would(command, text)
+    @property
+    def kind(self) -> RuntimeKind:
+        """A runtime as the one that most nodes have."""
+        return runtime_restart.KIND
 
-    def _would(self, command: tuple[str, ...], text: bytes) -> Configuration:
-        named = command[command.index("--config") + 1] if "--config" in command else RUNTIME_CONFIG
-        try:
-            own = tomllib.loads(self._disk.get(RUNTIME_CONFIG, b"").decode())
-            given = tomllib.loads((text if named == STANDARD_INPUT else self._disk.get(named, b"")).decode())
-        except ValueError as error:
-            raise StepFailed(f"containerd: failed to load TOML: {named}: {error}") from error
-        places = {"root": own.get("root", ROOT), "state": STATE, "grpc": {"address": ADDRESS}}
-        version = {} if named == RUNTIME_CONFIG else {"version": given.get("version", 2)}
-        read = [path for path in (named, RUNTIME_CONFIG) if path in self._disk]
-        timeouts = {SETTING: USUAL, "other": "2s", **given.get("timeouts", {})}
-        return {"version": 2, **places, **version, "imports": read, "timeouts": timeouts}
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        """Say how it would come back; of its configuration file only what matters here is read."""
+        self._calls.read("runtime.next_start")
+        return runtime_restart.next_start(self._disk, unit, running)
+
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - every start is understood here
+        """Give monitors more time."""
+        self._calls.read("runtime.restart_tuning")
+        return runtime_restart.tuning()
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
         """Change the hashes on disk, one container after the other."""
@@ -215,11 +206,11 @@ class SimulatedRuntime:
         """Whether the runtime serves requests now."""
         return not (self.broken or self.troubles.hangs) and self._timeline.monotonic >= self._answers_from
 
-    def restart(self, *, words: tuple[str, ...] = (RUNTIME_PROGRAM,), shims_get: float = SHIMS_GET_SECONDS) -> None:
+    def restart(self, *, words: tuple[str, ...] = (RUNTIME_PROGRAM,)) -> None:
         """Read configuration and metadata anew.
 
-        Processes and their monitors live on; those whose shim answers too late end, and so does a pod one of whose
-        containers has a shim of its own.
+        Processes and their monitors live on; those whose monitor answers too late end, and so does a pod one of whose
+        containers has a monitor of its own.
 
         Raises:
             StepFailed: it does not start with its configuration.
@@ -228,18 +219,19 @@ class SimulatedRuntime:
         program = self._disk.get(RUNTIME_PROGRAM)
         self._program = None if program is None else Digest(sha256(program).hexdigest())
         self.broken = True
-        configured = str(self._would(words, b"")["root"])
+        configured = runtime_restart.places(self._disk, words).root
         self._move(ELSEWHERE if self.troubles.elsewhere else configured)
         self.broken = False
         self._lose_split_pods()
-        slow = self.troubles.slow_shims
+        slow = self.troubles.slow_monitors
+        patience = TUNED_SECONDS if runtime_restart.is_tuned(words) else MONITORS_GET_SECONDS
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
-            lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > shims_get
+            lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > patience
             if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
         self.asked.clear()
-        waited = min(max(slow.values(), default=0.0), shims_get)
+        waited = min(max(slow.values(), default=0.0), patience)
         self._answers_from = self._timeline.monotonic + waited + self.troubles.answers_after
 
     def power_off(self) -> None:
@@ -316,8 +308,8 @@ class SimulatedRuntime:
         else:
             hear()
 
-    def split_shim(self, container_id: ContainerId) -> None:
-        """Give a container a shim of its own, as if that of its sandbox had not answered when it was started."""
+    def split_monitors(self, container_id: ContainerId) -> None:
+        """Give a container a monitor of its own, as if that of its sandbox had not answered when it was started."""
         stored = self.containers[container_id]
         stored.instance = replace(stored.instance, monitor=self.process())
 

@@ -6,23 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node import shim_limit
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
-from nodeupgrade.simulation.node.runtime import (
-    MAIN_PID,
-    RAISED_SECONDS,
-    RUNTIME_PROGRAM,
-    SHIMS_GET_SECONDS,
-    SimulatedRuntime,
-)
+from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
-RUNTIME_UNIT = "containerd.service"
 DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
 RUNTIME_COMMAND = (RUNTIME_PROGRAM,)
@@ -201,8 +194,7 @@ class SimulatedServices:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
             if (missing := self.missing_config) is not None:
                 raise StepFailed(f"cannot restart {unit} because there is no {missing}")
-            raised = str(shim_limit.CONFIG) in self.runtime_command
-            self._runtime.restart(words=self.runtime_command, shims_get=RAISED_SECONDS if raised else SHIMS_GET_SECONDS)
+            self._runtime.restart(words=self.runtime_command)
 
     @property
     def missing_config(self) -> str | None:

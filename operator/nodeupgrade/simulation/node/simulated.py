@@ -10,7 +10,8 @@ from nodeupgrade.simulation.node.files import SimulatedFiles
 from nodeupgrade.simulation.node.journal import SimulatedJournal
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.runtime import RUNTIME_PROGRAM, SimulatedRuntime
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
 from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
 

@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.checks.traffic import Traffic
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
-from nodeupgrade.domain.node.shim_limit import AS_CONFIGURED, ShimLimit
+from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
@@ -62,7 +62,7 @@ class NodeFacts:
         readiness: what the start of the new kubelet and the restart of the runtime depend on.
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
         traffic: what clients of the pods depend on.
-        shims: how long they would get to answer the restarted runtime.
+        tuning: what would make the runtime's restart gentler.
         host: what of the host decides about pods.
         drift: in what the kubelet would not start as it runs.
         runtime_found: the runtime that runs, and the one that would be started.
@@ -86,7 +86,7 @@ class NodeFacts:
     runtime_found: RuntimeAsFound
     kubelet_start: UnitStart
     runtime_start: UnitStart
-    shims: ShimLimit = AS_CONFIGURED
+    tuning: RestartTuning = AS_CONFIGURED
     host: Host = NOTHING_SEEN
     drift: Drift = NO_DRIFT
 

@@ -24,7 +24,6 @@ from nodeupgrade.domain.node.checks.traffic import objections
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
-SUPPORTED_RUNTIME = "containerd"
 CRI_V1_ONLY_FROM_MINOR = 26
 FREE_BYTES = 64 * 1024 * 1024
 
@@ -104,8 +103,8 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
 def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime is one whose stored hashes can be rewritten, and restarting it leaves containers alone."""
     runtime, unit = facts.runtime, facts.runtime_unit
-    if runtime.name != SUPPORTED_RUNTIME:
-        detail = f"the runtime is {runtime.name} {runtime.version}; only {SUPPORTED_RUNTIME} is supported"
+    if not _is_as_expected(facts):
+        detail = f"the runtime is {runtime.name} {runtime.version}; only {facts.runtime_found.name} is supported"
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
         return
     if not unit.running:
@@ -129,6 +128,11 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
+def _is_as_expected(facts: NodeFacts) -> bool:
+    """Whether the runtime that answers is of the kind that the node is said to have, and was looked at as."""
+    return facts.runtime.name == facts.runtime_found.name
+
+
 def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
     others = [
         name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
@@ -143,7 +147,7 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
 
 def runtime_comes_back(facts: NodeFacts) -> Iterator[Finding]:
     """What answers is what would be restarted, and it would come back as it runs: see domain.runtime_drift."""
-    if facts.runtime.name == SUPPORTED_RUNTIME:
+    if _is_as_expected(facts):
         yield from drift(facts.runtime_found)
 
 
@@ -166,7 +170,7 @@ def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
 
 def node_is_ready(facts: NodeFacts) -> Iterator[Finding]:
     """The new kubelet would start, and the runtime would survive its restart: see domain.readiness."""
-    if facts.runtime.name == SUPPORTED_RUNTIME:
+    if _is_as_expected(facts):
         yield from unready(facts.readiness)
 
 

@@ -12,7 +12,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
-from nodeupgrade.domain.node.shim_limit import CONFIG, read_start
+from nodeupgrade.domain.node.runtime import NextStart
 
 _NAMED = 3
 
@@ -22,20 +22,21 @@ class RuntimeAsFound:
     """The runtime that runs, and the one that its unit would start.
 
     Attributes:
+        name: of this kind of runtime.
         process: what answers on the socket; ``None`` if it cannot be told.
         owner: the unit that this process belongs to, as far as its control group tells.
         places: where the running one keeps everything; ``None`` if it does not say.
-        would_be: where the next one would; ``None`` if that cannot be told, and ``complaint`` says why.
+        next: how it would come back.
         changed: files and directories that a start reads and that were changed after the last one.
         program: digest of the program on disk.
     """
 
+    name: str
     unit: UnitStatus
     process: RuntimeProcess | None
     owner: str
     places: RuntimePlaces | None
-    would_be: RuntimePlaces | None
-    complaint: str
+    next: NextStart
     changed: tuple[str, ...]
     program: Digest | None
 
@@ -69,7 +70,7 @@ def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
         owner = f" of {found.owner}" if found.owner else ""
         detail = (
             f"the runtime's socket is answered by process {process.pid}{owner}, but {unit.name}, whose main process "
-            f"is {unit.main_pid}, is what would be restarted; only a containerd that runs as {unit.name} is supported"
+            f"is {unit.main_pid}, is what would be restarted; only a {found.name} that runs as {unit.name} is supported"
         )
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
@@ -77,7 +78,7 @@ def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
 def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
     """The unit's command line is that of the running process, apart from what an earlier run of ours set for a time."""
     running = () if found.process is None else found.process.words
-    if found.unit.command and not _is_same_start(found.unit.command, running):
+    if found.unit.command and not found.next.as_it_runs:
         detail = (
             f"it runs as `{' '.join(running)}`, and {found.unit.name} would start `{' '.join(found.unit.command)}`; "
             f"{_restart_first(found)}"
@@ -87,9 +88,9 @@ def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
 
 def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
     """The program on disk reads its configuration without complaint."""
-    if found.would_be is None:
+    if found.next.places is None:
         detail = (
-            f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.complaint}; "
+            f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
             "correct that first"
         )
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
@@ -97,14 +98,14 @@ def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
 
 def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
     """It would look for containers where they are, and listen where the kubelet expects it."""
-    if found.would_be is None:
+    if found.next.places is None:
         return
     if found.places is None:
         detail = f"{found.unit.name} does not say where it keeps its containers, so nobody knows if they stay"
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
         return
     for name in ("root", "state", "address"):
-        now, then = getattr(found.places, name), getattr(found.would_be, name)
+        now, then = getattr(found.places, name), getattr(found.next.places, name)
         if now != then and (then or name != "address"):
             detail = (
                 f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would know of no "
@@ -132,14 +133,6 @@ def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Finding]:
 
 def _restart_first(found: RuntimeAsFound) -> str:
     return f"restart {found.unit.name} at a time of your choice first"
-
-
-def _is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:
-    planned, now = read_start(command), read_start(running)
-    if planned is None or now is None:
-        return command == running
-    same_config = now.config in {planned.config, str(CONFIG)}
-    return same_config and (planned.program, planned.others) == (now.program, now.others)
 
 
 HARMFUL: tuple[Check, ...] = (

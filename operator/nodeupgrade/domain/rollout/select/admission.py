@@ -12,6 +12,7 @@ from typing import TypeVar
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_spec import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
@@ -179,10 +180,10 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Objection | None:
 
 def runtime_is_supported(candidate: Candidate) -> Objection | None:
     """Only runtimes whose stored hashes we can rewrite."""
-    runtime = candidate.node.runtime
-    if runtime.startswith("containerd://"):
+    if is_supported(candidate.node.runtime_name):
         return None
-    return _object(Reason.UNSUPPORTED_RUNTIME, f"{_named(candidate)} runs {runtime or 'an unknown runtime'}")
+    because = f"{_named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
+    return _object(Reason.UNSUPPORTED_RUNTIME, because)
 
 
 def required_guard_is_possible(candidate: Candidate) -> Objection | None:

@@ -15,7 +15,6 @@ from nodeupgrade.domain.node.checks.traffic import Clients, Traffic
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, view
-from nodeupgrade.engine.node import shim_limit
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.unit_start import read_start
@@ -33,7 +32,6 @@ from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet
 from nodeupgrade.ports.services import ServicesView
 
-RUNTIME_UNIT = "containerd.service"
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
@@ -148,7 +146,7 @@ def gather(
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node.services)
+    kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
     candidate = None if isinstance(wanted.candidate, Finding) else wanted.candidate.program
@@ -163,7 +161,7 @@ def gather(
         runtime_unit=unit,
         inventory=inventory,
         stored=stored,
-        shims=shim_limit.find(node, unit),
+        tuning=node.runtime.restart_tuning(unit),
         host=readiness.host(node.files, layout),
         runtime_found=runtime_found,
         kubelet_start=read_start(node.files, running.unit),
@@ -195,10 +193,10 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
 
 
-def _runtime_unit(services: ServicesView) -> UnitStatus:
+def _runtime_unit(node: NodeView) -> UnitStatus:
     """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
-    unit = services.status(RUNTIME_UNIT)
-    return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(services, name)))
+    unit = node.services.status(node.runtime.kind.unit)
+    return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
 
 
 def _is_up(services: ServicesView, unit: str) -> bool:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from nodeupgrade.api.codec import Json
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.engine.node import lease, shim_limit
+from nodeupgrade.engine.node import lease, restart_tuning
 from nodeupgrade.engine.node.evidence.instances import require_planned
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.rescue import lay_down
 
 
 def prepare(_node: Node, plan: RunPlan) -> dict[str, Json]:
-    """Nothing has to be remembered; how long shims get to answer the restarted runtime is for people."""
-    return {"shims": plan.shims.why}
+    """Nothing has to be remembered; what is done about the runtime's restart is for people."""
+    return {"tuning": plan.tuning.why}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
@@ -29,7 +29,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue_script.TIMER)
-    shim_limit.give(node, plan)
+    restart_tuning.give(node, plan)
     node.services.prepare_mask(plan.swap.unit)
 
 
@@ -41,8 +41,8 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
             node.services.stop(timer)
     lease.release(node, plan)
     node.files.remove(rescue_script.SCRIPT)
-    if plan.shims.raised:
-        shim_limit.take_back(node.files, node.services, plan.runtime_unit)
+    if plan.tuning.files:
+        restart_tuning.take_back(node.files, node.services, node.runtime.kind)
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:

@@ -1,20 +1,20 @@
-"""What is made of the way a unit starts containerd, and of its configuration."""
+"""What is made of the way a unit starts containerd, and of its configuration: which nodes give shims more time."""
 
 import tomllib
 
 import pytest
 
-from nodeupgrade.domain.node.shim_limit import (
+from nodeupgrade.adapters.containerd.restart.command_line import Start, read_start
+from nodeupgrade.adapters.containerd.restart.tuning import (
     SETTING,
-    Start,
     candidates,
+    find,
     limit_in,
     only_raises,
     raised,
-    read_start,
 )
+from tests.unit.adapters.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
-PROGRAM = "/usr/bin/containerd"
 DUMP = {"version": 2, "imports": [], "root": "/var/lib/containerd", "timeouts": {SETTING: "5s", "other": "2s"}}
 RAISED = {**DUMP, "imports": ["/etc/containerd/config.toml"], "timeouts": {SETTING: "20s", "other": "2s"}}
 
@@ -75,8 +75,49 @@ def test_nothing_but_the_limit_may_differ() -> None:
 
 
 def test_the_drop_in_replaces_the_command() -> None:
-    limit = raised(Start(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x")
+    tuning = raised(Start(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x")
 
-    lines = limit.drop_in.decode().splitlines()
+    config, drop_in = tuning.files
+    assert (config.path, config.content) == ("/run/nodeupgrade-containerd.toml", b"x")
+    assert drop_in.path == tuning.drop_in == "/run/systemd/system/containerd.service.d/zz-nodeupgrade-shims.conf"
+    lines = drop_in.content.decode().splitlines()
     assert lines[1:3] == ["[Service]", "ExecStart="]
     assert lines[3] == f'ExecStart={PROGRAM} --config /run/nodeupgrade-containerd.toml --log-level "50%%"'
+
+
+@pytest.mark.parametrize(
+    ("disk", "command"),
+    [
+        ({}, (PROGRAM,)),
+        ({CONFIG: b"version = 2\n"}, (PROGRAM, "--log-level", "info")),
+        ({"/opt/c.toml": b"version = 2\n"}, (PROGRAM, "-c", "/opt/c.toml")),
+    ],
+)
+def test_a_start_that_is_understood_is_given_more_time(disk: dict[str, bytes], command: tuple[str, ...]) -> None:
+    program, before = FakeProgram(disk), dict(disk)
+
+    found = find(program.files, program, unit(*command))
+
+    assert found.files, found.why
+    assert disk == before, "looking touches nothing"
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "mute", "why"),
+    [
+        ((), b"", False, "no command"),
+        (("/usr/bin/env", "containerd"), b"", False, "a way that is not known"),
+        ((PROGRAM,), b"version = 2\n", True, "does not show its configuration"),
+        ((PROGRAM,), b"version = = 2\n", False, "Invalid value"),
+        ((PROGRAM,), b"version = 3\n", False, "cannot be imported without changing anything else"),
+    ],
+)
+def test_whatever_speaks_against_it_is_said(command: tuple[str, ...], own: bytes, mute: bool, why: str) -> None:
+    """The last one is of a version that the program does not show for its own configuration."""
+    program = FakeProgram({CONFIG: own})
+    program.mute = mute
+
+    found = find(program.files, program, unit(*command))
+
+    assert not found.files
+    assert why in found.why

@@ -1,4 +1,4 @@
-"""Shims that answer a restarted runtime late: with more time nothing is lost, and the runtime can always be started."""
+"""Monitors that answer a restarted runtime late: with more time nothing is lost, and it can always be started."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
-from nodeupgrade.domain.node.shim_limit import CONFIG, ShimLimit
+from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.simulation.node import Moment
-from nodeupgrade.simulation.node.services import RUNTIME_UNIT
-from tests.crash.harness import SHIMS_DROP_IN, WAYS, World, forward, wrongs
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
+from tests.crash.harness import WAYS, World, forward, wrongs
 
 
 def slow(after: World, seconds: float = 7.0) -> World:
-    """One container's shim answers that late."""
-    after.node.runtime.troubles.slow_shims = {after.plan.containers[0].id: seconds}
+    """One container's monitor answers that late."""
+    after.node.runtime.troubles.slow_monitors = {after.plan.containers[0].id: seconds}
     return after
 
 
 @pytest.mark.parametrize(("seconds", "outcome"), [(7.0, Outcome.UPGRADED), (12.0, Outcome.ROLLED_BACK)])
-def test_a_slow_shim_costs_no_container(seconds: float, outcome: Outcome) -> None:
+def test_a_slow_monitor_costs_no_container(seconds: float, outcome: Outcome) -> None:
     """What leaves too little of the budget for the way back turns the run back, and nothing is lost."""
     after = slow(forward(), seconds).run()
 
@@ -30,15 +30,15 @@ def test_a_slow_shim_costs_no_container(seconds: float, outcome: Outcome) -> Non
 
 def test_without_more_time_it_costs_its_container() -> None:
     """The control; and the record says that there was no more time, and why."""
-    untold = ShimLimit(why="shims get no more time than usual: nobody asked")
+    untold = RestartTuning(why="monitors get no more time than usual: nobody asked")
     after = slow(forward())
-    after.plan = replace(after.plan, shims=untold)
+    after.plan = replace(after.plan, tuning=untold)
 
     after.run()
 
     assert after.report is not None
     assert (after.report.outcome, after.report.restarted) == (Outcome.ROLLED_BACK, 1)
-    assert parse(after.node.journal.data)[0].payload(Step.ARM_DEAD_MAN) == {"shims": untold.why}
+    assert parse(after.node.journal.data)[0].payload(Step.ARM_DEAD_MAN) == {"tuning": untold.why}
 
 
 @WAYS
@@ -49,7 +49,7 @@ def test_the_runtime_can_be_started_at_any_moment(make: Callable[[], World]) -> 
     given, missing = set(), []
 
     def look(name: str, number: int, moment: Moment) -> None:
-        given.add((SHIMS_DROP_IN in disk, str(CONFIG) in disk))
+        given.add((TUNING_DROP_IN in disk, TUNED_CONFIG in disk))
         if services.missing_config is not None:
             missing.append(f"{moment} {name} ({number})")
 

@@ -1,0 +1,60 @@
+"""How a unit starts containerd, read from its command line; whatever is not fully understood is not guessed at."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG
+
+PROGRAM_NAME = "containerd"
+STANDARD_INPUT = "/dev/stdin"
+_DEFAULT_CONFIG = "/etc/containerd/config.toml"
+_WITH_VALUE = {"-c": "--config", "-l": "--log-level", "-a": "--address"}
+_FLAGS = frozenset({"--config", "--log-level", "--address", "--root", "--state"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How a unit starts containerd.
+
+    Attributes:
+        config: its configuration file, which need not exist unless it is ``named`` on the command line.
+        others: the rest of the command line.
+    """
+
+    program: str
+    config: str
+    named: bool
+    others: tuple[str, ...]
+
+    def words(self, config: str | None) -> tuple[str, ...]:
+        """The command line with that configuration; without any, as the unit has it."""
+        chosen = config or (self.config if self.named else None)
+        return (self.program, *(("--config", chosen) if chosen else ()), *self.others)
+
+
+def read_start(words: tuple[str, ...]) -> Start | None:
+    """Understand a command line; ``None`` if there is anything unknown in it."""
+    if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
+        return None
+    config, others = None, []
+    rest = list(words[1:])
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        name = _WITH_VALUE.get(name, f"-{name}" if f"-{name}" in _FLAGS else name)
+        if name not in _FLAGS or (not equals and not rest):
+            return None
+        value = value if equals else rest.pop(0)
+        if name == "--config":
+            config = value
+        else:
+            others += [name, value]
+    return Start(program=words[0], config=config or _DEFAULT_CONFIG, named=config is not None, others=tuple(others))
+
+
+def is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:
+    """Whether a unit would start what runs; a configuration of an earlier run of ours stands for the node's own."""
+    planned, now = read_start(command), read_start(running)
+    if planned is None or now is None:
+        return command == running
+    same_config = now.config in {planned.config, str(TUNED_CONFIG)}
+    return same_config and (planned.program, planned.others) == (now.program, now.others)

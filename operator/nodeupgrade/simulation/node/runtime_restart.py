@@ -1,0 +1,77 @@
+"""How the simulated runtime comes back from a restart: a configuration in TOML, and more time for monitors if asked."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.runtimes import SupportedRuntime
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
+from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS, NextStart, RestartTuning, RuntimeKind, TuningFile
+
+RUNTIME_UNIT = "containerd.service"
+RUNTIME_PROGRAM = "/usr/bin/containerd"
+RUNTIME_CONFIG = "/etc/containerd/config.toml"
+PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock")
+TUNED_CONFIG = "/run/nodeupgrade-containerd.toml"
+TUNING_DROP_IN = str(TRANSIENT_UNITS / f"{RUNTIME_UNIT}.d" / "zz-nodeupgrade-shims.conf")
+KIND = RuntimeKind(
+    name=SupportedRuntime.CONTAINERD,
+    unit=RUNTIME_UNIT,
+    tuning=(PurePosixPath(TUNED_CONFIG), PurePosixPath(TUNING_DROP_IN)),
+)
+
+_TUNED = ("--config", TUNED_CONFIG)
+
+
+def is_tuned(words: tuple[str, ...]) -> bool:
+    """Whether a runtime that is started so gives its monitors more time."""
+    return words[1:3] == _TUNED
+
+
+def places(disk: Mapping[str, bytes], words: tuple[str, ...]) -> RuntimePlaces:
+    """Where a runtime that is started so keeps everything.
+
+    Raises:
+        StepFailed: it cannot read its configuration.
+    """
+    own = _read(disk, RUNTIME_CONFIG)
+    if is_tuned(words):
+        _read(disk, TUNED_CONFIG)
+    return RuntimePlaces(root=str(own.get("root", PLACES.root)), state=PLACES.state, address=PLACES.address)
+
+
+def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+    """Say how it would come back."""
+    words = () if running is None else running.words
+    found, complaint = None, ""
+    try:
+        found = places(disk, (RUNTIME_PROGRAM,))
+    except StepFailed as error:
+        complaint = f"asked for its configuration {RUNTIME_CONFIG}, it says: {error}"
+    return NextStart(
+        program=unit.program,
+        as_it_runs=unit.command == ((words[0], *words[3:]) if is_tuned(words) else words),
+        places=found,
+        complaint=complaint,
+        files=(RUNTIME_CONFIG,),
+    )
+
+
+def tuning() -> RestartTuning:
+    """Monitors get more time, by a configuration and a drop-in that starts the runtime with it."""
+    start = f"ExecStart={RUNTIME_PROGRAM} {' '.join(_TUNED)}"
+    return RestartTuning(
+        why="monitors get more time to answer the restarted runtime",
+        files=(
+            TuningFile(path=TUNED_CONFIG, content=b"[timeouts]\n"),
+            TuningFile(path=TUNING_DROP_IN, content=f"[Service]\nExecStart=\n{start}\n".encode()),
+        ),
+    )
+
+
+def _read(disk: Mapping[str, bytes], path: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(disk.get(path, b"").decode())
+    except ValueError as error:
+        raise StepFailed(f"containerd: failed to load TOML: {path}: {error}") from error
