@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import EXPLANATIONS
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.schema.blocks import MOST_NODES
 from nodeupgrade.api.schema.model import ABSENT, Flag, ListOf, MapOf, Node, Portion, Record, Schema, Text, Whole
 from nodeupgrade.api.schema.upgrade_spec import SPEC
@@ -26,10 +26,7 @@ def fields() -> str:
 def reasons() -> str:
     """Return a table of all reasons, in the order of the code: by what they are about."""
     head = "| reason | meaning | what to do |\n|---|---|---|\n"
-    rows = (
-        f"| `{reason.value}` | {_cell(told.meaning)} | {_cell(told.remedy)} |\n"
-        for reason, told in EXPLANATIONS.items()
-    )
+    rows = (f"| `{reason.value}` | {_cell(reason.meaning)} | {_cell(reason.remedy)} |\n" for reason in Reason)
     return head + "".join(rows)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.api.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import GuardGrant, Task
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
@@ -295,7 +295,7 @@ MISSING = f"ConfigMap {GUARD_NAME} is not there or may not be read"
             Scene(), False, {"verify": {"readinessGuard": "Require"}},
             (
                 "False", "ReadinessGuardUnavailable",
-                f"{MISSING}; {EXPLANATIONS[Reason.READINESS_GUARD_UNAVAILABLE].remedy}.",
+                f"{MISSING}; {Reason.READINESS_GUARD_UNAVAILABLE.remedy}.",
             ),
         ),
         (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 
@@ -132,7 +132,7 @@ async def test_refused_with_a_reason_and_untouched(case: tuple[Reason, Json, str
     found = [event for event in await scene.kube.list(EVENTS.within("default")) if event["reason"] == reason]
     assert len(found) == 1
     assert found[0]["count"] == 1
-    remedy = EXPLANATIONS[reason].remedy
+    remedy = reason.remedy
     assert remedy == "nothing to do" or remedy in (told.get(reason) or found[0]["message"])
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.codec import encode_object
-from nodeupgrade.api.reasons import EXPLANATIONS, Reason
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task_status import (
     START_KUBELET,
     STOP_KUBELET,
@@ -177,7 +177,7 @@ UNDER_WAY: dict[str, tuple[Journal, TaskStatus]] = {
         running(
             TaskPhase.ROLLING_BACK, "RuntimeLostPods",
             "waiting with the kubelet fenced: the runtime shows nothing; "
-            f"{EXPLANATIONS[Reason.RUNTIME_LOST_PODS].remedy}",
+            f"{Reason.RUNTIME_LOST_PODS.remedy}",
             StepStatus(
                 name="stop-kubelet", result=StepResult.UNDOING, started_at=at(0), detail="the runtime shows nothing"
             ),
@@ -238,7 +238,7 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
     "not rolled back": (
         replace(BACK, outcome=Outcome.DEGRADED, message="stop-kubelet cannot be undone"),
         TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED,
-        f"stop-kubelet cannot be undone; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy}",
+        f"stop-kubelet cannot be undone; {Reason.ROLLBACK_FAILED.remedy}",
     ),
 }  # fmt: skip
 
@@ -274,7 +274,7 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
         (journal(*ONE_STEP), TaskPhase.FAILED, Reason.INTERNAL_ERROR, "the node is untouched"),
         (
             journal(*ONE_STEP, (Step.STOP_KUBELET, Mark.DOING)),
-            TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy,
+            TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED.remedy,
         ),
     ],
 )  # fmt: skip
@@ -323,7 +323,7 @@ def test_the_limits_of_the_api_are_kept(status: TaskStatus) -> None:
 
 def test_what_to_do_survives_a_long_cause() -> None:
     for status in (stranded_status("run", PLAN, LENGTHY, LONG), unreadable_status("run", LONG)):
-        assert status.message.endswith(EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy)
+        assert status.message.endswith(Reason.ROLLBACK_FAILED.remedy)
 
 
 def test_a_text_is_cut_visibly() -> None:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import Explanation, Reason, counted, explain
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task import Task, Verdict
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.values import NodeName
@@ -38,9 +38,9 @@ class Failure:
     restarted: tuple[str, ...] = ()
 
     @property
-    def explanation(self) -> Explanation | None:
+    def explanation(self) -> Reason | None:
         """What the reason means and what to do; None for a reason of a newer version."""
-        return explain(Reason(self.reason)) if self.reason in set(Reason) else None
+        return Reason(self.reason) if self.reason in set(Reason) else None
 
     def document(self) -> Json:
         """Write it for programs."""

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, counted, explain
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task import Task, TaskAction, Verdict
 from nodeupgrade.api.task_status import ContainerCounts
 from nodeupgrade.cli.reports.node import Seat, Story
@@ -71,7 +71,7 @@ def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
     if seat.reason:
         yield "Because", f"{seat.reason}: {seat.message}" if seat.message else seat.reason
         if seat.place is Place.FINISHED and seat.reason in set(Reason) and seat.reason != Reason.SUCCEEDED:
-            yield "Do", explain(Reason(seat.reason)).remedy
+            yield "Do", Reason(seat.reason).remedy
 
 
 def _task(told: Story, task: Task, now: datetime) -> Iterator[RenderableType]:

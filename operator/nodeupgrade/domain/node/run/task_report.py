@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.reasons import EXPLANATIONS, Reason, counted
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task_status import (
     ContainerCounts,
     GuardReport,
@@ -227,13 +227,13 @@ def stranded_status(
         run_status(run_id, plan, journal),
         phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,
         reason=Reason.ROLLBACK_FAILED if touched else Reason.INTERNAL_ERROR,
-        message=f"{told}; {EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy if touched else 'the node is untouched'}",
+        message=f"{told}; {Reason.ROLLBACK_FAILED.remedy if touched else 'the node is untouched'}",
     )
 
 
 def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
     """What a run did cannot be told, because its plan or journal cannot be read: the worst has to be assumed."""
-    remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+    remedy = Reason.ROLLBACK_FAILED.remedy
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.ROLLBACK_FAILED,
@@ -256,7 +256,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 
 def _held(held: Record) -> str:
     """What a run waits for, and what a person must do."""
-    remedy = EXPLANATIONS[_known(held.reason)].remedy
+    remedy = _known(held.reason).remedy
     told = f"waiting with the kubelet fenced: {held.error}"
     return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
 
@@ -288,7 +288,7 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
-            remedy = EXPLANATIONS[Reason.ROLLBACK_FAILED].remedy
+            remedy = Reason.ROLLBACK_FAILED.remedy
             return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
 
 

@@ -7,7 +7,7 @@ Ready alone.
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.api.reasons import Reason, counted, explain, sentence
+from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_spec import RolloutAction
@@ -197,7 +197,7 @@ def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
 def _guarded(survey: Survey) -> _Told:
     fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
-        return GUARDED, "False", Reason.READINESS_GUARD_OFF, explain(Reason.READINESS_GUARD_OFF).meaning
+        return GUARDED, "False", Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning
     if probe_delay.keeps_probes(target):
         return GUARDED, "False", Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found"
     if problem := guard.obstacle(fleet.server, fleet.guard):

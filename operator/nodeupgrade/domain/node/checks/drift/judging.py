@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from nodeupgrade.api.reasons import Reason, explain
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.checks.drift.command import Command, command, other_variables, same_words
@@ -36,7 +36,7 @@ def objections(drift: Drift) -> Iterator[Finding]:
     for discrepancy in drift.discrepancies:
         if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
             remedy = (
-                explain(Reason.CONFIGURATION_DRIFT).remedy
+                Reason.CONFIGURATION_DRIFT.remedy
                 if discrepancy.acceptable
                 else "restart the kubelet at a time of your choice first"
             )
