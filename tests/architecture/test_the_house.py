@@ -75,6 +75,14 @@ def test_the_core_uses_paths_as_values_only() -> None:
     assert named(impure) == []
 
 
+def test_yaml_is_read_by_one_reader_with_bounds() -> None:
+    """PyYAML's own loaders recurse as deep, and multiply aliases as often, as whoever wrote the text likes."""
+    loads = re.compile(r"\byaml\.(safe_|full_|unsafe_)?load(_all)?\b")
+    package = [path for path in modules() if path.is_relative_to(SOURCE_ROOT)]
+
+    assert named([path for path in package if loads.search(path.read_text(encoding="utf-8"))]) == []
+
+
 def from_pathlib(path: Path) -> set[str]:
     """Names that a module imports from pathlib; `pathlib` itself if it imports the whole."""
     found: set[str] = set()

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from nodeupgrade.api.yaml import read_one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
@@ -54,7 +56,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         ValueError: it is not a kubeconfig, or asks for a way of identifying that needs another program.
     """
     try:
-        document = yaml.safe_load(text)
+        document = read_one(text)
         context = _named(document, "contexts", "context", document["current-context"])
         cluster = _named(document, "clusters", "cluster", context["cluster"])
         user = _named(document, "users", "user", context["user"])

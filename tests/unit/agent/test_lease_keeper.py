@@ -177,6 +177,12 @@ def test_nobody_there_is_no_failure(pair: tuple[Path, Path], monkeypatch: pytest
         (b"a: b", "not a kubeconfig"),
         (b"[]", "not a kubeconfig"),
         (b"current-context: x\ncontexts: []", "not a kubeconfig"),
+        (b"{a: " * 2000, "not a kubeconfig"),
+        (
+            b"a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+            + b"".join(b"%c: &%c [%s]\n" % (n, n, b", ".join([b"*%c" % (n - 1)] * 10)) for n in b"bcdefgh"),
+            "not a kubeconfig",
+        ),
     ],
 )
 def test_what_is_no_kubeconfig_is_named(text: bytes, why: str) -> None:

@@ -9,6 +9,7 @@ from hashlib import md5
 import yaml
 
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.pods import Json, NodePod, PodContainer, view
 from nodeupgrade.kubelethash import (
     HashValue,
@@ -86,7 +87,7 @@ def compared(pod: NodePod, kubelet: KubeletVersion) -> Iterator[tuple[PodContain
 @cache
 def _static_pod(data: bytes, minor: int, node: str) -> NodePod | None:
     try:
-        document = yaml.safe_load(data)
+        document = read_one(data)
     except yaml.YAMLError:
         return None
     if not isinstance(document, dict) or not {"metadata", "spec"} <= document.keys():
