@@ -10,8 +10,7 @@ from random import Random
 from e2e.lab.errors import LabError
 from e2e.lab.progress import Lines
 from e2e.lab.versions import Version
-from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.kubelethash.eras import NEWEST_MINOR, Era
+from nodeupgrade.kubelethash import NEWEST_MINOR, Era, KubeletVersion
 from tools.oracle import asking
 from tools.oracle.building import oracle
 from tools.oracle.comparing import (

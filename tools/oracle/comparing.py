@@ -8,14 +8,16 @@ from pathlib import Path
 from random import Random
 
 from nodeupgrade.kubelethash import (
+    NEWEST_MINOR,
+    Era,
     HashError,
     KubeletVersion,
     default_static_container,
+    era_of,
     hash_container,
     hash_manifest_container,
     qos_class,
 )
-from nodeupgrade.kubelethash.eras import NEWEST_MINOR, Era, era_of
 from nodeupgrade.kubelethash.schema import STRUCTS, Field, fields_of
 from tools.oracle import asking
 from tools.oracle.asking import Answer, GoField

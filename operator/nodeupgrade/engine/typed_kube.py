@@ -10,6 +10,7 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.task import Task, parse_task
 from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
     ENDPOINT_SLICES,
@@ -31,13 +32,6 @@ EVENT_NAMESPACE = "default"
 
 EVENT_MESSAGE_LIMIT = 1024
 """Characters of an event's message that the API server accepts."""
-
-
-SLICES_MINOR = 18
-"""The first API server whose controllers make EndpointSlices without being asked to; 1.17 serves them, and has none."""
-
-STABLE_SLICES_MINOR = 21
-"""The first API server with ``discovery.k8s.io/v1``."""
 
 
 class TypedKube(KubeApi, Protocol):
@@ -95,10 +89,11 @@ class TypedKube(KubeApi, Protocol):
 
 def endpoints_kind(server: str) -> Resource:
     """Say in which objects an API server keeps who answers for Services."""
-    minor = KubeletVersion.parse(server).minor
-    if minor < SLICES_MINOR:
+    version = KubeletVersion.parse(server)
+    if not history.ENDPOINT_SLICES_MADE.applies_to(version):
         return ENDPOINTS
-    return ENDPOINT_SLICES if minor >= STABLE_SLICES_MINOR else replace(ENDPOINT_SLICES, version="v1beta1")
+    stable = history.ENDPOINT_SLICES_STABLE.applies_to(version)
+    return ENDPOINT_SLICES if stable else replace(ENDPOINT_SLICES, version="v1beta1")
 
 
 def event_object(event: Event, now: datetime) -> Json:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion, MinorChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,32 +18,35 @@ class MeaninglessFlag:
     """A flag whose removal changes nothing.
 
     Attributes:
-        removed_in: first minor that rejects it.
+        since: what made kubelets reject it.
         values: values for which this holds; empty for all.
         remote_only: holds only where the command line selects a remote runtime, or cannot select another.
         boolean: takes no separate value.
     """
 
     name: str
-    removed_in: int
+    since: MinorChange
     values: frozenset[str] = frozenset()
     remote_only: bool = False
     boolean: bool = False
 
 
-# Removals as in the release notes of each minor; dockershim's flags went with it in 1.24.
 MEANINGLESS = (
-    MeaninglessFlag(name="allow-privileged", removed_in=15, values=frozenset({"", "true"}), boolean=True),
-    MeaninglessFlag(name="network-plugin", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="network-plugin-mtu", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="cni-bin-dir", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="cni-conf-dir", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="cni-cache-dir", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="docker-endpoint", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="image-pull-progress-deadline", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="experimental-dockershim-root-directory", removed_in=24, remote_only=True),
-    MeaninglessFlag(name="container-runtime", removed_in=27, values=frozenset({"remote"})),
-    MeaninglessFlag(name="pod-infra-container-image", removed_in=35, remote_only=True),
+    MeaninglessFlag(
+        name="allow-privileged", since=history.ALLOW_PRIVILEGED_REMOVED, values=frozenset({"", "true"}), boolean=True
+    ),
+    MeaninglessFlag(name="network-plugin", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="network-plugin-mtu", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="cni-bin-dir", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="cni-conf-dir", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="cni-cache-dir", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="docker-endpoint", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="image-pull-progress-deadline", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(name="experimental-dockershim-root-directory", since=history.DOCKERSHIM_REMOVED, remote_only=True),
+    MeaninglessFlag(
+        name="container-runtime", since=history.CONTAINER_RUNTIME_FLAG_REMOVED, values=frozenset({"remote"})
+    ),
+    MeaninglessFlag(name="pod-infra-container-image", since=history.PAUSE_IMAGE_FLAG_REMOVED, remote_only=True),
 )
 
 
@@ -155,8 +159,8 @@ def _flags(words: tuple[str, ...]) -> Iterator[Flag]:
 def _is_meaningless(flag: Flag, target: KubeletVersion, *, remote: bool) -> bool:
     return any(
         flag.name == known.name
-        and target.minor >= known.removed_in
+        and known.since.applies_to(target)
         and (not known.values or flag.value in known.values)
-        and (not known.remote_only or remote or target.minor >= 35)
+        and (not known.remote_only or remote or history.PAUSE_IMAGE_FLAG_REMOVED.applies_to(target))
         for known in MEANINGLESS
     )

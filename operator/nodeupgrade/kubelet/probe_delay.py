@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion, is_sidecar
 
 MARGIN = timedelta(seconds=5)
 """For the kubelet to look at its pods and to write what it found; all that pods without such probes are exposed for."""
@@ -18,13 +19,9 @@ MARGIN = timedelta(seconds=5)
 _FORGOTTEN = ("startupProbe", "readinessProbe")
 
 
-PROBES_KEPT_FROM = KubeletVersion(1, 35)
-"""Kubelets from then on still know, after a start, what their probes had found (kubernetes/enhancements#4781)."""
-
-
 def keeps_probes(kubelet: KubeletVersion) -> bool:
     """Whether a kubelet that starts still knows what its probes had found."""
-    return (kubelet.major, kubelet.minor) >= (PROBES_KEPT_FROM.major, PROBES_KEPT_FROM.minor)
+    return history.PROBES_KEPT.applies_to(kubelet)
 
 
 def exposure(pod: Json) -> timedelta:
@@ -34,7 +31,7 @@ def exposure(pod: Json) -> timedelta:
         pod: A Pod as the API server returns it.
     """
     spec = pod.get("spec") or {}
-    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    sidecars = [c for c in spec.get("initContainers") or () if is_sidecar(c)]
     return MARGIN + max(map(_until_probed, [*(spec.get("containers") or ()), *sidecars]), default=timedelta())
 
 

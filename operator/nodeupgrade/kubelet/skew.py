@@ -4,12 +4,13 @@ A kubelet is never newer than the API server; since 1.28 (and for kubelets from 
 older, before that two: https://kubernetes.io/releases/version-skew-policy/.
 """
 
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 
 def supported_minors_behind(kubelet: KubeletVersion) -> int:
     """How many minors older than the API server this kubelet may be."""
-    return 3 if kubelet.minor >= 25 else 2
+    return 3 if history.THREE_MINORS_BEHIND.applies_to(kubelet) else 2
 
 
 def is_newer_than_server(kubelet: KubeletVersion, server: KubeletVersion) -> bool:

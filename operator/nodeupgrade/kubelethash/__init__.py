@@ -1,13 +1,14 @@
-"""Bit-exact container hashes of every kubelet from 1.5 to 1.37, computed from what the API serves. Pure and offline."""
+"""Bit-exact container hashes of every kubelet since 1.5, computed from what the API serves. Pure and offline."""
 
 from .amounts import resource_amount
+from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
 from .detect import detect
 from .digest import HashValue
-from .eras import NEWEST_MINOR, Era, era_of
+from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, Change, PodChange, explain, explain_pod
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
-from .pods import compared_containers
+from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
 from .resize import resize_may_restart
 from .static import default_static_container, static_pod_uid, static_uid_may_stay
@@ -15,12 +16,14 @@ from .version import KubeletVersion
 
 __all__ = [
     "NEWEST_MINOR",
+    "OLDEST_MINOR",
     "Cause",
     "Change",
     "Era",
     "HashError",
     "HashValue",
     "KubeletVersion",
+    "MinorChange",
     "PodChange",
     "QosClass",
     "StaticUidUnknown",
@@ -36,6 +39,8 @@ __all__ = [
     "hash_container",
     "hash_manifest_container",
     "hash_without_resources",
+    "is_sidecar",
+    "known_kubelets",
     "qos_class",
     "resize_may_restart",
     "resource_amount",

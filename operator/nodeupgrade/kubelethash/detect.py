@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from .eras import NEWEST_MINOR, OLDEST_MINOR
+from .changes import known_kubelets
 from .errors import UnhashableContainer
 from .hashing import hash_container
 from .version import KubeletVersion
@@ -18,7 +18,7 @@ def detect(stored: Iterable[tuple[Mapping[str, object], str]]) -> tuple[KubeletV
     Args:
         stored: each container as the API serves it, with the value of its `io.kubernetes.container.hash`.
     """
-    minors = [KubeletVersion(1, minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)]
+    minors = list(known_kubelets())
     for container, value in stored:
         wanted = _number(value)
         minors = [minor for minor in minors if wanted is not None and _hashed(container, minor) == wanted]

@@ -1,15 +1,18 @@
-"""Which hash algorithm a kubelet uses. Its minor decides: no patch release ever changed it.
+"""Which hash algorithm a kubelet uses. Its minor decides: no patch release ever changed it."""
 
-To admit a new Kubernetes minor, raise NEWEST_MINOR, after the checks in docs/hash-eras.md ("A new minor").
-"""
-
+from collections.abc import Mapping
 from enum import StrEnum
 
+from .changes import (
+    JSON_HASHED,
+    NAME_AND_IMAGE_HASHED,
+    NEWEST_MINOR,
+    OLDEST_MINOR,
+    VERSIONED_STRUCT,
+    MinorChange,
+)
 from .errors import UnsupportedKubelet
 from .version import KubeletVersion
-
-OLDEST_MINOR = 5
-NEWEST_MINOR = 37
 
 
 class Era(StrEnum):
@@ -25,7 +28,12 @@ class Era(StrEnum):
     """1.31 and newer: as C, of name and image only (kubernetes #124220)."""
 
 
-_FIRST_MINOR = {Era.D: 31, Era.C: 16, Era.B: 6, Era.A: OLDEST_MINOR}
+BEGAN_WITH: Mapping[Era, MinorChange] = {
+    Era.D: NAME_AND_IMAGE_HASHED,
+    Era.C: JSON_HASHED,
+    Era.B: VERSIONED_STRUCT,
+}
+"""What began each era but the first, newest first."""
 
 
 def era_of(kubelet: KubeletVersion | str) -> Era:
@@ -39,7 +47,7 @@ def era_of(kubelet: KubeletVersion | str) -> Era:
 
 def era_of_minor(minor: int) -> Era:
     """The era of a minor that `supported_minor` returned."""
-    return next(era for era, first in _FIRST_MINOR.items() if minor >= first)
+    return next((era for era, change in BEGAN_WITH.items() if change.covers(minor)), Era.A)
 
 
 def supported_minor(kubelet: KubeletVersion | str) -> int:

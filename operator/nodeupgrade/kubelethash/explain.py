@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .digest import HashValue
-from .eras import Era, era_of, supported_minor
+from .eras import BEGAN_WITH, Era, era_of, supported_minor
 from .hashing import hash_container
 from .pods import Pod, compared_containers, container_name, init_containers, pod_name, regular_containers
 from .qos import qos_class
@@ -20,7 +20,7 @@ _HASHED = {
     Era.C: "the container's whole JSON",
     Era.D: "only the name and the image",
 }
-_INTRODUCED_BY = {Era.B: "kubernetes #40495", Era.C: "kubernetes #57741", Era.D: "kubernetes #124220"}
+_INTRODUCED_BY = {era: change.reference for era, change in BEGAN_WITH.items()}
 
 
 class Cause(StrEnum):

@@ -5,14 +5,11 @@ Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObjec
 
 from collections.abc import Mapping
 
-from . import gojson, spew, values
+from . import changes, gojson, spew, values
 from .digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form
 from .eras import Era, era_of_minor, supported_minor
 from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
 from .version import KubeletVersion
-
-_FIRST_WITHOUT_RESOURCES = 27
-_LAST_WITHOUT_RESOURCES = 30
 
 
 def hash_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
@@ -53,9 +50,10 @@ def hash_without_resources(container: Mapping[str, object], kubelet: KubeletVers
         UnhashableContainer: as for `hash_container`.
     """
     minor = supported_minor(kubelet)
-    if not _FIRST_WITHOUT_RESOURCES <= minor <= _LAST_WITHOUT_RESOURCES:
-        version = str(KubeletVersion.of(kubelet))
-        raise UnsupportedKubelet(version, "only kubelets 1.27 to 1.30 hash a container without its resources")
+    if not changes.RESOURCELESS_HASH.covers(minor):
+        version, only = str(KubeletVersion.of(kubelet)), changes.RESOURCELESS_HASH
+        reason = f"only kubelets {only.since} to 1.{only.last} hash a container without its resources"
+        raise UnsupportedKubelet(version, reason)
     return _hash({**container, "resources": {}}, minor, manifest=False)
 
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 
-from . import values
+from . import changes, values
 from .eras import supported_minor
 from .errors import Misfit, UnreadablePod
 from .version import KubeletVersion
 
 Pod = Mapping[str, object]
 Container = Mapping[str, object]
-
-# kubernetes #126525: until then, kubelets that know sidecars restart exited ones but never compare their hash.
-_SIDECARS_COMPARED_SINCE = 32
 
 
 def pod_name(pod: Pod) -> str:
@@ -32,8 +29,8 @@ def compared_containers(pod: Pod, kubelet: KubeletVersion | str) -> tuple[str, .
         UnreadablePod: the object is not shaped like a pod.
     """
     compared = [*regular_containers(pod)]
-    if supported_minor(kubelet) >= _SIDECARS_COMPARED_SINCE:
-        compared += [each for each in init_containers(pod) if each.get("restartPolicy") == "Always"]
+    if changes.SIDECARS_COMPARED.covers(supported_minor(kubelet)):
+        compared += [each for each in init_containers(pod) if is_sidecar(each)]
     return tuple(container_name(pod, each) for each in compared)
 
 
@@ -54,6 +51,11 @@ def init_containers(pod: Pod) -> tuple[Container, ...]:
     """
     listed = pod_spec(pod).get("initContainers")
     return () if listed is None else _containers(pod, "initContainers", listed)
+
+
+def is_sidecar(init_container: Container) -> bool:
+    """Whether an init container is a sidecar: started in turn, and then kept running beside the regular containers."""
+    return init_container.get("restartPolicy") == "Always"
 
 
 def container_name(pod: Pod, container: Container) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from fractions import Fraction
 
-from . import values
+from . import changes, values
 from .eras import supported_minor
 from .errors import Misfit, UnreadablePod
 from .pods import Container, Pod, container_name, init_containers, pod_name, pod_spec, regular_containers
@@ -21,16 +21,10 @@ Requirement = tuple[str, Mapping[str, object], tuple[str, ...]]
 
 _BOTH = {"cpu", "memory"}
 _HUGE_PAGES = "hugepages-"
-_HUGE_PAGES_COUNT = range(8, 10)
-_INIT_CONTAINERS_COUNT_SINCE = 16
-_STATUS_TRUSTED_SINCE = 29
-_POD_LEVEL_COUNTS_SINCE = 34
-_POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE = 37
 # Only a manifest can leave a request out where there is a limit. The limit is the default then; from 1.37 on not for
 # resources of the pod itself, since that default moved to the API server.
 _FILLED_IN = ("limits", "requests")
 _AS_GIVEN = ("requests",)
-_EACH_CONTAINER_MUST_MATCH_SINCE = 37
 
 
 class QosClass(StrEnum):
@@ -57,7 +51,7 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
         UnreadablePod: the object is not shaped like a pod, or a quantity in it is not one.
     """
     minor = supported_minor(kubelet)
-    if minor >= _STATUS_TRUSTED_SINCE and (known := _class_in_status(pod)):
+    if changes.STATUS_TRUSTED.covers(minor) and (known := _class_in_status(pod)):
         return known
     requirements = list(_requirements(pod, minor))
     limits = [_amounts(pod, path, resources, ("limits",), minor) for path, resources, _ in requirements]
@@ -65,7 +59,7 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     requested, limited = _sum(requests), _sum(limits)
     if not requested and not limited:
         return QosClass.BEST_EFFORT
-    matched = requests == limits if minor >= _EACH_CONTAINER_MUST_MATCH_SINCE else requested == limited
+    matched = requests == limits if changes.EACH_CONTAINER_MUST_MATCH.covers(minor) else requested == limited
     if matched and all(each.keys() >= _BOTH for each in limits):
         return QosClass.GUARANTEED
     return QosClass.BURSTABLE
@@ -81,10 +75,11 @@ def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
     """The resources that count: those of the pod itself, or of each container."""
     of_pod = pod_spec(pod).get("resources")
     counted: Iterable[Container] = regular_containers(pod)
-    if minor >= _INIT_CONTAINERS_COUNT_SINCE:
+    if changes.INIT_CONTAINERS_COUNT.covers(minor):
         counted = (*counted, *init_containers(pod))
     if isinstance(of_pod, Mapping) and _pod_level_counts(of_pod, minor):
-        filled_in = minor < _POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE and not any(each.get("resources") for each in counted)
+        only_if_set = changes.POD_RESOURCES_COUNT_ONLY_IF_SET.covers(minor)
+        filled_in = not only_if_set and not any(each.get("resources") for each in counted)
         yield "spec.resources", of_pod, _FILLED_IN if filled_in else _AS_GIVEN
         return
     for container in counted:
@@ -98,8 +93,8 @@ def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
 
 def _pod_level_counts(resources: Mapping[str, object], minor: int) -> bool:
     """Whether resources of the pod itself come before those of its containers; an amount of zero is one too."""
-    if minor < _POD_LEVEL_COUNTS_ONLY_IF_SET_SINCE:
-        return minor >= _POD_LEVEL_COUNTS_SINCE
+    if not changes.POD_RESOURCES_COUNT_ONLY_IF_SET.covers(minor):
+        return changes.POD_RESOURCES_COUNT.covers(minor)
     listed = (resources.get(key) for key in ("requests", "limits"))
     names = (name for each in listed if isinstance(each, Mapping) for name in each)
     return any(name in _BOTH or str(name).startswith(_HUGE_PAGES) for name in names)
@@ -119,7 +114,7 @@ def _amounts(pod: Pod, path: str, resources: Mapping[str, object], keys: tuple[s
 
 
 def _counts(resource: str, minor: int) -> bool:
-    return resource in _BOTH or (minor in _HUGE_PAGES_COUNT and resource.startswith(_HUGE_PAGES))
+    return resource in _BOTH or (changes.HUGE_PAGES_COUNT.covers(minor) and resource.startswith(_HUGE_PAGES))
 
 
 def _sum(lists: Iterable[Amounts]) -> Amounts:

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 
-from . import values
+from . import changes, values
 from .eras import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .version import KubeletVersion
-
-_ACTS_SINCE = 33
 
 
 def resize_may_restart(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
@@ -20,7 +18,8 @@ def resize_may_restart(container: Mapping[str, object], from_: KubeletVersion | 
         UnsupportedKubelet: the tables do not cover one of the kubelets.
         UnhashableContainer: a list or a map is missing where one belongs.
     """
-    if not supported_minor(from_) < _ACTS_SINCE <= supported_minor(to):
+    acted_on = changes.RESIZE_POLICY_ACTED_ON
+    if acted_on.covers(supported_minor(from_)) or not acted_on.covers(supported_minor(to)):
         return False
     try:
         policies = [values.mapping(each) for each in values.sequence(container.get("resizePolicy") or ())]

@@ -8,7 +8,7 @@ name and image alone and the table needs no further rows.
 from dataclasses import dataclass
 from functools import cache
 
-from .eras import OLDEST_MINOR
+from .changes import OLDEST_MINOR, SIDECARS
 
 CONTAINER = "Container"
 
@@ -55,7 +55,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         _field("Env", "[]EnvVar", "env?"),
         _field("Resources", "ResourceRequirements", "resources?"),
         _field("ResizePolicy", "[]ContainerResizePolicy", "resizePolicy?", 27),
-        _field("RestartPolicy", "*ContainerRestartPolicy", "restartPolicy?", 28),
+        _field("RestartPolicy", "*ContainerRestartPolicy", "restartPolicy?", SIDECARS.first),
         _field("VolumeMounts", "[]VolumeMount", "volumeMounts?"),
         _field("VolumeDevices", "[]VolumeDevice", "volumeDevices?", 9),
         _field("LivenessProbe", "*Probe", "livenessProbe?"),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from . import values
+from .changes import VERSIONED_STRUCT
 from .errors import Misfit
 from .quantity import UNSET, Quantity
 from .schema import CONTAINER, STRUCTS, Field, fields_of
@@ -44,7 +45,7 @@ def container_text(container: Mapping[str, object], minor: int, *, manifest: boo
 def _go_type(type_: str, minor: int) -> str:
     """The type in parentheses, as Go's reflect package names it. 1.5 hashed internal types, of package `api`."""
     base = type_.lstrip("*[]")
-    package = "api" if minor <= 5 else "v1"
+    package = "v1" if VERSIONED_STRUCT.covers(minor) else "api"
     return f"({type_[: len(type_) - len(base)]}{_GO_NAMES.get(base, f'{package}.{_HANDLERS.get(base, base)}')})"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from . import values
+from . import changes, values
 from .eras import supported_minor
 from .errors import Misfit, StaticUidUnknown, UnhashableContainer
 from .pods import Pod, pod_name
@@ -12,10 +12,6 @@ from .version import KubeletVersion
 _TAG_OR_DIGEST = re.compile(r"(?P<repository>.*?)(?::(?P<tag>[\w][\w.-]*))?(?P<digest>@.+)?", re.ASCII)
 _HOOKS = frozenset({"postStart", "preStop"})
 _RESIZABLE = ("cpu", "memory")
-_HOST_AND_FILE_COUNT_SINCE = 21
-_FNV_SINCE = 35
-# Steps across which no field of the pod types changed. Inferred from the types, not observed.
-_SAME_POD_TYPES = frozenset({(16, 17), (19, 20), (21, 22), (28, 29)})
 
 
 def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
@@ -33,8 +29,8 @@ def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if isinstance(uid, str) and uid:
         return uid
-    digest = "MD5" if minor < _FNV_SINCE else "FNV-1a 128"
-    origin = " together with its node and file name" if minor >= _HOST_AND_FILE_COUNT_SINCE else ""
+    digest = "FNV-1a 128" if changes.STATIC_UID_BY_FNV.covers(minor) else "MD5"
+    origin = " together with its node and file name" if changes.HOST_AND_FILE_IN_STATIC_UID.covers(minor) else ""
     reason = f"kubelet 1.{minor} makes it as {digest} of its internal form of the whole pod{origin}"
     raise StaticUidUnknown(pod_name(manifest), reason)
 
@@ -46,7 +42,7 @@ def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -
         UnsupportedKubelet: the tables do not cover one of the kubelets.
     """
     low, high = sorted((supported_minor(from_), supported_minor(to)))
-    return low == high or (low, high) in _SAME_POD_TYPES
+    return low == high or (low, high) in changes.SAME_POD_TYPES
 
 
 def default_static_container(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.kubelethash import Era, HashError, KubeletVersion, era_of, explain_pod
+from nodeupgrade.kubelethash import Era, HashError, KubeletVersion, era_of, explain_pod, is_sidecar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def _running(pod: Json) -> tuple[str, ...]:
     """The containers that are shown running; of a pod without a status, those that would be."""
     spec, status = _map(pod.get("spec")), _map(pod.get("status"))
     if not status:
-        sidecars = [each for each in _maps(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
+        sidecars = [each for each in _maps(spec.get("initContainers")) if is_sidecar(each)]
         return tuple(str(each.get("name")) for each in (*sidecars, *_maps(spec.get("containers"))))
     every = [*_maps(status.get("initContainerStatuses")), *_maps(status.get("containerStatuses"))]
     return tuple(str(each.get("name")) for each in every if "running" in _map(each.get("state")))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
+from nodeupgrade.kubelethash import is_sidecar
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
@@ -90,7 +91,7 @@ def _running(status: Json) -> Iterator[tuple[str, ContainerId]]:
 
 def _containers(spec: Json) -> Iterator[PodContainer]:
     for container in spec.get("initContainers") or ():
-        role = Role.SIDECAR if container.get("restartPolicy") == "Always" else Role.INIT
+        role = Role.SIDECAR if is_sidecar(container) else Role.INIT
         yield PodContainer(name=str(container.get("name")), role=role, spec=container)
     for container in spec.get("containers") or ():
         yield PodContainer(name=str(container.get("name")), role=Role.REGULAR, spec=container)

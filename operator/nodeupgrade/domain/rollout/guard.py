@@ -13,14 +13,11 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.kubelet import probe_delay
+from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 GUARD_NAME = "nodeupgrade-readiness-guard"
 """The ConfigMap, in the operator's namespace."""
-
-POLICIES_FROM = KubeletVersion(1, 30)
-"""API servers before know no ValidatingAdmissionPolicy."""
 
 HANDOVER = timedelta(seconds=30)
 """For the agent to try whether the guard is in force, and for the executor to stop the kubelet."""
@@ -53,13 +50,13 @@ def is_wanted(verify: VerifySettings, target: KubeletVersion) -> bool:
 
 def has_policies(server: KubeletVersion) -> bool:
     """Whether an API server knows the kind of policy that the guard is."""
-    return (server.major, server.minor) >= (POLICIES_FROM.major, POLICIES_FROM.minor)
+    return history.ADMISSION_POLICIES.applies_to(server)
 
 
 def obstacle(server: KubeletVersion, parameters: GuardParameters | None) -> str | None:
     """Say why nodes cannot be guarded, or return None when they can."""
     if not has_policies(server):
-        return f"the API server {server} is older than {POLICIES_FROM.series}"
+        return f"the API server {server} is older than {history.ADMISSION_POLICIES.since}"
     return f"ConfigMap {GUARD_NAME} is not there or may not be read" if parameters is None else None
 
 

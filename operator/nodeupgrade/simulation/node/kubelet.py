@@ -14,6 +14,7 @@ from nodeupgrade.api.values import PodRef
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.domain.node.pods import NodePod, Role
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
 from nodeupgrade.simulation.node.calls import Calls
@@ -23,7 +24,6 @@ from nodeupgrade.simulation.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
-STATE_CHANGED_IN_MINOR = 18
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
 UNKNOWN_GATE = "NoSuchGate"
@@ -234,7 +234,7 @@ class SimulatedKubelet:
         if kept is None:
             return False
         writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return version.minor < STATE_CHANGED_IN_MINOR <= writer.minor
+        return history.CPU_STATE_V2.begins_between(version, writer)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:
@@ -317,4 +317,4 @@ class SimulatedKubelet:
 
 
 def _refuses(version: KubeletVersion, arguments: tuple[str, ...]) -> bool:
-    return version.minor >= 27 and FLAG_REMOVED_IN_1_27 in arguments
+    return history.CONTAINER_RUNTIME_FLAG_REMOVED.applies_to(version) and FLAG_REMOVED_IN_1_27 in arguments

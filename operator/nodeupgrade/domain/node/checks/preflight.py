@@ -21,10 +21,10 @@ from nodeupgrade.domain.node.checks.survival import (
     stored_is_served,
 )
 from nodeupgrade.domain.node.checks.traffic import objections
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 
-CRI_V1_ONLY_FROM_MINOR = 26
 FREE_BYTES = 64 * 1024 * 1024
 
 Check: TypeAlias = Callable[[NodeFacts], Iterator[Finding]]
@@ -123,7 +123,7 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
             "an upgrade of the runtime; restart it at a time of your choice first"
         )
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-    if facts.target.minor >= CRI_V1_ONLY_FROM_MINOR and "v1" not in runtime.cri_versions:
+    if history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
         detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 

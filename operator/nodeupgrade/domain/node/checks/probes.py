@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.finding import Caution, Finding
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
-
-STARTUP_PROBES_MINOR = 18
-"""The first kubelet that runs startup probes without being asked to by a feature gate."""
-
-EXEC_TIMED_MINOR = 20
-"""The first kubelet for which an exec probe that takes longer than its timeout has failed (kubernetes #94115)."""
-
-SIDECARS_BROKEN = ((1, 35, 0), (1, 35, 3))
-"""First and last kubelet that, beside a sidecar with a startup probe, starts no crashed container again."""
 
 NAMED = 5
 
@@ -53,6 +45,7 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
     Args:
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
+    defect = history.SIDECAR_STOPS_RESTARTS
     for container in _running(pods):
         if (startup := container.spec.get("startupProbe")) is None:
             continue
@@ -69,10 +62,10 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
                 "the readiness probe asks the same and fails now"
             )
             yield Finding(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
-        elif container.role is Role.SIDECAR and _breaks_sidecars(target):
+        elif container.role is Role.SIDECAR and defect.affects(target):
             detail = (
                 f"it is a sidecar with a startup probe, beside which kubelet {target} does not start crashed "
-                "containers again (kubernetes #136910, fixed in 1.35.4)"
+                f"containers again ({defect.reference}, fixed in {defect.fixed_in})"
             )
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
@@ -100,7 +93,7 @@ def cautions(
         )
         yield Caution(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
     timed = [c.label for c in running if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
-    if timed and current is not None and current.minor < EXEC_TIMED_MINOR <= target.minor:
+    if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
         detail = (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
             f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
@@ -130,7 +123,7 @@ def _is_unready(container: _Running) -> bool:
 
 
 def _runs_again(target: KubeletVersion) -> bool:
-    return target.minor >= STARTUP_PROBES_MINOR and not keeps_probes(target)
+    return history.STARTUP_PROBES.applies_to(target) and not keeps_probes(target)
 
 
 def _fails_now(container: _Running) -> bool:
@@ -157,8 +150,3 @@ def _same(startup: Json, other: Json) -> bool:
 def _tries(probe: Json) -> int:
     """Seconds of failures after which a kubelet kills the container."""
     return int(probe.get("failureThreshold") or 3) * period(probe)
-
-
-def _breaks_sidecars(target: KubeletVersion) -> bool:
-    first, last = SIDECARS_BROKEN
-    return first <= (target.major, target.minor, target.patch) <= last

@@ -13,15 +13,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
 
-DRIVER_FROM_RUNTIME_MINOR = 31
-CGROUP_V1_REFUSED_MINOR = 35
-CPU_STATE_V2_MINOR = 18
-MEMORY_STATE_MINOR = 21
-STATUS_STATE_DROPPED_MINOR = 32
 MANAGERS = (
     ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
     ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
@@ -124,7 +120,7 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     From 1.31 a kubelet takes the driver from the runtime, if that tells (containerd 2 does), and not from its own
     configuration. With another driver it finds no pod's cgroup, and kills every pod.
     """
-    told = facts.runtime.cgroup_driver if facts.target.minor >= DRIVER_FROM_RUNTIME_MINOR else None
+    told = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
     driver = told or facts.layout.cgroup_driver
     if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
         source = f"{facts.runtime.name} says so" if told else "its configuration says so"
@@ -133,9 +129,10 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
             f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
         )
         yield Finding(reason=Reason.POD_CGROUP_MOVES, detail=detail)
-    if not facts.cgroup_v2 and facts.target.minor >= CGROUP_V1_REFUSED_MINOR and facts.layout.fails_on_cgroup_v1:
+    refused = history.CGROUP_V1_REFUSED
+    if not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.fails_on_cgroup_v1:
         detail = (
-            f"kubelet {facts.target} does not start on cgroup v1 (kubernetes #134298); "
+            f"kubelet {facts.target} does not start on cgroup v1 ({refused.reference}); "
             "set failCgroupV1: false in its configuration, or move the node to cgroup v2"
         )
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
@@ -144,8 +141,7 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read the state files that the old one keeps; it would not start otherwise."""
     for name, data in facts.state.items():
-        since = MEMORY_STATE_MINOR if name == "memory_manager_state" else 0
-        if facts.target.minor >= since and (problem := _unreadable(name, data, facts)) is not None:
+        if _is_read(name, facts.target) and (problem := _unreadable(name, data, facts)) is not None:
             detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
@@ -153,7 +149,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the policies that are configured; no kubelet would start otherwise."""
     for name, key, flag, default in MANAGERS:
-        if facts.target.minor < MEMORY_STATE_MINOR and name == "memory_manager_state":
+        if not _is_read(name, facts.target):
             continue
         configured, kept = facts.layout.settings.text(flag, key, default), _policy(facts.state.get(name, b""))
         if kept and kept.lower() != configured.lower():
@@ -200,26 +196,30 @@ def _policy(data: bytes) -> str:
     return str(document.get("policyName") or "") if isinstance(document, dict) else ""
 
 
+def _is_read(name: str, kubelet: KubeletVersion) -> bool:
+    return name != "memory_manager_state" or history.MEMORY_MANAGER.applies_to(kubelet)
+
+
 def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
     try:
         document = json.loads(data) if data.strip() else {}
     except ValueError as error:
         return f"it is damaged ({error}); drain the node, remove the file, and restart the kubelet"
     if name == "pod_status_manager_state":
-        if facts.target.minor >= STATUS_STATE_DROPPED_MINOR and _crosses(facts, STATUS_STATE_DROPPED_MINOR):
-            return "its format changed in 1.32 (kubernetes #126620); remove it while the kubelet is stopped"
+        changed = history.STATUS_STATE_CHANGED
+        if changed.begins_between(facts.current, facts.target):
+            return (
+                f"its format changed in {changed.since} ({changed.reference}); remove it while the kubelet is stopped"
+            )
         return None
     if not data.strip():
         return None
     if not isinstance(document, dict) or "checksum" not in document:
         return "it has no checksum; drain the node, remove the file, and restart the kubelet"
-    if name == "cpu_manager_state" and facts.target.minor < CPU_STATE_V2_MINOR and _crosses(facts, CPU_STATE_V2_MINOR):
-        return "it has the format of 1.18, which older kubelets refuse (kubernetes #84462)"
+    newer = history.CPU_STATE_V2
+    if name == "cpu_manager_state" and newer.begins_between(facts.target, facts.current):
+        return f"it has the format of {newer.since}, which older kubelets refuse ({newer.reference})"
     return None
-
-
-def _crosses(facts: Readiness, minor: int) -> bool:
-    return facts.current is not None and (facts.current.minor < minor) != (facts.target.minor < minor)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -22,11 +22,9 @@ from nodeupgrade.domain.node.checks.endpoints import Answering
 from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.views import is_ready
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import exposure, keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
-
-NODE_STEADY_MINOR = 31
-"""The first kubelet that reports its node only after it has asked its runtime (kubernetes #124430)."""
 
 TOLD = 5
 """Services that are told of one by one."""
@@ -110,10 +108,10 @@ def _about_clients(facts: Traffic) -> Iterator[Caution]:
     clients, losing = facts.clients, tuple(_losing(facts))
     if clients.risk is Risk.NONE:
         return
-    if facts.target.minor < NODE_STEADY_MINOR:
+    if not history.NODE_STEADY.applies_to(facts.target):
         detail = (
-            f"kubelet {facts.target} may report its node NotReady once when it starts (kubernetes #124430), and all "
-            "pods of the node count as unready until it is Ready again"
+            f"kubelet {facts.target} may report its node NotReady once when it starts "
+            f"({history.NODE_STEADY.reference}), and all pods of the node count as unready until it is Ready again"
         )
         yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
     if clients.unread:

@@ -15,19 +15,16 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
-    NEWEST_MINOR,
     HashValue,
     KubeletVersion,
     UnhashableContainer,
     hash_container,
     hash_manifest_container,
     hash_without_resources,
+    known_kubelets,
 )
-
-SIDECARS_FROM_MINOR = 28
-SIDECARS_COMPARED_FROM_MINOR = 32
-RESOURCELESS_HASH_MINORS = range(27, 31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,23 +149,24 @@ def _prove(
 def _is_of_this_spec(pod: NodePod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
     """Whether a sidecar began with its present spec, under whatever kubelet.
 
-    Kubelets before 1.32 never look at the hash, so it may be that of an earlier one; a plain exchange left it there.
+    Kubelets that do not compare sidecars never look at the hash, so it may be that of an earlier one; a plain exchange
+    left it there.
     """
-    minors = (current.minor, *range(SIDECARS_FROM_MINOR, NEWEST_MINOR + 1))
-    return any(hash_of(pod, spec, KubeletVersion(1, minor)) == stored.container for minor in minors)
+    kubelets = (current, *known_kubelets(history.SIDECARS))
+    return any(hash_of(pod, spec, kubelet) == stored.container for kubelet in kubelets)
 
 
 def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
     """Whether a kubelet compares the hash of a running container of this kind.
 
-    Sidecars are compared from 1.32 (kubernetes #126525); plain init and ephemeral containers never.
+    Sidecars are by newer kubelets only; plain init and ephemeral containers never.
     """
-    return role is Role.REGULAR or (role is Role.SIDECAR and kubelet.minor >= SIDECARS_COMPARED_FROM_MINOR)
+    return role is Role.REGULAR or (role is Role.SIDECAR and history.SIDECARS_COMPARED.applies_to(kubelet))
 
 
 def _after(pod: NodePod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
     without = stored.without_resources
-    if without is not None and target.minor in RESOURCELESS_HASH_MINORS:
+    if without is not None and history.RESOURCELESS_HASH.applies_to(target):
         without = hash_without_resources(spec.spec, target)
     return StoredHashes(container=hash_of(pod, spec, target), without_resources=without)
 

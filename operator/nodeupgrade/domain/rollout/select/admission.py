@@ -24,11 +24,9 @@ from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.select.membership import is_claimable, resolve_artifact
 from nodeupgrade.domain.rollout.select.orphaned_cordons import is_orphaned
 from nodeupgrade.domain.views import NodeView, PodView
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
-
-TAINTS_CHECKED_FROM_MINOR = 24
-"""Kubelets from 1.24 on refuse pods that do not tolerate a NoExecute taint (kubernetes/kubernetes#101218)."""
 
 EMBEDDED = ("k3s", "rke2", "k0s")
 """Distributions whose kubelet is part of their own program, or run by it, by how its version's suffix begins."""
@@ -264,7 +262,7 @@ def placements_are_met(candidate: Candidate) -> Objection | None:
 
 def taints_are_tolerated(candidate: Candidate) -> Objection | None:
     """A kubelet from 1.24 on kills pods that do not tolerate a NoExecute taint when it starts."""
-    if max(candidate.current.minor, candidate.target.minor) < TAINTS_CHECKED_FROM_MINOR:
+    if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
         return None
     for pod in _living(candidate):
         if taint := untolerated_taint(pod, candidate.node):

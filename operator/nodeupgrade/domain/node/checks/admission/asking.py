@@ -1,36 +1,13 @@
 """Does the node still grant what single pods ask for: an operating system, sysctls, AppArmor, sidecars?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.kubelet import history
 
-SIDECARS_MINOR = 28
-"""The first kubelet that knows restartable init containers; it rejects them while their gate is off, as 1.28's is."""
-OS_LABEL_MINOR = 23
-"""The first kubelet that compares a pod's label kubernetes.io/os with its own system."""
-PROFILES_LOADED_UNTIL_MINOR = 26
-"""The last kubelet that may ask whether an AppArmor profile is loaded; later ones leave it to the runtime."""
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
-
-SAFE_SYSCTLS: Mapping[str, int] = {
-    "kernel.shm_rmid_forced": 0,
-    "net.ipv4.ip_local_port_range": 0,
-    "net.ipv4.tcp_syncookies": 0,
-    "net.ipv4.ping_group_range": 18,
-    "net.ipv4.ip_unprivileged_port_start": 22,
-    "net.ipv4.ip_local_reserved_ports": 27,
-    "net.ipv4.tcp_keepalive_time": 29,
-    "net.ipv4.tcp_fin_timeout": 29,
-    "net.ipv4.tcp_keepalive_intvl": 29,
-    "net.ipv4.tcp_keepalive_probes": 29,
-    "net.ipv4.tcp_rmem": 32,
-    "net.ipv4.tcp_wmem": 32,
-    "net.ipv4.tcp_slow_start_after_idle": 37,
-    "net.ipv4.tcp_notsent_lowat": 37,
-}
-"""Sysctls that kubelets allow by themselves, with the first minor surely known to do so."""
 
 
 def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
@@ -40,8 +17,9 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
     before is no reason not to leave them, and is as it was on the way back to them.
     """
     for version in facts.starting:
-        gated = version.minor == SIDECARS_MINOR and not facts.gates.get("SidecarContainers", False)
-        unlearned = version == facts.target and version.minor < SIDECARS_MINOR <= _newest(facts)
+        known, by_default = history.SIDECARS.applies_to(version), history.SIDECARS_BY_DEFAULT.applies_to(version)
+        gated = known and not by_default and not facts.gates.get("SidecarContainers", False)
+        unlearned = version == facts.target and history.SIDECARS.begins_between(version, facts.current)
         if not gated and not unlearned:
             continue
         for pod in facts.admitted():
@@ -51,7 +29,8 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
                 yield rejected(
                     pod,
                     f"kubelet {version} {why} restartable init containers, and {', '.join(named)} of it "
-                    "is one, so it would be killed or never start again; delete the pod first, or choose 1.29 or later",
+                    "is one, so it would be killed or never start again; delete the pod first, or choose "
+                    f"{history.SIDECARS_BY_DEFAULT.since} or later",
                 )
         return  # the same pods, by the same right
 
@@ -66,7 +45,8 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
             if any(_matches(pattern.replace("/", "."), name) for pattern in allowed):
                 continue
             for version in facts.starting:
-                if SAFE_SYSCTLS.get(name, version.minor + 1) > version.minor:
+                safe = history.SAFE_SYSCTLS.get(name)
+                if safe is None or not safe.applies_to(version):
                     yield rejected(
                         pod,
                         f"it sets sysctl {name}, which kubelet {version} does not allow with the configuration on "
@@ -77,23 +57,24 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
 
 def operating_system_fits(facts: Admission) -> Iterator[Finding]:
     """No pod is for another operating system."""
+    compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
     for pod in facts.admitted():
         system = (spec_of(pod).get("os") or {}).get("name", "linux")
         labels = (pod.raw.get("metadata") or {}).get("labels") or {}
-        asked = labels.get("kubernetes.io/os", "linux") if _newest(facts) >= OS_LABEL_MINOR else "linux"
+        asked = labels.get("kubernetes.io/os", "linux") if compared else "linux"
         if system != "linux":
             yield rejected(pod, f"its spec.os is {system}, so any kubelet here would reject it (PodOSNotSupported)")
         elif asked != "linux":
             yield rejected(
                 pod,
-                f"its label kubernetes.io/os is {asked}, so a kubelet from 1.23 on would reject it "
-                "(PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod",
+                f"its label kubernetes.io/os is {asked}, so a kubelet from {history.OS_LABEL_COMPARED.since} on would "
+                "reject it (PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod",
             )
 
 
 def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
     """The host confines programs by AppArmor where a pod asks for it, and older kubelets find the profiles loaded."""
-    oldest = min(version.minor for version in facts.starting)
+    looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
     for pod in facts.admitted():
         asked = tuple(dict.fromkeys(_profiles(pod)))
         missing = [name for name in asked if name and name not in facts.host.profiles]
@@ -101,7 +82,7 @@ def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
             yield rejected(
                 pod, "it asks for AppArmor, which is off on this host, so it would be killed; delete the pod first"
             )
-        elif missing and oldest <= PROFILES_LOADED_UNTIL_MINOR:
+        elif missing and looked_up:
             yield rejected(
                 pod, f"it asks for the AppArmor profile {missing[0]}, which is not loaded; load it: apparmor_parser"
             )
@@ -120,7 +101,3 @@ def _profiles(pod: NodePod) -> Iterator[str]:
 
 def _matches(pattern: str, name: str) -> bool:
     return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
-
-
-def _newest(facts: Admission) -> int:
-    return max(version.minor for version in facts.starting)

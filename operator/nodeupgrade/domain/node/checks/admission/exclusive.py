@@ -5,27 +5,15 @@ it has is an exception that they make, and each has its holes.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
 from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
-from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
-
-Release = tuple[int, int]
-
-KILLS_DEVICE_PODS: tuple[tuple[Release, Release], ...] = (((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5)))
-"""First and last release that rejects running pods with devices (kubernetes #118559)."""
-LOSES_DEVICES: tuple[tuple[Release, Release], ...] = (((20, 0), (20, 99)), ((21, 0), (21, 5)))
-"""Releases that do not read the checkpoint of devices as kubelets before 1.20 write it (kubernetes #102880)."""
-RUNNING_SET_SINCE: Release = (25, 10)
-"""From here on a kubelet allocates devices anew for all but the containers that it finds running."""
-RESTARTED_FOUND: Mapping[int, int] = {34: 7, 35: 4}
-"""By minor the first release that finds containers running that were restarted before (kubernetes #135485)."""
-ALL_RELEASES_FIND_MINOR = 36
-MEMORY_MANAGER_MINOR = 21
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
 
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
@@ -48,7 +36,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """A memory manager with the policy Static reckons ended init containers of guaranteed pods anew (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
         return
-    if max(version.minor for version in facts.starting) < MEMORY_MANAGER_MINOR:
+    if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
@@ -91,29 +79,19 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
 def _why_devices_are_lost(facts: Admission, pod: NodePod, holding: list[PodContainer]) -> str | None:
     if not _is_in_checkpoint(facts.host.devices):
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
+    older = not all(map(history.DEVICE_CHECKPOINT_V2.applies_to, facts.starting))
     for version in facts.starting:
-        release = (version.minor, version.patch)
-        if _within(release, KILLS_DEVICE_PODS):
-            return f"kubelet {version} rejects running pods with devices when it starts (kubernetes #118559)"
-        if _within(release, LOSES_DEVICES) and any(v.minor < 20 for v in facts.starting):
-            return f"kubelet {version} does not read what older ones noted of devices (kubernetes #102880)"
-        if release < RUNNING_SET_SINCE:
-            continue
-        if any(container.role is Role.INIT for container in holding):
-            return f"so do init containers of it, for which kubelet {version} allocates anew (kubernetes #138446)"
-        if not _finds_restarted(version) and any(_restarts(pod, container) for container in holding):
-            return f"was restarted before, so kubelet {version} takes it for not running (kubernetes #135485)"
+        if (defect := history.DEVICE_PODS_REJECTED).affects(version):
+            return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
+        if (defect := history.DEVICES_FORGOTTEN).affects(version) and older:
+            return f"kubelet {version} does not read what older ones noted of devices ({defect.reference})"
+        init = any(container.role is Role.INIT for container in holding)
+        if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
+            return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
+        restarted = any(_restarts(pod, container) for container in holding)
+        if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
+            return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
     return None
-
-
-def _finds_restarted(version: KubeletVersion) -> bool:
-    if version.minor >= ALL_RELEASES_FIND_MINOR:
-        return True
-    return version.patch >= RESTARTED_FOUND.get(version.minor, version.patch + 1)
-
-
-def _within(release: Release, ranges: tuple[tuple[Release, Release], ...]) -> bool:
-    return any(first <= release <= last for first, last in ranges)
 
 
 def _is_in_checkpoint(data: bytes | None) -> bool:

@@ -1,0 +1,249 @@
+"""How kubelets, and the API servers they talk to, changed between releases: every change that anything here depends on.
+
+For whoever asks what a version does: `PROBES_KEPT.applies_to(target)`. No other module compares a version with a number
+(tests/architecture/test_history.py); what concerns hashes alone is in `kubelethash.changes`, which this takes over
+where others need it. `docs/kubelet-history.md` is generated from both, with the modules that rely on each change.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeupgrade.kubelethash import KubeletVersion, changes
+from nodeupgrade.kubelethash.changes import MinorChange, enhancement, issue, pull, reference
+
+Release: TypeAlias = tuple[int, int]
+"""Minor and patch of a release of Kubernetes 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChange(MinorChange):
+    """Something that holds for the API server from one minor on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseDefect:
+    """Something wrong with single releases of the kubelet.
+
+    Attributes:
+        what: what is wrong, as a sentence.
+        link: where upstream says so.
+        releases: first and last release of each stretch; the last one of a stretch without an end is `None`.
+    """
+
+    what: str
+    link: str
+    releases: tuple[tuple[Release, Release | None], ...]
+
+    def affects(self, kubelet: KubeletVersion) -> bool:
+        """Whether a kubelet is one of these releases."""
+        release = (kubelet.minor, kubelet.patch)
+        return any(first <= release and (last is None or release <= last) for first, last in self.releases)
+
+    @property
+    def fixed_in(self) -> str:
+        """The release after the last one, for messages."""
+        last = self.releases[-1][1]
+        if last is None:
+            raise ValueError(f"not fixed: {self.what}")
+        return f"1.{last[0]}.{last[1] + 1}"
+
+    @property
+    def reference(self) -> str:
+        """The link in short, for messages."""
+        return reference(self.link)
+
+
+# --- containers and their hashes: the facts of kubelethash that others rely on -------------------------------------
+
+SIDECARS = changes.SIDECARS
+SIDECARS_COMPARED = changes.SIDECARS_COMPARED
+RESOURCELESS_HASH = changes.RESOURCELESS_HASH
+
+# --- what ends a kubelet at its start ------------------------------------------------------------------------------
+
+ALLOW_PRIVILEGED_REMOVED = MinorChange(
+    what="The flag `--allow-privileged` is rejected.",
+    link=pull(77820),
+    first=15,
+)
+DOCKERSHIM_REMOVED = MinorChange(
+    what="The dockershim is gone, and its flags are rejected.",
+    link=enhancement(2221),
+    first=24,
+)
+CONTAINER_RUNTIME_FLAG_REMOVED = MinorChange(
+    what="The flag `--container-runtime` is rejected.",
+    link=pull(114017),
+    first=27,
+)
+PAUSE_IMAGE_FLAG_REMOVED = MinorChange(
+    what="The flag `--pod-infra-container-image` is rejected.",
+    link=pull(133779),
+    first=35,
+)
+CRI_V1_REQUIRED = MinorChange(
+    what="A runtime that does not serve version 1 of the CRI is refused.",
+    link=pull(110618),
+    first=26,
+)
+CGROUP_V1_REFUSED = MinorChange(
+    what="Without `failCgroupV1: false` the kubelet does not start on cgroup v1.",
+    link=pull(134298),
+    first=35,
+)
+CPU_STATE_V2 = MinorChange(
+    what="`cpu_manager_state` has its second format, which older kubelets refuse.",
+    link=pull(84462),
+    first=18,
+)
+MEMORY_MANAGER = MinorChange(
+    what="There is a memory manager, with a state file.",
+    link=enhancement(1769),
+    first=21,
+)
+STATUS_STATE_CHANGED = MinorChange(
+    what="`pod_status_manager_state` has another format, and the one of before ends the kubelet.",
+    link=pull(126620),
+    first=32,
+)
+
+# --- cgroups -------------------------------------------------------------------------------------------------------
+
+CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
+    what="The cgroup driver is the runtime's, if it tells, and not the configured one.",
+    link=pull(125828),
+    first=31,
+)
+
+# --- probes, and what the API shows of a node and its pods -----------------------------------------------------------
+
+STARTUP_PROBES = MinorChange(
+    what="Startup probes run without a feature gate.",
+    link=enhancement(950),
+    first=18,
+)
+EXEC_PROBES_TIMED = MinorChange(
+    what="An exec probe that takes longer than its timeout has failed.",
+    link=pull(94115),
+    first=20,
+)
+PROBES_KEPT = MinorChange(
+    what="A kubelet that starts still knows what its probes had found.",
+    link=enhancement(4781),
+    first=35,
+)
+NODE_STEADY = MinorChange(
+    what="A kubelet that starts reports its node only after it has asked its runtime.",
+    link=pull(124430),
+    first=31,
+)
+SIDECAR_STOPS_RESTARTS = ReleaseDefect(
+    what="Beside a sidecar with a startup probe no crashed container is started again.",
+    link=issue(136910),
+    releases=(((35, 0), (35, 3)),),
+)
+
+# --- admission, which a kubelet that starts repeats for every pod ----------------------------------------------------
+
+SIDECARS_BY_DEFAULT = MinorChange(
+    what="Sidecars are admitted unless their feature gate was turned off.",
+    link=enhancement(753),
+    first=29,
+)
+OS_LABEL_COMPARED = MinorChange(
+    what="A pod whose label `kubernetes.io/os` names another system is rejected.",
+    link=pull(105292),
+    first=23,
+)
+TAINTS_CHECKED = MinorChange(
+    what="A pod that does not tolerate a NoExecute taint is rejected.",
+    link=pull(101218),
+    first=24,
+)
+APPARMOR_PROFILES_LOOKED_UP = MinorChange(
+    what="A pod whose AppArmor profile is not loaded may be rejected; later this is left to the runtime.",
+    link=pull(97966),
+    first=4,
+    last=26,
+)
+
+
+def _safe_sysctls(first: int, link: str, *names: str) -> dict[str, MinorChange]:
+    return {name: MinorChange(what=f"The sysctl `{name}` is allowed.", link=link, first=first) for name in names}
+
+
+SAFE_SYSCTLS: Mapping[str, MinorChange] = {
+    **_safe_sysctls(
+        4,
+        enhancement(34),
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+    ),
+    **_safe_sysctls(18, pull(85463), "net.ipv4.ping_group_range"),
+    **_safe_sysctls(22, pull(103326), "net.ipv4.ip_unprivileged_port_start"),
+    **_safe_sysctls(27, pull(115374), "net.ipv4.ip_local_reserved_ports"),
+    **_safe_sysctls(29, pull(118846), "net.ipv4.tcp_keepalive_time"),
+    **_safe_sysctls(
+        29,
+        pull(121240),
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+    ),
+    **_safe_sysctls(32, pull(127489), "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+    **_safe_sysctls(37, pull(138389), "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"),
+}
+"""Sysctls that kubelets allow by themselves, with the first minor surely known to do so."""
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+DEVICE_CHECKPOINT_V2 = MinorChange(
+    what="The checkpoint of devices has its second format.",
+    link=issue(102880),
+    first=20,
+)
+DEVICES_FORGOTTEN = ReleaseDefect(
+    what="The checkpoint of devices of a kubelet before 1.20 is not read.",
+    link=issue(102880),
+    releases=(((20, 0), (21, 5)),),
+)
+DEVICE_PODS_REJECTED = ReleaseDefect(
+    what="Running pods with devices are rejected when a kubelet starts.",
+    link=issue(118559),
+    releases=(((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5))),
+)
+DEVICES_ALLOCATED_ANEW = ReleaseDefect(
+    what="Devices are allocated anew for containers that do not run, such as init containers that have ended.",
+    link=issue(138446),
+    releases=(((25, 10), None),),
+)
+RESTARTED_NOT_FOUND = ReleaseDefect(
+    what="A container that was restarted before is taken for one that does not run, and loses its devices.",
+    link=pull(135485),
+    releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
+)
+
+# --- API servers -----------------------------------------------------------------------------------------------------
+
+THREE_MINORS_BEHIND = MinorChange(
+    what="A kubelet may be three minors older than its API server; before, two.",
+    link=enhancement(3935),
+    first=25,
+)
+ENDPOINT_SLICES_MADE = ServerChange(
+    what="The controllers make EndpointSlices without being asked to; 1.17 serves them, and has none.",
+    link=enhancement(752),
+    first=18,
+)
+ENDPOINT_SLICES_STABLE = ServerChange(
+    what="EndpointSlices are served as `discovery.k8s.io/v1`.",
+    link=enhancement(752),
+    first=21,
+)
+ADMISSION_POLICIES = ServerChange(
+    what="ValidatingAdmissionPolicies are served as `admissionregistration.k8s.io/v1`: what the readiness guard is.",
+    link=enhancement(3488),
+    first=30,
+)
