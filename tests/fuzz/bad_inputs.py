@@ -21,10 +21,11 @@ import yaml
 from click.testing import CliRunner
 
 from nodeupgrade.cli.main import main
+from nodeupgrade.kubelethash import NEWEST_MINOR
 from tests.golden.cli.cluster import FILES, HERE
 
 COMMANDS = (
-    "hash --kubelet-version 1.5,1.14,1.30,1.37 --pods -",
+    f"hash --kubelet-version 1.5,1.14,1.30,1.{NEWEST_MINOR} --pods -",
     "hash --kubelet-version 1.12 --pods - -o json",
     "explain --from 1.15 --to 1.33 --pods -",
     "explain --from 1.30 --to 1.33 --pods - -o yaml",

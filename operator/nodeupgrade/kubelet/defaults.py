@@ -1,4 +1,4 @@
-"""What kubelets do where their configuration says nothing, as ``/configz`` shows it (1.15 to 1.37)."""
+"""What kubelets do where their configuration says nothing, as ``/configz`` shows it (from 1.15 on)."""
 
 from collections.abc import Mapping
 from typing import Any

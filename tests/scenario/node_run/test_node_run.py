@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.run.journal import Outcome, Step
 from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
@@ -74,7 +74,7 @@ def story(
         ("v1.30.14", "v1.33.13"),
         ("v1.33.13", "v1.30.14"),
         ("v1.15.12", "v1.16.15"),
-        ("v1.5.8", "v1.37.0"),
+        ("v1.5.8", f"v1.{NEWEST_MINOR}.0"),
     ],
 )
 def test_into_another_era_without_a_restart(old: str, new: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR
 from nodeupgrade.kubelethash.schema import CONTAINER, STRUCTS, Field
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\b\f"), max_size=8)
@@ -41,7 +42,7 @@ def _struct(name: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 CONTAINERS = _struct(CONTAINER)
-MINORS = st.integers(5, 37)
+MINORS = st.integers(OLDEST_MINOR, NEWEST_MINOR)
 
 
 def without_newer_fields(value: Any, minor: int, struct: str = CONTAINER) -> Any:

@@ -1,4 +1,4 @@
-from nodeupgrade.kubelethash import detect, hash_container
+from nodeupgrade.kubelethash import NEWEST_MINOR, detect, hash_container
 
 CONTAINER = {"name": "c", "image": "i"}
 
@@ -18,4 +18,6 @@ def test_a_changed_spec_or_unreadable_value_is_reproduced_by_none() -> None:
 
 def test_minors_that_cannot_hash_a_container_are_ruled_out() -> None:
     uncertain = {**CONTAINER, "workingDir": "\b"}
-    assert series((uncertain, hash_container(CONTAINER, "1.31"))) == [f"1.{minor}" for minor in range(31, 38)]
+    assert series((uncertain, hash_container(CONTAINER, "1.31"))) == [
+        f"1.{minor}" for minor in range(31, NEWEST_MINOR + 1)
+    ]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.kubelethash import Cause, explain, explain_pod
+from nodeupgrade.kubelethash import NEWEST_MINOR, Cause, explain, explain_pod
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 PROBE = {"grpc": {"port": 1, "service": ""}, "terminationGracePeriodSeconds": 5}
@@ -76,7 +76,9 @@ def test_a_change_reads_as_one_sentence(from_: str, to: str, sentence: str) -> N
     assert change.sentence() == sentence
 
 
-@pytest.mark.parametrize(("from_", "to"), [("1.10", "1.11"), ("1.12", "1.13"), ("1.16", "1.30"), ("1.31", "1.37")])
+@pytest.mark.parametrize(
+    ("from_", "to"), [("1.10", "1.11"), ("1.12", "1.13"), ("1.16", "1.30"), ("1.31", f"1.{NEWEST_MINOR}")]
+)
 def test_steps_that_change_no_plain_container(from_: str, to: str) -> None:
     assert explain({"name": "c", "image": "i", "volumeMounts": [MOUNT], "securityContext": {}}, from_, to) is None
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.kubelethash import (
+    NEWEST_MINOR,
     UnhashableContainer,
     UnsupportedKubelet,
     default_static_container,
@@ -126,8 +127,8 @@ def test_text_that_no_kubelet_could_hold_is_refused_in_the_spew_eras_too() -> No
 @pytest.mark.parametrize(
     ("kubelet", "reason"),
     [
-        ("1.38.0", "newest kubelet known here is 1.37"),
-        ("2.0.0", "newest kubelet known here is 1.37"),
+        (f"1.{NEWEST_MINOR + 1}.0", f"newest kubelet known here is 1.{NEWEST_MINOR}"),
+        ("2.0.0", f"newest kubelet known here is 1.{NEWEST_MINOR}"),
         ("1.4.12", "oldest kubelet known here is 1.5"),
         ("1.31.0-alpha.1", "pre-release"),
         ("latest", "not a version"),
