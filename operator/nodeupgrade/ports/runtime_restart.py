@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
-from nodeupgrade.domain.node.runtime import NextStart, RestartTuning, RuntimeKind
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
 
 
 class RestartView(Protocol):
@@ -21,6 +21,10 @@ class RestartView(Protocol):
             unit: how systemd would start it.
             running: the process that answers now, if that is known.
         """
+        ...
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        """Say what a restart would cost, from what is known of this runtime's versions and habits; asks nobody."""
         ...
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from nodeupgrade.adapters.containerd.restart.hazards import find
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.readiness import Readiness
@@ -18,7 +19,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.pods import view
-from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
@@ -147,13 +148,22 @@ def facts(**fields: Any) -> NodeFacts:
         "inventory": held,
         "stored": {container.id: container.hashes for container in held.running()},
         "state_free_bytes": 10**9,
-        "readiness": readiness(inventory=held),
+        "readiness": readiness(),
         "traffic": traffic(),
         "runtime_found": runtime_found(),
         "kubelet_start": start("kubelet.service"),
         "runtime_start": start("containerd.service"),
     }
-    return NodeFacts(**{**known, **fields})
+    known |= fields
+    return NodeFacts(**{"hazards": hazards(known), **known})
+
+
+def hazards(known: dict[str, Any]) -> RestartHazards:
+    """What containerd's adapter finds in all of that."""
+    seen = RuntimeAtWork(
+        info=known["runtime"], unit=known["runtime_unit"], inventory=known["inventory"], listing_seconds=0.1
+    )
+    return find(seen)
 
 
 def runtime_found(**fields: Any) -> RuntimeAsFound:
@@ -198,10 +208,8 @@ def readiness(**fields: Any) -> Readiness:
         "units": (unit("kubelet.service"), unit("containerd.service")),
         "unchangeable": (),
         "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
-        "inventory": inventory(instance(hash_container(SPEC, OLD))),
         "cgroup_driver": "systemd",
         "cgroup_v2": True,
         "state": {"cpu_manager_state": b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'},
-        "listing_seconds": 0.1,
     }
     return Readiness(**{**known, **fields})

@@ -39,6 +39,7 @@ STARTING = {
     **pod(containers=[{**SPEC, "startupProbe": {"tcpSocket": {"port": 80}}}]),
     "status": {"containerStatuses": [{"name": "nginx", "state": {"running": {}}, "started": False}]},
 }
+VERSION_2_1_3: dict[str, Any] = {"version": "2.1.3", "binary_version": "2.1.3"}
 LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
 GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
 
@@ -156,6 +157,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a restart that takes others along": (
         Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", bound_by=("docker.service",))},
     ),
+    "a restart that loses something": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, **VERSION_2_1_3)}),
     "a restart that upgrades": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, binary_version="2.0.0")}),
     "CRI of yesterday": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, cri_versions=("v1alpha2",))}),
     "another hash stored than served": (

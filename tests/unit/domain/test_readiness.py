@@ -1,6 +1,5 @@
-"""Each thing that would keep the new kubelet from starting, or cost a container when the runtime restarts."""
+"""Each thing that would keep the new kubelet from starting."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from nodeupgrade.domain.node.checks.readiness import CHECKS, unready
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain.sound import instance, inventory, readiness, unit
+from tests.unit.domain.sound import readiness, unit
 
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
@@ -79,14 +78,6 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"state": {"memory_manager_state": b'{"policyName":"Static","checksum":1}'}},
         "memoryManagerPolicy is None",
     ),
-    "a containerd that forgets addresses": (
-        Reason.UNSUPPORTED_RUNTIME, {"runtime": containerd("1.6.13~ds1")}, "#7843",
-    ),
-    "a containerd that may not come back": (Reason.UNSUPPORTED_RUNTIME, {"runtime": containerd("2.1.3")}, "#10848"),
-    "shims that answer late": (Reason.RUNTIME_NOT_READY, {"listing_seconds": 2.6}, "2.6 s"),
-    "a shim that does not answer": (
-        Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(instance("1"), process=None))}, "nobody knows",
-    ),
 }  # fmt: skip
 
 
@@ -125,9 +116,6 @@ def test_every_check_is_tried_by_some_defect() -> None:
         },
         {"current": V("v1.19.0"), "target": V("v1.20.15"), "state": {"memory_manager_state": b"left by a later one"}},
         {"current": V("v1.32.0"), "target": V("v1.33.13"), "state": {"pod_status_manager_state": b"{}"}},
-        {"runtime": containerd("1.6.8")},
-        {"runtime": containerd("1.6.20~ds1-1+b1")},
-        {"runtime": containerd("2.1.4-rc.1")},
     ],
 )
 def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.traffic import Clients
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.facts.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
@@ -264,6 +265,9 @@ def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:
     assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
 
 
+HAZARDS = RestartHazards(runtime=(Finding(reason=Reason.RUNTIME_NOT_READY, detail="it is busy"),))
+
+
 UID = "12345678-90ab-cdef-1234-567890abcdef"
 SLICE = f"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/x.scope"
 SEEN_FROM_A_POD = f"0::/../../../burstable/pod{UID}/0123456789abcdef"
@@ -311,12 +315,22 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(seen.runtime, "inventory", slow)
 
-    found = gathered(seen).readiness
+    at_work: list[RuntimeAtWork] = []
 
+    def hazards(it: RuntimeAtWork) -> RestartHazards:
+        at_work.append(it)
+        return HAZARDS
+
+    monkeypatch.setattr(seen.runtime, "restart_hazards", hazards)
+
+    facts = gathered(seen)
+
+    found = facts.readiness
     assert found.state.keys() == {"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"}
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
     assert found.read_only == ("/usr/bin",)
-    assert (found.cgroup_v2, found.listing_seconds) == (True, 7.0)
+    assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
+    assert facts.hazards is HAZARDS
     assert UNKNOWN_GATE in found.gates_output
     assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
 

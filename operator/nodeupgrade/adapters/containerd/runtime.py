@@ -12,7 +12,7 @@ from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import Program
-from nodeupgrade.adapters.containerd.restart import next_start, tuning
+from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
 from nodeupgrade.adapters.files import HostFiles
@@ -22,7 +22,7 @@ from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
-from nodeupgrade.domain.node.runtime import NextStart, RestartTuning
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.services import ServicesView
@@ -119,6 +119,10 @@ class ContainerdRuntime:
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Let the program on disk say what it would make of its configuration."""
         return next_start.find(self._files, self._program, unit, running)
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        """Say what a restart would cost, by what is known of containerd."""
+        return hazards.find(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Try whether shims can be given more time to answer."""

@@ -6,7 +6,9 @@ Runtimes differ in all of it, so that nothing in here may name one: the values c
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.host import RuntimePlaces
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory
 
 TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 """Where drop-ins lie that a reboot takes away."""
@@ -83,3 +85,35 @@ class NextStart:
     complaint: str = ""
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeAtWork:
+    """A runtime as it runs, with everything in its charge.
+
+    Attributes:
+        listing_seconds: how long it took to list all of that.
+    """
+
+    info: RuntimeInfo
+    unit: UnitStatus
+    inventory: Inventory
+    listing_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartHazards:
+    """What a restart of the runtime would cost, however well everything else is.
+
+    Attributes:
+        unit: by the way systemd stops it.
+        pods: by the state that single pods are in.
+        runtime: by its version, and by how it is just now.
+    """
+
+    unit: tuple[Finding, ...] = ()
+    pods: tuple[Finding, ...] = ()
+    runtime: tuple[Finding, ...] = ()
+
+
+NO_HAZARDS = RestartHazards()

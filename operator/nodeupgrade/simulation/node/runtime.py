@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
-from nodeupgrade.domain.node.runtime import NextStart, RestartTuning, RuntimeKind
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from nodeupgrade.simulation.node import runtime_restart
@@ -147,6 +147,10 @@ class SimulatedRuntime:
         """Say how it would come back; of its configuration file only what matters here is read."""
         self._calls.read("runtime.next_start")
         return runtime_restart.next_start(self._disk, unit, running)
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        """Say what a restart would cost, as far as this one loses anything by it."""
+        return runtime_restart.hazards(seen.inventory)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - every start is understood here
         """Give monitors more time."""

@@ -4,10 +4,20 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
-from nodeupgrade.domain.node.runtime import TRANSIENT_UNITS, NextStart, RestartTuning, RuntimeKind, TuningFile
+from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.runtime import (
+    TRANSIENT_UNITS,
+    NextStart,
+    RestartHazards,
+    RestartTuning,
+    RuntimeKind,
+    TuningFile,
+)
 
 RUNTIME_UNIT = "containerd.service"
 RUNTIME_PROGRAM = "/usr/bin/containerd"
@@ -56,6 +66,17 @@ def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProc
         complaint=complaint,
         files=(RUNTIME_CONFIG,),
     )
+
+
+def hazards(inventory: Inventory) -> RestartHazards:
+    """A pod whose containers have several monitors is lost."""
+    split = []
+    for container in inventory.running():
+        sandbox = inventory.sandbox(container.sandbox_id)
+        if sandbox is not None and container.monitor not in {None, sandbox.monitor}:
+            detail = "it has a monitor of its own, so that any restart of the runtime would kill it; delete the pod"
+            split.append(Finding(reason=Reason.POD_HAS_TWO_SHIMS, subject=container.label, detail=detail))
+    return RestartHazards(pods=tuple(split))
 
 
 def tuning() -> RestartTuning:

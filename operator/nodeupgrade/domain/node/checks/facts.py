@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.checks.traffic import Traffic
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
+from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
@@ -59,9 +59,10 @@ class NodeFacts:
 
     Attributes:
         promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
-        readiness: what the start of the new kubelet and the restart of the runtime depend on.
+        readiness: what the start of the new kubelet depends on.
         stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
         traffic: what clients of the pods depend on.
+        hazards: what a restart of the runtime would cost.
         tuning: what would make the runtime's restart gentler.
         host: what of the host decides about pods.
         drift: in what the kubelet would not start as it runs.
@@ -86,6 +87,7 @@ class NodeFacts:
     runtime_found: RuntimeAsFound
     kubelet_start: UnitStart
     runtime_start: UnitStart
+    hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
     host: Host = NOTHING_SEEN
     drift: Drift = NO_DRIFT

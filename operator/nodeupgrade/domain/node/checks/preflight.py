@@ -14,8 +14,8 @@ from nodeupgrade.domain.node.checks.readiness import unready
 from nodeupgrade.domain.node.checks.runtime_drift import drift
 from nodeupgrade.domain.node.checks.survival import (
     nothing_is_resized,
-    pods_have_one_shim,
     pods_keep_their_cgroup,
+    pods_survive_a_restart,
     runtime_holds_the_pods,
     sandboxes_are_sound,
     stored_is_served,
@@ -110,12 +110,8 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
     if not unit.running:
         detail = f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-    elif unit.kill_mode not in {"process", "none"}:
-        detail = (
-            f"unit {unit.name} has KillMode={unit.kill_mode}, so restarting it would kill every container; "
-            "set KillMode=process"
-        )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    else:
+        yield from facts.hazards.unit
     yield from _nothing_else_restarts(facts)
     if runtime.binary_version is not None and runtime.binary_version != runtime.version:
         detail = (
@@ -169,9 +165,15 @@ def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
 
 
 def node_is_ready(facts: NodeFacts) -> Iterator[Finding]:
-    """The new kubelet would start, and the runtime would survive its restart: see domain.readiness."""
+    """The new kubelet would start: see readiness."""
     if _is_as_expected(facts):
         yield from unready(facts.readiness)
+
+
+def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
+    """The runtime is none that is known to lose something when it is restarted, nor too busy for it."""
+    if _is_as_expected(facts):
+        yield from facts.hazards.runtime
 
 
 def clients_are_served(facts: NodeFacts) -> Iterator[Finding]:
@@ -190,10 +192,11 @@ CHECKS: tuple[Check, ...] = (
     stored_is_served,
     runtime_holds_the_pods,
     sandboxes_are_sound,
-    pods_have_one_shim,
+    pods_survive_a_restart,
     pods_keep_their_cgroup,
     nothing_is_resized,
     there_is_space,
     node_is_ready,
+    runtime_survives_a_restart,
     clients_are_served,
 )

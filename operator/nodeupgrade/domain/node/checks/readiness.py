@@ -1,10 +1,9 @@
-"""Will the new kubelet start, and the runtime survive its restart? What speaks against it, from facts of the node.
+"""Will the new kubelet start? What speaks against it, from facts of the node.
 
 Whatever is found here would turn up a few seconds later too, but then without a kubelet, or with containers lost.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -12,7 +11,6 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelet.layout import KubeletLayout
@@ -23,15 +21,6 @@ MANAGERS = (
     ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
 )
 """State file, key and flag of its manager's policy, and what that is by default."""
-SHIM_SECONDS = 2.5
-"""Half of what containerd waits for a shim when it starts (io.containerd.timeout.shim.load, 5 s)."""
-
-# Versions, first and last, of containerd that does harm when it is restarted, and what harm.
-UNRESTARTABLE = (
-    ((1, 6, 9), (1, 6, 13), "forgets the addresses of pods when it is restarted (#7843), so any kubelet replaces them"),
-    ((2, 0, 0), (2, 0, 5), "may not start again after a restart (#10848)"),
-    ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +38,6 @@ class Readiness:
         cgroup_driver: the driver by which the pods that run were given their cgroups; ``None`` if it cannot be told.
         cgroup_v2: whether the node has the unified hierarchy.
         state: content of the kubelet's state files, by the last part of their names.
-        listing_seconds: how long the runtime took to list everything, which asks every shim.
     """
 
     current: KubeletVersion | None
@@ -59,11 +47,9 @@ class Readiness:
     units: tuple[UnitStatus, ...]
     unchangeable: tuple[str, ...]
     runtime: RuntimeInfo
-    inventory: Inventory
     cgroup_driver: str | None
     cgroup_v2: bool
     state: Mapping[str, bytes]
-    listing_seconds: float
     read_only: tuple[str, ...] = ()
 
 
@@ -161,32 +147,6 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def runtime_survives_restarts(facts: Readiness) -> Iterator[Finding]:
-    """The runtime is no version that is known to lose something when it is restarted."""
-    version = _numbers(facts.runtime.version)
-    for first, last, harm in UNRESTARTABLE:
-        if first <= version <= last:
-            detail = f"{facts.runtime.name} {facts.runtime.version} {harm}; upgrade it first"
-            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-
-
-def shims_answer(facts: Readiness) -> Iterator[Finding]:
-    """Every pod's shim answers, and soon.
-
-    A shim that does not answer within 5 s of the runtime's start is taken for dead, and its containers are killed.
-    """
-    if facts.listing_seconds > SHIM_SECONDS:
-        detail = (
-            f"{facts.runtime.name} took {facts.listing_seconds:.1f} s to list its tasks, more than {SHIM_SECONDS} s: "
-            "the node is too busy for a restart of the runtime, which kills containers whose shims answer too late"
-        )
-        yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
-    for container in facts.inventory.running():
-        if container.process is None:
-            detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
-            yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
-
-
 def _policy(data: bytes) -> str:
     """The policy under which a state file was kept; empty if it does not say."""
     try:
@@ -222,12 +182,6 @@ def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
     return None
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """``1.6.20~ds1`` as numbers, as far as it has them."""
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
-
-
 CHECKS: tuple[Check, ...] = (
     feature_gates_are_known,
     units_are_as_loaded,
@@ -235,6 +189,4 @@ CHECKS: tuple[Check, ...] = (
     cgroups_stay_where_they_are,
     state_files_are_readable,
     state_fits_the_policies,
-    runtime_survives_restarts,
-    shims_answer,
 )

@@ -55,21 +55,9 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
 
 
-def pods_have_one_shim(facts: NodeFacts) -> Iterator[Finding]:
-    """Every container is looked after by the shim of its sandbox, where shims look after whole pods.
-
-    A containerd that cannot reach a sandbox's shim within 100 ms starts another one for the container, and takes the
-    first one's socket away. Such a pod runs well until containerd is restarted, which then kills it.
-    """
-    for container in facts.inventory.running():
-        sandbox = facts.inventory.sandbox(container.sandbox_id)
-        if container.monitor is None or sandbox is None or sandbox.monitor in {None, container.monitor}:
-            continue
-        detail = (
-            "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
-            f"(process {container.monitor.pid}); delete the pod first"
-        )
-        yield Finding(reason=Reason.POD_HAS_TWO_SHIMS, subject=container.label, detail=detail)
+def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
+    """No pod is in a state in which a restart of the runtime is known to cost it."""
+    yield from facts.hazards.pods
 
 
 def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.checks.traffic import Clients, Traffic
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.unit_start import read_start
@@ -161,6 +162,9 @@ def gather(
         runtime_unit=unit,
         inventory=inventory,
         stored=stored,
+        hazards=node.runtime.restart_hazards(
+            RuntimeAtWork(info=runtime, unit=unit, inventory=inventory, listing_seconds=listing_seconds)
+        ),
         tuning=node.runtime.restart_tuning(unit),
         host=readiness.host(node.files, layout),
         runtime_found=runtime_found,
@@ -175,11 +179,9 @@ def gather(
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
             runtime=runtime,
-            inventory=inventory,
             cgroup_driver=readiness.cgroup_driver(node.files, inventory),
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
-            listing_seconds=listing_seconds,
             read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
         traffic=Traffic(
