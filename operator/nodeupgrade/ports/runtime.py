@@ -7,7 +7,7 @@ from typing import Protocol
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import Remedy
+from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.ports.runtime_restart import RestartView
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
@@ -96,7 +96,7 @@ class ContainerRuntime(RuntimeView, Protocol):
         """
         ...
 
-    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         """Say how the bytes of each image are put back, and new hashes noticed, without this program."""
         ...
 

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.containerd import rescue_fragment
 from nodeupgrade.adapters.containerd._pb import containerd_pb2
 from nodeupgrade.adapters.containerd.metadata import EXTENSION, HASH_KEY, TYPE_URL
-from nodeupgrade.adapters.cri import CriClient
+from nodeupgrade.adapters.containerd.rescue_fragment import Remedy
+from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri._pb import runtime_pb2
 from nodeupgrade.adapters.cri.client import CriVersion
-from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import Remedy
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
@@ -27,8 +26,8 @@ def image(name: str) -> BeforeImage:
 @pytest.fixture
 def remedy(monkeypatch: pytest.MonkeyPatch) -> Remedy:
     monkeypatch.setattr(CriClient, "served", lambda _self: (CriVersion.V1ALPHA2,))
-    runtime = ContainerdRuntime(Path("/run/some.sock"), processes=ProcessTable())
-    return runtime.remedy([(image("one"), NEW), (image("two"), OLD)])
+    listing = CriClient(Connection(Path("/run/some.sock"))).listing_of_running()
+    return rescue_fragment.remedy("/run/some.sock", listing, [(image("one"), NEW), (image("two"), OLD)])
 
 
 def message(frame: bytes) -> bytes:

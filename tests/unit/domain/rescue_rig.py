@@ -13,11 +13,13 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
+from nodeupgrade.adapters.cri import Call
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.rescue_script import Call, FileBefore, Remedy
+from nodeupgrade.domain.node.run.rescue_script import FileBefore
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 from tests.unit.domain.sound import instance, inventory
 
@@ -115,7 +117,7 @@ class Node:
             FileBefore(path=f"{self.root}/node{self.root}/state", content=b"state of the old\n"),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
-        text = rescue_script.script(self.plan, remedy, files, PurePosixPath(self.root / "runs")).decode()
+        text = rescue_script.script(self.plan, rendered(remedy), files, PurePosixPath(self.root / "runs")).decode()
         text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
         text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
         text = text.replace("flock -w 10", "flock -w 0.1")

@@ -4,24 +4,23 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from google.protobuf.any_pb2 import Any
-
-from nodeupgrade.adapters.containerd import daemon, metadata
-from nodeupgrade.adapters.containerd.client import NAMESPACE, UPDATE, ContainerdClient, update_extension
+from nodeupgrade.adapters.containerd import daemon
+from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import Program
+from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
 from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
-from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented, framed
+from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
-from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
+from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
@@ -132,17 +131,9 @@ class ContainerdRuntime:
         """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""
         return asked_to_stop(log)
 
-    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
-        """The same updates that restore() makes, as they go over the wire."""
-        restore, wrong = [], []
-        for image, after in changes:
-            value = Any(type_url=image.encoding, value=image.data)
-            request = update_extension(metadata.EXTENSION, image.container_id, value)
-            restore.append(Call(path=UPDATE.path, frame=framed(request)))
-            if after.container is not None and after.container != image.hashes.container:
-                wrong.append(metadata.served_annotation(metadata.HASH_KEY, after.container))
-        listing = self._cri.listing_of_running()
-        return Remedy(socket=str(self._socket), restore=tuple(restore), listing=listing, wrong=tuple(wrong))
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        """The same updates that restore() makes, sent by a shell."""
+        return rendered(remedy(str(self._socket), self._cri.listing_of_running(), changes))
 
     def wait_until_answering(self, timeout: float) -> None:
         """Return once the CRI answers a listing.

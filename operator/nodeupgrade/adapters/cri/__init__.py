@@ -1,6 +1,6 @@
 """The Container Runtime Interface over a unix socket."""
 
 from nodeupgrade.adapters.cri.client import CriClient
-from nodeupgrade.adapters.cri.connection import Connection, NotFound, Unimplemented, framed
+from nodeupgrade.adapters.cri.connection import Call, Connection, NotFound, Unimplemented, framed
 
-__all__ = ["Connection", "CriClient", "NotFound", "Unimplemented", "framed"]
+__all__ = ["Call", "Connection", "CriClient", "NotFound", "Unimplemented", "framed"]

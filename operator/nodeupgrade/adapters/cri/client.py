@@ -7,9 +7,8 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.connection import Connection, Method, Unimplemented, framed
+from nodeupgrade.adapters.cri.connection import Call, Connection, Method, Unimplemented, framed
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.run.rescue_script import Call
 
 A = TypeVar("A", bound=Message)
 

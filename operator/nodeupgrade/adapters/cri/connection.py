@@ -49,6 +49,14 @@ class Method(Generic[A]):
     answer: type[A]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One unary call as it goes over the wire: the method's path, and the message with its frame."""
+
+    path: str
+    frame: bytes
+
+
 def framed(message: Message) -> bytes:
     """A message as gRPC sends it: not compressed, and with its length before it."""
     body = message.SerializeToString()

@@ -24,7 +24,8 @@ def lay_down(node: Node, plan: RunPlan) -> None:
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     files = tuple(_files(node, plan))
-    text = rescue_script.script(plan, node.runtime.remedy(changes), files, STATE_DIRECTORY / "runs" / plan.run_id)
+    runtime = node.runtime.rescue_fragment(changes)
+    text = rescue_script.script(plan, runtime, files, STATE_DIRECTORY / "runs" / plan.run_id)
     if node.files.digest(rescue_script.SCRIPT) != sha256(text).hexdigest():
         node.files.write(rescue_script.SCRIPT, text, mode=MODE)
 

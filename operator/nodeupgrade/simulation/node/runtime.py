@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.run.rescue_script import Call, Remedy
+from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
@@ -184,16 +184,11 @@ class SimulatedRuntime:
         """What it was asked to stop; ``None`` if it logs nothing."""
         return frozenset(self.asked) if list(log) else None
 
-    def remedy(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
-        """Calls that nobody here sends; their frames are the images' bytes."""
-        self._calls.read("runtime.remedy")
-        known = list(changes)
-        return Remedy(
-            socket="/run/simulated.sock",
-            restore=tuple(Call(path=f"/restore/{image.container_id}", frame=image.data) for image, _ in known),
-            listing=Call(path="/list", frame=b""),
-            wrong=tuple((after.container or "").encode() for _, after in known),
-        )
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        """Text that nobody here runs: the images and the hashes beside them."""
+        self._calls.read("runtime.rescue_fragment")
+        known = [f"# {image.container_id} {image.data!r} {after}\n" for image, after in changes]
+        return RescueFragment(restores=bool(known), text="".join(known))
 
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""

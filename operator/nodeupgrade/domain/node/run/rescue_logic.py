@@ -1,4 +1,4 @@
-"""The part of the rescue script that is the same for every run."""
+"""The part of the rescue script that is the same for every run; what it calls of the runtime is in RescueFragment."""
 
 LOGIC = r"""
 set -u
@@ -85,35 +85,12 @@ look_again() {
 
 # ── the runtime ──────────────────────────────────────────────────────────────
 
-call() {
-    base64 -d | curl -q --noproxy '*' --silent --show-error --max-time 10 \
-        --http2-prior-knowledge --unix-socket "$socket" \
-        --header 'content-type: application/grpc' --header 'te: trailers' --header 'containerd-namespace: k8s.io' \
-        --dump-header "$answers/head" --output "$answers/body" --data-binary @- "http://localhost$1" || return 1
-    status=$(sed -n 's/^grpc-status: *\([0-9]*\).*/\1/p' "$answers/head" | tail -n 1)
-    [ "$status" = 0 ]
-}
-
-# A container that is gone (status 5) needs no hash.
-restored() {
-    call "$1" || [ "${status:-}" = 5 ]
-}
-
 wait_for_runtime() {
     deadline=$(($(uptime_seconds) + runtime_seconds))
     until listing 2> /dev/null; do
         [ "$(uptime_seconds)" -lt "$deadline" ] || return 1
         sleep 0.1
     done
-}
-
-serves_new_hashes() {
-    wrong_hashes > "$answers/wrong"
-    [ -s "$answers/wrong" ] && grep -qaFf "$answers/wrong" "$answers/body"
-}
-
-can_ask() {
-    curl -q --version 2> /dev/null | grep -q HTTP2
 }
 
 # What ran when the run was planned and still does, by the word of the kernel, has to be in the answer.
@@ -140,7 +117,7 @@ require_shown() {
 }
 
 hashes() {
-    restore_hashes || fail "the runtime did not take a hash (status ${status:-none})"
+    restore_hashes || fail "the runtime did not take a hash ($trouble)"
     listing || fail "the runtime does not answer"
     if serves_new_hashes; then
         systemctl reset-failed "$runtime_unit"
@@ -220,7 +197,7 @@ rescue() {
     note begun || fail "the run's directory cannot be written"
     fence_kubelet
     if grep -qF "$rewriting" "$run/journal"; then
-        can_ask || fail "hashes can only be put back by a curl that speaks HTTP/2"
+        can_ask || fail "hashes can only be put back by $asks_with"
         require_shown
         hashes
     elif can_ask; then

@@ -4,7 +4,6 @@ One file of plain ``sh`` with everything in it that it needs: no Python, no bund
 down before the kubelet stops and made exact before the first hash is written. See docs/decisions/rescue.md.
 """
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +16,7 @@ from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Mark, Step
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
+from nodeupgrade.domain.node.run.shell import function, piped
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot there is no container left to be kept, and the journal's own undo puts files back."""
@@ -29,7 +29,6 @@ KEEPER = "nodeupgrade-lease-keeper.service"
 ABSENT_SECONDS = 20
 """An executor that is killed holds its journal again within 10 s, on a busy machine and through its timer too."""
 SYSTEMCTL_SECONDS = 120
-LINE_LENGTH = 120
 
 
 class Rescue(StrEnum):
@@ -43,28 +42,24 @@ class Rescue(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One unary gRPC call as it goes over the wire: the method's path, and the message with its frame."""
-
-    path: str
-    frame: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
-    """How stored hashes are put back by something that can send bytes to a socket, and no more.
+class RescueFragment:
+    """How a runtime is asked and its stored hashes are put back without this program.
 
     Attributes:
-        socket: where the runtime listens.
-        restore: a call for each container; repeating one is harmless.
-        listing: asks what the runtime serves.
-        wrong: byte strings, one of which is in the answer while a container serves its new hash.
+        restores: whether there is any hash to put back.
+        text: plain ``sh`` that defines the functions and variables below; it may write below ``$answers``, and ends
+            with a new line.
+
+            - ``can_ask``: whether there is on this node what the others need; ``$asks_with`` names it.
+            - ``listing``: leaves in ``$answers/body`` what the runtime serves, the id of every running container in it;
+              fails if it does not answer.
+            - ``restore_hashes``: puts every hash back; where it fails, ``$trouble`` says why. The runtime may be
+              stopped for it, and is started again by it then. Repeating it is harmless.
+            - ``serves_new_hashes``: whether any container of the last listing has its new hash.
     """
 
-    socket: str
-    restore: tuple[Call, ...]
-    listing: Call
-    wrong: tuple[bytes, ...]
+    restores: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +81,15 @@ def hung_seconds(limits: Limits) -> int:
     return int(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)
 
 
-def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_directory: PurePosixPath) -> bytes:
+def script(
+    plan: RunPlan, runtime: RescueFragment, files: tuple[FileBefore, ...], run_directory: PurePosixPath
+) -> bytes:
     """The whole script for one run."""
     unit = plan.swap.unit
     settings = {
         "version": plan.from_version,
         "unit": unit,
         "runtime_unit": plan.runtime_unit,
-        "socket": remedy.socket,
         "healthz": plan.healthz_url,
         "run": str(run_directory),
         "look": str(LOOK),
@@ -110,7 +106,7 @@ def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_dir
         "finished": f'"mark":"{Mark.FINISHED}"',
         "committed": f'"mark":"{Mark.DONE}".*"step":"{Step.VERIFY}"',
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
-        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if remedy.restore else '"step":"that is not taken"',
+        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if runtime.restores else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "runtime_seconds": str(int(plan.limits.runtime_restart)),
@@ -119,11 +115,9 @@ def script(plan: RunPlan, remedy: Remedy, files: tuple[FileBefore, ...], run_dir
         "#!/bin/sh",
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
-        *_function("restore_hashes", (_piped(f"restored {quote(c.path)}", c.frame) for c in remedy.restore)),
-        *_function("listing", [_piped(f"call {quote(remedy.listing.path)}", remedy.listing.frame)]),
-        *_function("wrong_hashes", [_piped("base64 -d", b"\n".join(remedy.wrong) + b"\n")]),
-        *_function("baseline", _baseline(plan)),
-        *_function("restore_files", (_restored(file) for file in files)),
+        *function("baseline", _baseline(plan)),
+        *function("restore_files", (_restored(file) for file in files)),
+        runtime.text,
         LOGIC,
     ]
     return "\n".join(lines).encode()
@@ -141,26 +135,12 @@ def _baseline(plan: RunPlan) -> Iterator[str]:
         yield "\n".join(["    cat <<'.'", *lines, "."])
 
 
-def _function(name: str, commands: Iterator[str] | list[str]) -> Iterator[str]:
-    yield f"{name}() {{"
-    yield "    :"
-    yield from commands
-    yield "}"
-
-
-def _piped(command: str, data: bytes) -> str:
-    """A command that reads ``data`` as base64; the function ends when it fails."""
-    whole = base64.b64encode(data).decode("ascii")
-    text = "\n".join(whole[i : i + LINE_LENGTH] for i in range(0, len(whole), LINE_LENGTH))
-    return f"    {command} <<'.' || return 1\n{text}\n."
-
-
 def _restored(file: FileBefore) -> str:
     path = quote(file.path)
     if file.content is None:
         command = f"    rm -f {path}"
     else:
-        command = _piped(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+        command = piped(f"put {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"
