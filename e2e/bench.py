@@ -22,7 +22,7 @@ from e2e.cluster import Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
-from nodeupgrade.agent import bundle
+from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
 from nodeupgrade.kubelet.probe_delay import exposure
 

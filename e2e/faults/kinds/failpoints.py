@@ -12,7 +12,7 @@ from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
-from nodeupgrade.agent import bundle
+from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.failpoints import (
     FAILPOINTS,
     FIRST_RESTORED,
@@ -104,7 +104,7 @@ def second_executor(run: FaultRun) -> Iterator[None]:
         run.wait_hit(name)
         before = len(run.journal().records)
         root = BUNDLES / node.exec("ls", str(BUNDLES)).stdout.split()[0]
-        told = node.exec(*bundle.command(root, "nodeupgrade.agent.host.executor"), timeout=60)
+        told = node.exec(*bundle.command(root, bundle.EXECUTOR), timeout=60)
         if len(run.journal().records) != before or "another executor is at work" not in told.stderr:
             raise LabError(f"the second executor did not leave the run to the first: {told.stderr[-300:]}")
         run.notes.append("the second one left")

@@ -5,16 +5,23 @@ import os
 import sys
 
 from nodeupgrade.agent.serve import Agent
-from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
 from nodeupgrade.agent.task_reporter import UnheardError
 from nodeupgrade.wiring.cluster import kube as connect
-from nodeupgrade.wiring.node import host_from_pod, log_to_stderr
+from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, host_from_pod, log_to_stderr, runs_in
 
 
 async def _main() -> None:
     settings = AgentSettings.from_environment(os.environ)
     async with connect() as kube:
-        await Agent(settings, kube, host_from_pod(settings.host)).serve()
+        await Agent(
+            settings,
+            kube,
+            host_from_pod(settings.host),
+            runs=runs_in(settings.on_host(RUNS)),
+            bundles=bundles_from_pod(settings.bundle, settings.host, BUNDLES),
+            artifacts=artifacts_from_pod(settings.host),
+        ).serve()
 
 
 if __name__ == "__main__":

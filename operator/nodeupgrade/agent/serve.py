@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent.attempt.earlier_runs import EarlierRun, EarlierRuns, task_run
+from nodeupgrade.agent.attempt.earlier_runs import EarlierRun, EarlierRuns
 from nodeupgrade.agent.attempt.examine import given_up
 from nodeupgrade.agent.attempt.handover import LOOK_AT_TASK_EVERY, POLL_SECONDS, Handover
 from nodeupgrade.agent.attempt.precheck import Precheck
@@ -15,14 +14,14 @@ from nodeupgrade.agent.attempt.preparation import Preparation
 from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
-from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.attempts import is_worth_another
+from nodeupgrade.domain.node.run.attempts import attempt_of, is_worth_another, task_run
 from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.domain.node.run.report import probes_forgotten_at
 from nodeupgrade.domain.node.run.task_report import (
@@ -36,7 +35,10 @@ from nodeupgrade.domain.node.run.task_report import (
     with_readiness,
 )
 from nodeupgrade.engine.node.node import Host
+from nodeupgrade.ports.artifacts import Artifacts
+from nodeupgrade.ports.bundles import Bundles
 from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
 
 ATTEMPTS = 3
 LONGEST_EXPOSURE = timedelta(minutes=10)
@@ -56,28 +58,43 @@ class _Past:
 class Agent:
     """Serves one task, for one run."""
 
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        kube: NodeSideKube,
+        host: Host,
+        *,
+        runs: AgentRuns,
+        bundles: Bundles,
+        artifacts: Artifacts,
+    ) -> None:
         self._settings = settings
         self._host = host
-        self._runs = RunStore(settings.on_host(STATE / "runs"))
-        self._executor = ExecutorService(settings, host, self._runs)
+        self._runs = runs
+        self._executor = ExecutorService(host, runs, bundles)
         self._guard = Guard(settings, kube, host)
         self._pods = PodWatch(settings, kube)
         self._reporter = TaskReporter(settings, kube, self._completed)
         self._handover = Handover(
             settings,
             kube,
-            runs=self._runs,
+            runs=runs,
             executor=self._executor,
             reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
         )
         self._preparation = Preparation(
-            settings, kube, host, runs=self._runs, executor=self._executor, tell=self._reporter.tell
+            settings,
+            kube,
+            host,
+            runs=runs,
+            executor=self._executor,
+            artifacts=artifacts,
+            tell=self._reporter.tell,
         )
-        self._precheck = Precheck(settings, kube, host, self._runs, self._reporter.tell)
-        self._earlier_runs = EarlierRuns(settings.node, settings.run_id, self._runs, host.files)
+        self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, tell=self._reporter.tell)
+        self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)
         self._past: _Past | None = None
         self._accounted = {settings.run_id}
 
@@ -116,7 +133,7 @@ class Agent:
         if (status := await self._settle_earlier(task)) is not None:
             return status
         for number in range(1, ATTEMPTS + 1):
-            attempt = RunId(f"{self._settings.run_id}.{number}")
+            attempt = attempt_of(self._settings.run_id, number)
             if (status := await self._attempt(task, attempt, last=number == ATTEMPTS)) is not None:
                 return status
             task = await self._reporter.read()

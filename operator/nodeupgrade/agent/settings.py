@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.bundle import DEFAULT_LOCATION
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
-STATE = PurePosixPath("/var/lib/nodeupgrade")
+STATE = STATE_DIRECTORY
 """Where bundles and runs are kept on the node."""
+
+BUNDLES, RUNS = STATE / "bundles", STATE / "runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,7 @@ class AgentSettings:
     task: str
     run_id: RunId
     host: Path = Path("/host")
-    bundle: Path = Path("/opt/nodeupgrade/bundle")
+    bundle: Path = Path(DEFAULT_LOCATION)
     copied: Path = Path("/staging/kubelet")
 
     @classmethod

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from nodeupgrade.api.json import Json
 
+CANNOT_RUN = 126
+"""Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -89,7 +92,7 @@ class Kubelet(Protocol):
         ...
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        """Run ``binary arguments… --version`` and return exit status and output (both streams).
+        """Run ``binary arguments… --version`` and return exit status (or CANNOT_RUN) and output (both streams).
 
         A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that
         the program accepts the arguments.

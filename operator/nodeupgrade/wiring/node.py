@@ -3,13 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.artifacts import NodeArtifacts
+from nodeupgrade.adapters.bundle import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
+from nodeupgrade.adapters.failpoints import failpoints
 from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind
@@ -17,7 +22,16 @@ from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelet.kubeconfig import carried, parse
 from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
 
-__all__ = ["host_from_pod", "log_to_stderr", "node_on_host"]
+__all__ = [
+    "artifacts_from_pod",
+    "bundles_from_pod",
+    "failpoints",
+    "host_from_pod",
+    "log_to_stderr",
+    "node_on_host",
+    "notify_ready",
+    "runs_in",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +101,21 @@ def host_from_pod(root: Path) -> MountedHost:
         kubelet=HostKubelet(processes, prefix=prefix),
         prefix=prefix,
     )
+
+
+def bundles_from_pod(source: Path, root: Path, directory: PurePosixPath) -> NodeBundles:
+    """The bundles in a directory of the node, and the one at ``source`` that the agent brings."""
+    return NodeBundles(source=source, parent=root / directory.relative_to("/"), on_node=directory)
+
+
+def artifacts_from_pod(root: Path) -> NodeArtifacts:
+    """Where the node's new kubelet comes from."""
+    return NodeArtifacts(root)
+
+
+def runs_in(directory: Path) -> RunStore:
+    """The runs of the node, by the path that this process has for their directory."""
+    return RunStore(directory)
 
 
 def node_on_host(plan: RunPlan) -> Node:

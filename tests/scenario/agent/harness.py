@@ -5,8 +5,6 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,10 +13,9 @@ import pytest
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
-from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.task import ArtifactKind, GuardGrant, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.task import GuardGrant, Task
 from nodeupgrade.api.task_status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
@@ -34,7 +31,8 @@ from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from tests.scenario.agent.bundled import small_bundle
+from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod
+from tests.scenario.agent.given import small_bundle, upgrade_task
 from tests.scenario.agent.shown import shown_node
 
 NODE = NodeName("node-a")
@@ -248,7 +246,14 @@ class World:
 
     async def serve(self) -> TaskStatus:
         """Let one agent serve, and return what the task says in the end."""
-        await Agent(self.settings, self.kube, SimulatedHost(self.node, self.control_plane)).serve()
+        await Agent(
+            self.settings,
+            self.kube,
+            SimulatedHost(self.node, self.control_plane),
+            runs=self.runs,
+            bundles=bundles_from_pod(self.settings.bundle, self.root, BUNDLES),
+            artifacts=artifacts_from_pod(self.root),
+        ).serve()
         return self.status
 
     @property
@@ -334,8 +339,14 @@ def make_world(
     )
     node.disk[SOURCE] = program(new)
     settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=small_bundle(root))
-    runs = RunStore(settings.on_host(STATE / "runs"))
-    world = World(root=root, node=node, kube=Kube(_task(old, new), node, quiet), runs=runs, settings=settings)
+    runs = RunStore(settings.on_host(RUNS))
+    world = World(
+        root=root,
+        node=node,
+        kube=Kube(upgrade_task(NODE, RUN, old, new, source=SOURCE), node, quiet),
+        runs=runs,
+        settings=settings,
+    )
 
     async def to_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         world.pass_by(function.__name__)
@@ -355,27 +366,6 @@ def make_world(
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     return world
-
-
-def _task(old: str, new: str) -> Task:
-    return Task(
-        name=NODE,
-        uid="task-uid",
-        resource_version="1",
-        generation=1,
-        spec=TaskSpec(
-            node_name=NODE,
-            node_uid="node-uid",
-            upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
-            run_id=RUN,
-            from_version=old,
-            to_version=new,
-            action=TaskAction.UPGRADE,
-            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=SOURCE, sha256=sha256(program(new)).hexdigest()),
-            verify=VerifySettings(settle_seconds=2),
-            deadline=datetime.now(UTC) + timedelta(hours=1),
-        ),
-    )
 
 
 def untouched(world: World) -> bool:

@@ -42,7 +42,7 @@ async def test_a_guarded_node_is_upgraded(world: World) -> None:
     assert world.control_plane.tried == ["/api/v1/nodes/node-a/status", "/api/v1/namespaces/default/pods/web/status"]
     phases = list(dict.fromkeys(told.phase for told in world.kube.statuses))
     assert phases.index(TaskPhase.STAGED) < phases.index(TaskPhase.VERIFYING)
-    assert world.moments.index("_bundle") < world.moments.index("_try") < world.moments.index("_hand_over")
+    assert world.moments.index("stage") < world.moments.index("_try") < world.moments.index("_hand_over")
     assert upgraded(world)
 
 

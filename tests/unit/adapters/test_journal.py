@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.journal import BusyError, FileJournal, RunStore, read_journal
+from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
 from nodeupgrade.api.values import BootIdentity, PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step, render
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.runs import BusyError
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")

@@ -1,5 +1,6 @@
 import errno
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -9,10 +10,14 @@ from pathlib import Path, PurePath
 import pytest
 
 import nodeupgrade
-from nodeupgrade.agent import bundle, bundling, copy
+from nodeupgrade.adapters.bundle import build, store
+from nodeupgrade.adapters.files.copying import copy
+from nodeupgrade.agent.host import units
+from nodeupgrade.domain import bundle
+from nodeupgrade.ports.artifacts import CopyError
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
-THE_EXECUTOR = "import nodeupgrade.agent.host.executor"
+THE_PROGRAMS = "import nodeupgrade.agent.host.executor, nodeupgrade.agent.host.lease_keeper, nodeupgrade.agent.copy"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root directory needs root")
 
 
@@ -30,7 +35,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def empty_root(sources: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root directory that holds a bundle and nothing else."""
     root = tmp_path_factory.mktemp("root")
-    bundling.build(root / "bundle")
+    build.build(root / "bundle")
     return root
 
 
@@ -42,7 +47,7 @@ def small(tmp_path: Path) -> Path:
         (root / name).parent.mkdir(parents=True)
         (root / name).write_bytes(b"\x7fELF")
         (root / name).chmod(0o755)
-    bundle.write_manifest(root, version="1.2.3", python="3.11.2", machine="x86_64")
+    store.write_manifest(root, version="1.2.3", python="3.11.2", machine="x86_64")
     return root
 
 
@@ -58,7 +63,7 @@ def python(root: PurePath, code: str) -> tuple[str, ...]:
 
 @AS_ROOT
 def test_a_bundle_runs_where_nothing_else_exists(empty_root: Path) -> None:
-    report = f"{EVERYTHING_USED}; {THE_EXECUTOR}; import sys; print(sys.prefix, *sys.path)"
+    report = f"{EVERYTHING_USED}; {THE_PROGRAMS}; import sys; print(sys.prefix, *sys.path)"
     root = PurePath("/bundle")
 
     seen = run(("chroot", str(empty_root), *python(root, report)), bundle.environment(root))
@@ -82,14 +87,50 @@ def test_the_kubernetes_client_stays_out(empty_root: Path) -> None:
     assert "No module named 'kubernetes'" in seen.stderr
 
 
+@pytest.mark.parametrize("package", ["cli", "controlplane", "simulation"])
+def test_what_no_program_on_the_host_needs_stays_out(empty_root: Path, package: str) -> None:
+    seen = run(python(empty_root / "bundle", f"import nodeupgrade.{package}"))
+
+    assert f"No module named 'nodeupgrade.{package}'" in seen.stderr
+
+
+@AS_ROOT
+def test_the_executor_starts_from_it(empty_root: Path) -> None:
+    """As systemd tries it out: it says that it is able, and nothing else that can go wrong ends like that."""
+    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR, units.TRY_OUT)
+
+    seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
+
+    assert seen.returncode == units.EXIT_ABLE, seen.stderr
+
+
+@AS_ROOT
+def test_the_executor_finds_no_run_where_there_is_none(empty_root: Path) -> None:
+    argv = bundle.command(PurePath("/bundle"), bundle.EXECUTOR)
+
+    seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
+
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no unfinished run"), seen.stderr
+
+
+@AS_ROOT
+def test_the_lease_keeper_starts_from_it(empty_root: Path) -> None:
+    options = ("--kubeconfig", "/none", "--node", "node-a", "--seconds", "1")
+    argv = bundle.command(PurePath("/bundle"), bundle.LEASE_KEEPER, *options)
+
+    seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
+
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "cannot renew the Lease"), seen.stderr
+
+
 def test_the_same_sources_make_the_same_bundle(empty_root: Path, tmp_path: Path) -> None:
-    assert bundling.build(tmp_path / "again") == bundle.verify(empty_root / "bundle")
+    assert build.build(tmp_path / "again") == store.verify(empty_root / "bundle")
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added", "not executable"])
 def test_damage_is_found_and_staging_repairs_it(small: Path, tmp_path: Path, damage: str) -> None:
     node = tmp_path / "node"
-    staged = bundle.stage(small, node)
+    staged = store.stage(small, node)
     victim = staged / bundle.LOADER
     match damage:
         case "changed":
@@ -102,16 +143,16 @@ def test_damage_is_found_and_staging_repairs_it(small: Path, tmp_path: Path, dam
             victim.chmod(0o644)
 
     with pytest.raises(bundle.BundleError, match="so that it is staged again"):
-        bundle.verify(staged)
-    assert bundle.stage(small, node) == staged
-    assert bundle.verify(staged) == bundle.verify(small)
+        store.verify(staged)
+    assert store.stage(small, node) == staged
+    assert store.verify(staged) == store.verify(small)
     assert [path.name for path in node.iterdir()] == [staged.name]
 
 
 def test_staging_again_writes_nothing(small: Path, tmp_path: Path) -> None:
-    before = bundle.stage(small, tmp_path / "node").stat().st_ino
+    before = store.stage(small, tmp_path / "node").stat().st_ino
 
-    assert bundle.stage(small, tmp_path / "node").stat().st_ino == before
+    assert store.stage(small, tmp_path / "node").stat().st_ino == before
 
 
 @AS_ROOT
@@ -124,7 +165,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_left_clean(
     monkeypatch.setattr(shutil, "copyfile", full)
 
     with pytest.raises(OSError, match=r"^\d files could not be written, first: .*No space left on device") as raised:
-        bundle.stage(small, tmp_path / "node")
+        store.stage(small, tmp_path / "node")
 
     assert len(str(raised.value)) < 300
     assert list((tmp_path / "node").iterdir()) == []
@@ -132,11 +173,11 @@ def test_a_full_disk_is_told_in_one_sentence_and_left_clean(
 
 def test_bundles_of_other_versions_are_retired(small: Path, tmp_path: Path) -> None:
     node = tmp_path / "node"
-    staged = bundle.stage(small, node)
+    staged = store.stage(small, node)
     for name in ("0.0.1-older", ".incoming-0.0.2-broken"):
         (node / name / "lib").mkdir(parents=True)
 
-    bundle.retire(node, kept=staged.name)
+    store.retire(node, kept=staged.name)
 
     assert list(node.iterdir()) == [staged]
 
@@ -144,7 +185,7 @@ def test_bundles_of_other_versions_are_retired(small: Path, tmp_path: Path) -> N
 def test_copy_brings_a_file_out_of_an_image_without_a_shell(empty_root: Path) -> None:
     (empty_root / "kubelet").write_bytes(b"a kubelet")
     (empty_root / "staging").mkdir(exist_ok=True)
-    argv = bundle.command(PurePath("/bundle"), "nodeupgrade.agent.copy", "/kubelet", "/staging/kubelet")
+    argv = bundle.command(PurePath("/bundle"), bundle.COPY, "/kubelet", "/staging/kubelet")
 
     seen = run(("chroot", str(empty_root), *argv))
 
@@ -158,7 +199,7 @@ def test_copy_brings_a_file_out_of_an_image_without_a_shell(empty_root: Path) ->
     ("source", "why"), [("absent", "does not exist"), ("/dev/null", "not a regular file"), (".", "not a regular file")]
 )
 def test_copy_says_why_it_cannot(tmp_path: Path, source: str, why: str) -> None:
-    with pytest.raises(copy.CopyError, match=why):
-        copy.copy(tmp_path / source, tmp_path / "copied")
+    with pytest.raises(CopyError, match=why):
+        copy(tmp_path / source, tmp_path / "copied")
 
     assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ class Host:
         self.plan = plan_for(self.node, NEW, run=RUN, limits=Limits(settle=2.0))
         self.runs = RunStore(self.root)
         self.ready_after: list[int] = []
-        monkeypatch.setattr(executor, "STATE", root)
+        monkeypatch.setattr(executor, "RUNS", self.root)
         monkeypatch.setattr(executor, "notify_ready", self._ready)
         monkeypatch.setattr("nodeupgrade.agent.host.executor.wiring.node_on_host", self._node)
 

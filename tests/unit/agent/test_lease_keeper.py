@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from nodeupgrade.adapters.kubelet.lease import KubeletLease
 from nodeupgrade.agent.host import lease_keeper
-from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, LeaseApi, keep, renewed
+from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
 from nodeupgrade.kubelet.kubeconfig import parse
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -134,7 +135,7 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
         "token file": {"tokenFile": str(token)},
     }[way]
     text = kubeconfig(server, pair, user, inline=way == "inline")
-    api = LeaseApi(credentials=parse(text, PurePosixPath(pair[0].parent)), node=NODE)
+    api = KubeletLease(credentials=parse(text, PurePosixPath(pair[0].parent)), node=NODE)
 
     assert api.read() == server.lease
     assert server.seen == [("GET", "Bearer secret" if "token" in way else None)]
@@ -142,7 +143,7 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
 
 def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path, Path]) -> None:
     """An API server that is away for a while is no reason to end."""
-    api = LeaseApi(
+    api = KubeletLease(
         credentials=parse(kubeconfig(server, pair, {"token": "t"}), PurePosixPath(pair[0].parent)), node=NODE
     )
     server.away = 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.adapters.artifacts import NodeArtifacts
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
@@ -40,6 +41,7 @@ class Host:
             node=NodeName("node-a"), task="node-a", run_id=RunId("run"), host=root / "host", copied=root / "kubelet"
         )
         self.files = HostFiles(root / "host")
+        self.artifacts = NodeArtifacts(root / "host")
         self.directory = self.settings.on_host(PROGRAM.parent)
         self.directory.mkdir(parents=True)
         self.put(PROGRAM, b"\x7fELF the old kubelet", mode=0o750)
@@ -69,7 +71,7 @@ class Host:
         """Borrow the program; nothing may come or go on the node."""
         before = self.tree()
         try:
-            return staging.borrow(self.settings, self, artifact)
+            return staging.borrow(self.settings, self.artifacts, self, artifact)
         finally:
             assert self.tree() == before
 
@@ -77,7 +79,7 @@ class Host:
         return {path: path.read_bytes() if path.is_file() else None for path in self.settings.host.rglob("*")}
 
     def stage(self, artifact: TaskArtifact) -> PurePosixPath:
-        return staging.stage(self.settings, self.files, artifact, PROGRAM)
+        return staging.stage(self.settings, self.artifacts, self.files, artifact, PROGRAM)
 
     def refusal(self, artifact: TaskArtifact) -> Refused:
         """How staging is refused; nothing may be left of it."""
@@ -94,13 +96,13 @@ def host(tmp_path: Path) -> Host:
 
 
 def fetched(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-    def download(url: str, target: Path, expected: str) -> None:
+    def download(_: NodeArtifacts, url: str, target: Path, expected: str) -> None:
         assert (url, expected) == (URL.url, URL.sha256)
         target.write_bytes(NEW if error is None else NEW[:7])
         if error is not None:
             raise error
 
-    monkeypatch.setattr(staging, "download", download)
+    monkeypatch.setattr(NodeArtifacts, "download", download)
 
 
 @pytest.mark.parametrize("artifact", [PRE_STAGED, IMAGE, URL], ids=lambda artifact: artifact.kind)
@@ -258,7 +260,7 @@ def test_our_own_mistakes_are_not_called_the_artifacts(host: Host, monkeypatch: 
     def broken(*_arguments: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(staging, "download", broken)
+    monkeypatch.setattr(NodeArtifacts, "download", broken)
 
     with pytest.raises(ZeroDivisionError):
         host.stage(URL)

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.agent import bundle
 from nodeupgrade.agent.host import units
+from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER

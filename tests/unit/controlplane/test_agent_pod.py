@@ -4,10 +4,10 @@ from pathlib import Path, PurePath
 import pytest
 import yaml
 
-from nodeupgrade.agent import bundle
 from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
+from nodeupgrade.domain import bundle
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings, agent_pod, agent_pod_name, copy_command
 from tests.contract.kube.test_kube_api import task_spec
 

@@ -1,5 +1,6 @@
 """Kubelet programs from elsewhere."""
 
 from nodeupgrade.adapters.artifacts.download import download
+from nodeupgrade.adapters.artifacts.on_node import NodeArtifacts
 
-__all__ = ["download"]
+__all__ = ["NodeArtifacts", "download"]

@@ -1,5 +1,5 @@
 """The kubelet of one node."""
 
-from nodeupgrade.adapters.kubelet.host import CANNOT_RUN, HostKubelet
+from nodeupgrade.adapters.kubelet.host import HostKubelet
 
-__all__ = ["CANNOT_RUN", "HostKubelet"]
+__all__ = ["HostKubelet"]

@@ -11,15 +11,13 @@ from urllib.parse import urlsplit
 from nodeupgrade.adapters.kubelet import serving
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
+from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"
 INIT = 1
 SYSTEMD_EXECUTOR = "systemd-executor"
 """What systemd runs, from version 255 on, between its fork and the program of a unit."""
-CANNOT_RUN = 126
-"""Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
 
 
 class HostKubelet:

@@ -9,17 +9,17 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.api.codec import CodecError
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.attempts import is_worth_another
+from nodeupgrade.domain.node.run.attempts import is_worth_another, task_run
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
 from nodeupgrade.domain.node.run.report import report_of
 from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ class EarlierRun:
 class EarlierRuns:
     """Looks through the runs of one node on behalf of one run."""
 
-    def __init__(self, node: NodeName, run: RunId, runs: RunStore, files: FilesView) -> None:
+    def __init__(self, node: NodeName, run: RunId, runs: AgentRuns, files: FilesView) -> None:
         self._node = node
         self._run = run
         self._runs = runs
@@ -116,8 +116,3 @@ class EarlierRuns:
         by_the_same = plan.run_id.startswith(f"{task.spec.upgrade_ref.uid[:8]}-")
         in_place = self._files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
         return in_place and (by_the_same or not told)
-
-
-def task_run(attempt: RunId) -> RunId:
-    """The run of the task that an attempt belongs to."""
-    return RunId(attempt.rpartition(".")[0])

@@ -8,7 +8,6 @@ import asyncio
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.guard import Guard
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.pod_watch import PodWatch
@@ -27,6 +26,7 @@ from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status, not_started_status, run_status
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
 
 POLL_SECONDS = 0.5
 LOOK_AT_TASK_EVERY = 10
@@ -43,7 +43,7 @@ class Handover:
         settings: AgentSettings,
         kube: NodeSideKube,
         *,
-        runs: RunStore,
+        runs: AgentRuns,
         executor: ExecutorService,
         reporter: TaskReporter,
         guard: Guard,

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.agent.host.staging import borrow, give_back
@@ -17,16 +16,18 @@ from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import Task
 from nodeupgrade.api.task_status import TaskPhase, TaskStatus
-from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, Refused
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.domain.node.run.attempts import attempt_of
 from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
 from nodeupgrade.engine.node.facts.gather import Candidate
 from nodeupgrade.engine.node.facts.readiness import forbids_execution
 from nodeupgrade.engine.node.node import HostView
+from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
@@ -36,8 +37,18 @@ Tell = Callable[[TaskStatus], Awaitable[None]]
 class Precheck:
     """Looks at one node for one task."""
 
-    def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView, runs: RunStore, tell: Tell) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        kube: NodeSideKube,
+        host: HostView,
+        *,
+        runs: AgentRuns,
+        artifacts: Artifacts,
+        tell: Tell,
+    ) -> None:
         self._settings = settings
+        self._artifacts = artifacts
         self._host = host
         self._examiner = Examiner(settings, kube, host)
         self._runs = runs
@@ -68,14 +79,14 @@ class Precheck:
     async def _examine(self, task: Task) -> Examination:
         try:
             candidate = await asyncio.to_thread(self._borrow, task)
-            return await self._examiner.settled(task, RunId(f"{self._settings.run_id}.1"), candidate)
+            return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate)
         finally:
             await asyncio.to_thread(give_back, self._settings)
 
     def _borrow(self, task: Task) -> Candidate | Finding:
         """The new program; not having it is no reason not to look at everything else."""
         try:
-            return borrow(self._settings, self._host, task.spec.artifact)
+            return borrow(self._settings, self._artifacts, self._host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 

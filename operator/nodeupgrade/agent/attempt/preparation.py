@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.host.staging import stage, staged_path
@@ -24,7 +23,9 @@ from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.run.task_report import refusal_status
 from nodeupgrade.engine.node.facts.gather import Candidate
 from nodeupgrade.engine.node.node import Host
+from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.kube import NodeSideKube
+from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
@@ -40,13 +41,15 @@ class Preparation:
         kube: NodeSideKube,
         host: Host,
         *,
-        runs: RunStore,
+        runs: AgentRuns,
         executor: ExecutorService,
+        artifacts: Artifacts,
         tell: Tell,
     ) -> None:
         self._settings = settings
         self._runs = runs
         self._executor = executor
+        self._artifacts = artifacts
         self._tell = tell
         self._host = host
         self._examiner = Examiner(settings, kube, host)
@@ -82,7 +85,7 @@ class Preparation:
         return await self._examiner.settled(task, attempt, candidate)
 
     def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
-        staged = stage(self._settings, self._host.files, task.spec.artifact, program)
+        staged = stage(self._settings, self._artifacts, self._host.files, task.spec.artifact, program)
         return Candidate(program=staged, digest=self._host.files.digest(staged))
 
     def _forget_staged(self, task: Task) -> None:

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import structlog
 
-from nodeupgrade.adapters.failpoints import failpoints
-from nodeupgrade.adapters.journal import BusyError, RunStore
-from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.agent.host import units
-from nodeupgrade.agent.settings import STATE
+from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
+from nodeupgrade.ports.runs import BusyError, ExecutorRuns
 from nodeupgrade.wiring import node as wiring
+from nodeupgrade.wiring.node import notify_ready
 
 log = structlog.get_logger()
 
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Carry the unfinished run to its end, if there is one; or only show that this program runs here."""
     if units.TRY_OUT in arguments:
         return units.EXIT_ABLE
-    runs = RunStore(Path(STATE) / "runs")
+    runs = wiring.runs_in(Path(RUNS))
     try:
         unfinished = runs.unfinished()
     except Inconsistent as error:
@@ -56,7 +55,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         notify_ready()
 
 
-def _carry_out(runs: RunStore, run: RunId) -> int:
+def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
     plan = runs.require_plan(run)
     node = replace(
         wiring.node_on_host(plan),
@@ -65,7 +64,7 @@ def _carry_out(runs: RunStore, run: RunId) -> int:
         newcomers=lambda: runs.ask_for_newcomers(run),
         rescue=lambda: runs.rescue(run),
         go_on=lambda: runs.go_on(run),
-        failpoint=failpoints(os.environ),
+        failpoint=wiring.failpoints(os.environ),
     )
     with runs.open_journal(run) as store:
         if runs.read_plan(run) is None:

@@ -9,17 +9,15 @@ from pathlib import PurePosixPath
 
 import structlog
 
-from nodeupgrade.adapters.journal import RunStore
-from nodeupgrade.agent import bundle
 from nodeupgrade.agent.host import units
-from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
+from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Host
-
-BUNDLES = STATE / "bundles"
+from nodeupgrade.ports.bundles import Bundles
+from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
@@ -27,9 +25,9 @@ log = structlog.get_logger()
 class ExecutorService:
     """Deals with the executor of one node."""
 
-    def __init__(self, settings: AgentSettings, host: Host, runs: RunStore) -> None:
-        self._settings = settings
+    def __init__(self, host: Host, runs: AgentRuns, bundles: Bundles) -> None:
         self._runs = runs
+        self._bundles = bundles
         self._host = host
 
     async def try_out(self) -> None:
@@ -42,10 +40,10 @@ class ExecutorService:
         await asyncio.to_thread(self._try_out)
 
     def _try_out(self) -> None:
-        root = self._bundle()
+        root = self._bundles.stage()
         if problem := units.try_out(self._host.files, self._host.services, root):
             if self.unneeded():
-                bundle.retire(self._settings.on_host(BUNDLES), kept="")
+                self._bundles.remove()
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
                 f"systemd cannot run the executor from {root}: {problem}; see that programs may be executed there "
@@ -58,13 +56,7 @@ class ExecutorService:
         Raises:
             StepFailed: it cannot be brought.
         """
-        await asyncio.to_thread(self._bundle)
-
-    def _bundle(self) -> PurePosixPath:
-        try:
-            return BUNDLES / bundle.stage(self._settings.bundle, self._settings.on_host(BUNDLES)).name
-        except (OSError, bundle.BundleError) as error:
-            raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
+        await asyncio.to_thread(self._bundles.stage)
 
     async def hand_over(self, plan: RunPlan) -> None:
         """Bring the bundle onto the node and start the executor. Repeating it is harmless.
@@ -75,7 +67,7 @@ class ExecutorService:
         await asyncio.to_thread(self._hand_over, plan)
 
     def _hand_over(self, plan: RunPlan) -> None:
-        units.install(self._host.files, self._host.services, self._bundle(), plan)
+        units.install(self._host.files, self._host.services, self._bundles.stage(), plan)
 
     async def bring_back(self, plan: RunPlan) -> None:
         """Start the executor unless it is there."""
@@ -158,7 +150,7 @@ class ExecutorService:
         """
         try:
             await asyncio.to_thread(self._clean_up, plan)
-        except (NodeUpgradeError, bundle.BundleError) as error:
+        except NodeUpgradeError as error:
             log.warning("something of the run remains on the node", error=str(error))
 
     def _clean_up(self, plan: RunPlan) -> None:
@@ -166,7 +158,7 @@ class ExecutorService:
             return
         units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
         self._host.files.remove(PurePosixPath(plan.swap.staged))
-        bundle.retire(self._settings.on_host(BUNDLES), kept=bundle.read_manifest(self._settings.bundle).name)
+        self._bundles.retire()
 
     def rest(self, kubelet_unit: str) -> None:
         """See to it that no executor which is through with an earlier attempt is still tidying up.
@@ -200,5 +192,5 @@ def not_over(why: Inconsistent | str) -> Refused:
     return Refused(
         Reason.ROLLBACK_FAILED,
         f"an earlier run on this node is not over: {why}; put the node in order by hand, "
-        f"then remove the run's directory below {STATE / 'runs'}",
+        f"then remove the run's directory below {RUNS}",
     )

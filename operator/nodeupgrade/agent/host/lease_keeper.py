@@ -7,59 +7,27 @@ It is a process of its own: the executor has no credentials, and does not depend
 """
 
 import argparse
-import http.client
-import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
-from urllib.parse import quote
 
 import structlog
 
-from nodeupgrade.adapters.kubelet.identity import ask
-from nodeupgrade.adapters.observability import log_to_stderr
-from nodeupgrade.kubelet.kubeconfig import Credentials, parse
+from nodeupgrade.api.json import Json
+from nodeupgrade.kubelet.kubeconfig import parse
+from nodeupgrade.ports.lease import LeaseApi
+from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
 """Part of a Lease's duration after which it is renewed here. A kubelet that runs renews it after a quarter."""
 
 log = structlog.get_logger()
-Lease = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseApi:
-    """One node's Lease.
-
-    Raises OSError or ValueError when it cannot be had.
-    """
-
-    credentials: Credentials
-    node: str
-
-    def read(self) -> Lease:
-        """The Lease as it is."""
-        return self._ask("GET", None)
-
-    def replace(self, lease: Lease) -> None:
-        """Put another in the place of the one that was read; refused if somebody else did so meanwhile."""
-        self._ask("PUT", lease)
-
-    def _ask(self, verb: str, body: Lease | None) -> Lease:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
-        answer = ask(self.credentials, verb, path, body)
-        if answer.status != http.client.OK:
-            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {answer.text[:200]!r}")
-        lease: Lease = json.loads(answer.text)
-        return lease
-
-
-def renewed(lease: Lease, now: datetime) -> Lease | None:
+def renewed(lease: Json, now: datetime) -> Json | None:
     """The Lease renewed, or ``None`` as long as whoever renews it does so."""
     spec = lease["spec"]
     last = datetime.fromisoformat(spec["renewTime"])
@@ -103,7 +71,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         log.warning("cannot renew the Lease", kubeconfig=str(given.kubeconfig), error=str(error))
         return 0
-    count = keep(LeaseApi(credentials=credentials, node=given.node), given.seconds)
+    count = keep(lease_api(credentials, given.node), given.seconds)
     log.info("ended", node=given.node, renewed=count)
     return 0
 

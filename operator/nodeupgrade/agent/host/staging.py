@@ -5,10 +5,6 @@ import hashlib
 import shutil
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.artifacts import download
-from nodeupgrade.adapters.files import resolve
-from nodeupgrade.adapters.kubelet import CANNOT_RUN
-from nodeupgrade.agent.copy import CopyError, copy
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task import ArtifactKind, TaskArtifact
@@ -16,7 +12,9 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.engine.node.facts.gather import Candidate
 from nodeupgrade.engine.node.node import HostView
+from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files, FilesView
+from nodeupgrade.ports.kubelet import CANNOT_RUN
 
 ROOM_TO_FETCH = 256 * 1024**2
 """Bytes that must be free where a kubelet (70 to 120 MB) is fetched only to be looked at."""
@@ -32,7 +30,9 @@ def backup_path(program: PurePosixPath) -> PurePosixPath:
     return program.with_name(f".{program.name}.nodeupgrade-previous")
 
 
-def stage(settings: AgentSettings, files: Files, artifact: TaskArtifact, program: PurePosixPath) -> PurePosixPath:
+def stage(
+    settings: AgentSettings, artifacts: Artifacts, files: Files, artifact: TaskArtifact, program: PurePosixPath
+) -> PurePosixPath:
     """Put the new program at its staging place, with the mode, owner and attributes of the old one.
 
     Raises:
@@ -40,7 +40,7 @@ def stage(settings: AgentSettings, files: Files, artifact: TaskArtifact, program
     """
     staged = staged_path(program)
     try:
-        _fetch(settings, files, artifact, staged)
+        _fetch(settings, artifacts, files, artifact, staged)
         files.adopt(program, staged)
     except Refused:
         files.remove(staged)
@@ -51,7 +51,7 @@ def stage(settings: AgentSettings, files: Files, artifact: TaskArtifact, program
     return staged
 
 
-def borrow(settings: AgentSettings, host: HostView, artifact: TaskArtifact) -> Candidate:
+def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Candidate:
     """Have the new program where it can be looked at and run: in the agent's own pod, or where it lies already.
 
     Raises:
@@ -65,7 +65,7 @@ def borrow(settings: AgentSettings, host: HostView, artifact: TaskArtifact) -> C
                     raise _not_in_image(artifact, f"there is no {artifact.path} in it")
             case ArtifactKind.URL:
                 _require_room(own.parent)
-                download(artifact.url or "", own, Digest(artifact.sha256 or ""))
+                artifacts.download(artifact.url or "", own, Digest(artifact.sha256 or ""))
             case ArtifactKind.PRE_STAGED:
                 source = _promised_source(host.files, artifact)
                 if host.kubelet.version_output(source)[0] != CANNOT_RUN:
@@ -73,7 +73,7 @@ def borrow(settings: AgentSettings, host: HostView, artifact: TaskArtifact) -> C
                         program=source, digest=host.files.digest(source), takes=host.files.size(source) or 0
                     )
                 _require_room(own.parent)  # it lacks the permission that staging would give it
-                copy(resolve(settings.host, source, follow_last=True), own)
+                artifacts.copy_from_node(source, own)
         with own.open("rb") as file:
             digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
         return Candidate(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
@@ -86,12 +86,14 @@ def give_back(settings: AgentSettings) -> None:
     settings.copied.unlink(missing_ok=True)
 
 
-def _fetch(settings: AgentSettings, files: Files, artifact: TaskArtifact, staged: PurePosixPath) -> None:
+def _fetch(
+    settings: AgentSettings, artifacts: Artifacts, files: Files, artifact: TaskArtifact, staged: PurePosixPath
+) -> None:
     match artifact.kind:
         case ArtifactKind.IMAGE:
-            _copy(settings, artifact, staged)
+            _copy(settings, artifacts, artifact, staged)
         case ArtifactKind.URL:
-            download(artifact.url or "", settings.on_host(staged), Digest(artifact.sha256 or ""))
+            artifacts.download(artifact.url or "", settings.on_host(staged), Digest(artifact.sha256 or ""))
         case ArtifactKind.PRE_STAGED:
             files.copy(_promised_source(files, artifact), staged)
 
@@ -111,10 +113,10 @@ def _promised_source(files: FilesView, artifact: TaskArtifact) -> PurePosixPath:
     return source
 
 
-def _copy(settings: AgentSettings, artifact: TaskArtifact, staged: PurePosixPath) -> None:
+def _copy(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, staged: PurePosixPath) -> None:
     """Take over what the init container found in the artifact's image, which its digest pins."""
     try:
-        copy(settings.copied, settings.on_host(staged))
+        artifacts.copy(settings.copied, settings.on_host(staged))
     except CopyError as error:
         raise _not_in_image(artifact, str(error)) from error
 

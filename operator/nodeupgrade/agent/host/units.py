@@ -8,7 +8,7 @@ in the middle of a run starts with putting that in order.
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from nodeupgrade.agent import bundle
+from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
@@ -40,7 +40,7 @@ EXIT_NEEDS_A_HUMAN = 3
 
 def executor_unit(bundle_root: PurePosixPath, runtime_unit: str) -> str:
     """The service. ``notify`` makes "started" mean: after a reboot, the kubelet is fenced if need be."""
-    command = " ".join(bundle.command(bundle_root, "nodeupgrade.agent.host.executor"))
+    command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR))
     return f"""\
 [Unit]
 Description=nodeupgrade: replaces the kubelet without restarting containers
@@ -114,7 +114,7 @@ def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
     """The service that renews the Lease; it ends by itself, and is ended if it does not."""
     seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
     options = ("--kubeconfig", plan.kubeconfig or "/", "--node", plan.node, "--seconds", f"{seconds:.0f}")
-    command = bundle.command(bundle_root, "nodeupgrade.agent.host.lease_keeper", *options)
+    command = bundle.command(bundle_root, bundle.LEASE_KEEPER, *options)
     return f"""\
 [Unit]
 Description=nodeupgrade: renews the Lease of the node while its kubelet is down
@@ -157,7 +157,7 @@ def trial_unit(bundle_root: PurePosixPath) -> str:
     A failure is not one to systemd, or the node's monitoring would hear of it; and the unit stays to be looked at. Then
     systemd calls it a success to have skipped a program that it may not execute. So only the program's own word counts.
     """
-    command = " ".join(bundle.command(bundle_root, "nodeupgrade.agent.host.executor", TRY_OUT))
+    command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR, TRY_OUT))
     return f"""\
 [Unit]
 Description=nodeupgrade: looks whether the executor could be started

@@ -23,6 +23,7 @@ from nodeupgrade.domain.node.plan import (
     StaticPodPin,
 )
 from nodeupgrade.domain.node.pods import NodePod
+from nodeupgrade.domain.node.run.attempts import task_run
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.kubelet.flags import drop_in
@@ -40,7 +41,7 @@ class RunRequest:
     """What is wanted of the node, and where the new program was staged.
 
     Attributes:
-        run_id: of this attempt: the task's run, a dot and a number.
+        run_id: of this attempt.
         hash_mode: whether stored hashes may be rewritten at all.
     """
 
@@ -52,11 +53,6 @@ class RunRequest:
     limits: Limits
     hash_mode: HashMode = HashMode.REWRITE
     boot: BootIdentity | None = None
-
-    @property
-    def task_run(self) -> str:
-        """The task's run, by which the agent's pod is labelled."""
-        return self.run_id.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +84,7 @@ class Examination:
     @property
     def agents(self) -> frozenset[PodUid]:
         """The pods of the agent that looks: they are there for the run only."""
-        return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == self.request.task_run)
+        return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == task_run(self.request.run_id))
 
 
 def plan_run(

@@ -6,10 +6,12 @@ kubelet comes from, and that image runs nothing of its own.
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain import bundle
 from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.ports.kube import PODS
 
@@ -19,8 +21,7 @@ SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: for a critical pod a full node's kubelet evicts other pods."""
 
 _NAME_LIMIT = 253
-_BUNDLE_SOURCE = "/opt/nodeupgrade/bundle/."
-_FLAGS = ("-I", "-S", "-B", "-X", "utf8")
+_BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +78,8 @@ def agent_pod(task: Task, settings: AgentSettings) -> Json:
 
 
 def copy_command(path: str) -> tuple[str, ...]:
-    """Run our own Python inside any image, with our own loader and libraries, to copy one file out of it.
-
-    The same words as ``agent.bundle.command`` uses (a test compares them); this layer may not import the agent.
-    """
-    loader = ("/bundle/lib/ld.so", "--inhibit-cache", "--library-path", "/bundle/lib", "/bundle/bin/python3")
-    return (*loader, *_FLAGS, "-m", "nodeupgrade.agent.copy", path, "/staging/kubelet")
+    """Run our own Python inside any image, with our own loader and libraries, to copy one file out of it."""
+    return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, "/staging/kubelet")
 
 
 def _looks_only(task: Task) -> bool:
@@ -120,15 +117,15 @@ def _artifact_containers(artifact: TaskArtifact, settings: AgentSettings) -> lis
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    bundle, staging = {"name": "bundle", "mountPath": "/bundle"}, {"name": "staging", "mountPath": "/staging"}
+    bundled, staging = {"name": "bundle", "mountPath": str(_BUNDLE_MOUNT)}, {"name": "staging", "mountPath": "/staging"}
     return [
         {
             "name": BUNDLE_CONTAINER,
             "image": settings.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": ["cp", "-R", _BUNDLE_SOURCE, "/bundle/"],
+            "command": ["cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", f"{_BUNDLE_MOUNT}/"],
             "securityContext": confined,
-            "volumeMounts": [bundle],
+            "volumeMounts": [bundled],
         },
         {
             "name": ARTIFACT_CONTAINER,
@@ -136,6 +133,6 @@ def _artifact_containers(artifact: TaskArtifact, settings: AgentSettings) -> lis
             "imagePullPolicy": "IfNotPresent",
             "command": list(copy_command(artifact.path or "")),
             "securityContext": confined,
-            "volumeMounts": [{**bundle, "readOnly": True}, staging],
+            "volumeMounts": [{**bundled, "readOnly": True}, staging],
         },
     ]

@@ -1,6 +1,6 @@
-"""How a bundle is made from the Python that runs this. See `bundle` for what it is.
+"""How a bundle is made from the Python that runs this. See `domain.bundle` for what it is.
 
-python -m nodeupgrade.agent.bundling /opt/nodeupgrade/bundle
+python -m nodeupgrade.adapters.bundle.build /opt/nodeupgrade/bundle
 """
 
 import json
@@ -16,10 +16,11 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 
 import nodeupgrade
-from nodeupgrade.agent import bundle
+from nodeupgrade.adapters.bundle.store import write_manifest
+from nodeupgrade.domain import bundle
 
 ROOTS = ("grpcio", "protobuf", "pyyaml", "structlog", "tenacity")
-"""What the executor imports; what these require comes along. Not the Kubernetes client: it is large."""
+"""What the programs on the host import; what these require comes along. Not the Kubernetes client: it is large."""
 
 _NOT_NEEDED = frozenset(
     {"__phello__", "LICENSE.txt", "curses", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3"}
@@ -54,7 +55,7 @@ def build(destination: Path) -> bundle.Manifest:
     for found in _closure(ROOTS):
         _copy_distribution(found, library)
     package = Path(nodeupgrade.__file__).parent
-    shutil.copytree(package, library / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, library / package.name, ignore=_ignore_in_our_package)
     _compile(library)
 
     executables = {bundle.LOADER: loader, bundle.INTERPRETER: interpreter}
@@ -64,7 +65,7 @@ def build(destination: Path) -> bundle.Manifest:
         _copy(path, destination / name)
     for path in [destination, *destination.rglob("*")]:
         path.chmod(0o755 if path.is_dir() or path.relative_to(destination) in executables else 0o644)
-    return bundle.write_manifest(
+    return write_manifest(
         destination,
         version=nodeupgrade.__version__,
         python=platform.python_version(),
@@ -103,6 +104,12 @@ def _ignore_in_standard_library(directory: str, names: list[str]) -> set[str]:
         or (directory.endswith("lib-dynload") and _NOT_NEEDED_EXTENSION.match(name))
         or name.endswith((".a", ".exe"))
     }
+
+
+def _ignore_in_our_package(directory: str, names: list[str]) -> set[str]:
+    """Leave out what none of the programs on the host needs."""
+    at_top = Path(directory) == Path(nodeupgrade.__file__).parent
+    return {name for name in names if name == "__pycache__" or (at_top and name in bundle.LEFT_OUT)}
 
 
 def _closure(roots: Iterable[str]) -> list[Distribution]:
@@ -222,7 +229,7 @@ def _copy(source: Path, target: Path) -> None:
 def main(argv: Sequence[str]) -> int:
     """Build a bundle in the directory named on the command line and print its manifest."""
     if len(argv) != 1:
-        print("usage: python -m nodeupgrade.agent.bundling DIRECTORY", file=sys.stderr)
+        print("usage: python -m nodeupgrade.adapters.bundle.build DIRECTORY", file=sys.stderr)
         return 2
     try:
         print(json.dumps(asdict(build(Path(argv[0])))))

@@ -1,15 +1,4 @@
-"""The bundle: a Python that runs on any node, whatever the node itself has installed.
-
-A bundle is one directory holding an interpreter, its standard library, the few packages that the executor
-needs, every shared library of all these and the dynamic loader that goes with them. Nothing of the host is
-used but its kernel. `bundling` makes it when the image is built; this module is what runs with it afterwards.
-
-    bundle.json              what it is, and the digest of everything else
-    bin/python3              the interpreter; found again by itself as the prefix two levels up
-    lib/ld.so                the dynamic loader
-    lib/*.so*                shared libraries
-    lib/pythonX.Y/           standard library, packages and nodeupgrade itself
-"""
+"""Bundles on a disk: their manifests, the check that one is whole, and the copy that a node is given."""
 
 import hashlib
 import json
@@ -17,72 +6,47 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.adapters.files import sync_directory, sync_file
-
-DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
-"""Where the image keeps its bundle."""
-
-MANIFEST = "bundle.json"
-LOADER = PurePath("lib/ld.so")
-LIBRARIES = PurePath("lib")
-INTERPRETER = PurePath("bin/python3")
-
-_FLAGS = ("-I", "-S", "-B", "-X", "utf8")
-"""Isolated from the environment, no `site`, no writing, UTF-8 whatever the locale."""
+from nodeupgrade.domain.bundle import MANIFEST, BundleError, Manifest
+from nodeupgrade.domain.errors import StepFailed
 
 _SYNCING_THREADS = 32
 
 
-class BundleError(Exception):
-    """A bundle cannot be built, is incomplete or is not what it says it is."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What a bundle says about itself.
+class NodeBundles:
+    """Implements ports.bundles.Bundles.
 
     Attributes:
-        version: version of nodeupgrade inside.
-        python: version of the interpreter, such as `3.11.2`.
-        machine: hardware name as in `uname -m`.
-        digest: `sha256:` and 64 hex digits over names, modes and contents of all other files.
+        source: the bundle in this program's own image.
+        parent: where bundles are kept on the node, as this process sees it.
+        on_node: the same, as the node sees it.
     """
 
-    version: str
-    python: str
-    machine: str
-    digest: str
+    source: Path
+    parent: Path
+    on_node: PurePosixPath
 
-    @property
-    def name(self) -> str:
-        """Directory name under which this very content is staged on a node."""
-        return f"{self.version}-{self.digest.removeprefix('sha256:')[:16]}"
+    def stage(self) -> PurePosixPath:
+        """Bring the bundle onto the node."""
+        try:
+            return self.on_node / stage(self.source, self.parent).name
+        except (OSError, BundleError) as error:
+            raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
+    def retire(self) -> None:
+        """Remove those of other versions."""
+        try:
+            kept = read_manifest(self.source).name
+        except BundleError as error:
+            raise StepFailed(str(error)) from error
+        retire(self.parent, kept=kept)
 
-def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
-    """Return the argument vector that runs `python -m module args…` from the bundle at `root`.
-
-    `root` is the path as the started process will see it. The loader is told where all libraries are and not
-    to look at the host's cache; the interpreter finds its prefix from its own path and ignores the environment,
-    so no variable has to be set or cleared.
-    """
-    loader = (str(root / LOADER), "--inhibit-cache", "--library-path", str(root / LIBRARIES))
-    return (*loader, str(root / INTERPRETER), *_FLAGS, "-m", module, *args)
-
-
-def environment(root: PurePath) -> dict[str, str]:
-    """Return a complete environment for `command`: nothing of the caller's needs to be inherited.
-
-    The interpreter itself needs none of it. PATH serves the host's own programs that are started from the
-    bundle (such as `systemctl`; they use the host's own loader), the last one tells where the bundle lies.
-    """
-    return {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C",
-        "NODEUPGRADE_BUNDLE": str(root),
-    }
+    def remove(self) -> None:
+        """Remove all."""
+        retire(self.parent, kept="")
 
 
 def files(root: Path) -> Iterator[tuple[PurePath, Path]]:

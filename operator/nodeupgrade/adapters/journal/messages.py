@@ -1,0 +1,163 @@
+"""What agent and executor tell each other about a run, and what people and the rescue script do: a file each.
+
+Every file appears whole. One that is not there says nothing, so that either side may come late, or never.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, write_all
+from nodeupgrade.api.codec import CodecError, decode, encode
+from nodeupgrade.api.task_status import GuardReport
+from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.node.evidence.shown import GO_ON
+from nodeupgrade.domain.node.plan import Newcomers
+from nodeupgrade.domain.node.run.rescue_script import Rescue
+from nodeupgrade.ports.disk import Disk
+
+JOURNAL = "journal"
+ABORT = "abort"
+TROUBLE = "trouble"
+DELETED = "deleted-pods"
+DELETIONS_WANTED = "deleted-pods.wanted"
+NEWCOMERS = "newcomers.json"
+NEWCOMERS_WANTED = "newcomers.wanted"
+RESCUE = "rescue"
+GUARD = "guard"
+
+
+class RunMessages:
+    """The messages in the directories of runs.
+
+    Args:
+        root: where these directories are.
+        disk: what the system calls go to.
+    """
+
+    def __init__(self, root: Path, disk: Disk) -> None:
+        self._root = root
+        self._disk = disk
+
+    def report_trouble(self, run: RunId, message: str) -> None:
+        """Leave word why the executor stopped without an end."""
+        self._write(self._root / run / TROUBLE, message.encode())
+
+    def trouble(self, run: RunId) -> str | None:
+        """Why the executor stopped without an end, if it did."""
+        try:
+            return self._read(self._root / run / TROUBLE).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def request_abort(self, run: RunId) -> None:
+        """Ask the executor of a run to go back."""
+        self._write(self._directory(run) / ABORT, b"")
+
+    def abort_requested(self, run: RunId) -> bool:
+        """Whether somebody asked to go back."""
+        return exists(self._directory(run) / ABORT, self._disk)
+
+    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
+        """Tell the executor of a run which pods have been deleted since it began; each call adds to the last."""
+        known = self.deleted_pods(run)
+        if not known.issuperset(pods):
+            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
+
+    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Ask the agent which pods have been deleted since the run began; get what it has answered so far."""
+        self._ask(run, DELETIONS_WANTED)
+        return self.deleted_pods(run)
+
+    def deleted_pods_wanted(self, run: RunId) -> bool:
+        """Whether the executor wants to know which pods have been deleted."""
+        return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
+
+    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
+        """Pods that somebody has deleted since the run began, as far as the agent has told."""
+        try:
+            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(PodUid(line) for line in lines)
+
+    def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
+        """Tell the executor of a run which pods came after its planning; each call replaces the last."""
+        if newcomers != self.newcomers(run):
+            self._write(self._directory(run) / NEWCOMERS, json.dumps(encode(newcomers)).encode())
+
+    def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
+        """Ask the agent which pods came after the planning; get what it answered last."""
+        self._ask(run, NEWCOMERS_WANTED)
+        return self.newcomers(run)
+
+    def newcomers_wanted(self, run: RunId) -> bool:
+        """Whether the executor wants to know which pods came after the planning."""
+        return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
+
+    def newcomers(self, run: RunId) -> Newcomers | None:
+        """Pods that came after the planning, as the agent told last; ``None`` if it did not, or nobody can read it."""
+        try:
+            return decode(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)))
+        except (OSError, ValueError, CodecError):
+            return None
+
+    def write_guard(self, run: RunId, report: GuardReport) -> None:
+        """Note, right before a plan is handed over, what there is to say of the readiness guard.
+
+        Raises:
+            StepFailed: it cannot be written.
+        """
+        try:
+            self._write(self._directory(run) / GUARD, json.dumps(encode(report)).encode())
+        except OSError as error:
+            raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
+
+    def read_guard(self, run: RunId) -> GuardReport:
+        """What was noted when the plan of a run was handed over; nothing, if it was not, or cannot be read."""
+        try:
+            return decode(GuardReport, json.loads(self._read(self._directory(run) / GUARD)))
+        except (OSError, ValueError, CodecError):
+            return GuardReport()
+
+    def handing_over(self, run: RunId) -> bool:
+        """Whether the plan of a run was at least about to be handed over."""
+        return exists(self._directory(run) / GUARD, self._disk)
+
+    def rescue(self, run: RunId) -> Rescue:
+        """How far the rescue script has come with a run; a word cut off by a crash means that it began."""
+        try:
+            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return Rescue.NONE
+        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+
+    def go_on(self, run: RunId) -> bool:
+        """Whether somebody wants the old kubelet to be started on a runtime that lost pods."""
+        return exists(self._directory(run) / GO_ON, self._disk)
+
+    def beat(self, run: RunId) -> None:
+        """Show the rescue script that an executor lives which has nothing to write."""
+        with suppress(OSError):
+            os.utime(self._directory(run) / JOURNAL)
+
+    def _ask(self, run: RunId, question: str) -> None:
+        path = self._directory(run) / question
+        with suppress(OSError):  # unasked, nobody answers
+            if not exists(path, self._disk):
+                self._write(path, b"")
+
+    def _directory(self, run: RunId) -> Path:
+        if run in {"", ".", ".."} or "/" in run:
+            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
+        return self._root / run
+
+    def _read(self, path: Path) -> bytes:
+        return b"".join(read_chunks(path, disk=self._disk))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with fresh_beside(path, mode=0o600, disk=self._disk) as fresh:
+            write_all(fresh, data, disk=self._disk)

@@ -1,0 +1,34 @@
+"""One node's Lease, asked for as its kubelet would."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from nodeupgrade.adapters.kubelet.identity import ask
+from nodeupgrade.api.json import Json
+from nodeupgrade.kubelet.kubeconfig import Credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletLease:
+    """Implements ports.lease.LeaseApi."""
+
+    credentials: Credentials
+    node: str
+
+    def read(self) -> Json:
+        """The Lease as it is."""
+        return self._ask("GET", None)
+
+    def replace(self, lease: Json) -> None:
+        """Put another in the place of the one that was read; refused if somebody else did so meanwhile."""
+        self._ask("PUT", lease)
+
+    def _ask(self, verb: str, body: Json | None) -> Json:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
+        answer = ask(self.credentials, verb, path, body)
+        if answer.status != http.client.OK:
+            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {answer.text[:200]!r}")
+        lease: Json = json.loads(answer.text)
+        return lease
