@@ -29,15 +29,9 @@ __all__ = [
 class Refused(NodeUpgradeError):
     """The node must not be touched, and was not."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
-    @property
-    def finding(self) -> Finding:
-        """The same, beside others."""
-        return Finding(reason=self.reason, detail=self.message)
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.finding = Finding(reason=reason, detail=detail)
 
 
 class Transient(NodeUpgradeError):

@@ -1,8 +1,13 @@
-"""One thing that forbids touching a node, or that deserves attention."""
+"""What a check finds: the one form of every "no, because" and "yes, but" about a node or a rollout.
+
+Whoever may say no returns a Finding or none, never a text: its reason is for programs, its detail and its remedy are
+for people. What follows from a finding, and what to do about it, is said of its reason (``api/reasons.py``), and of a
+finding only where it differs.
+"""
 
 from dataclasses import dataclass
 
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity, with_remedy
 
 PASSING = frozenset(
     {
@@ -20,27 +25,36 @@ PASSING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A failed check.
+    """What speaks against touching a node or going on with a rollout, or what people should know before.
 
     Attributes:
-        subject: what it is about, such as ``namespace/pod/container``; empty for the node itself.
-        detail: a sentence.
+        subject: what it is about, such as ``namespace/pod/container``; empty for the node or the rollout itself.
+        detail: what was seen, without a full stop.
+        severity: where something else follows from it than from its reason in general.
+        remedy: where something else can be done about it; empty if the detail says everything.
     """
 
     reason: Reason
     detail: str
     subject: str = ""
+    severity: Severity | None = None
+    remedy: str | None = None
+
+    @property
+    def weight(self) -> Severity:
+        """What follows from it."""
+        return self.severity or self.reason.severity
+
+    @property
+    def forbids(self) -> bool:
+        """Whether the node is left alone for it."""
+        return self.weight is not Severity.WARN
+
+    @property
+    def message(self) -> str:
+        """What was seen and what a person can do about it, for conditions, events and counters."""
+        remedy = self.reason.remedy if self.remedy is None else self.remedy
+        return with_remedy(self.detail, remedy) if remedy else self.detail
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.detail}" if self.subject else self.detail
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caution:
-    """Something that people should know of before and after a run, and that forbids nothing."""
-
-    reason: Reason
-    detail: str
-
-    def __str__(self) -> str:
-        return self.detail

@@ -77,7 +77,7 @@ async def test_invalid_specs_are_rejected_by_both(admin: KubeClient, spec: Json)
         await admin.create(UPGRADES, body)
     with pytest.raises(MalformedObjectError):
         parse_spec(body["spec"])
-    assert any(not problem.warning for problem in lint(body))
+    assert any(finding.forbids for finding in lint(body))
 
 
 async def test_what_an_old_api_server_lets_through_is_reported(old_api_server: ApiServer) -> None:
@@ -147,7 +147,7 @@ async def test_actions_follow_one_another(admin: KubeClient, before: RolloutActi
     else:
         with pytest.raises(RejectedError, match="create another NodeUpgrade"):
             await changing
-        assert [problem.path for problem in problems] == ["spec.action"]
+        assert [problem.subject for problem in problems] == ["spec.action"]
     await admin.delete(UPGRADES, name)
 
 

@@ -128,11 +128,11 @@ async def test_edits(admin: KubeClient, field: str) -> None:
         except RejectedError as error:
             rejected += 1
             told += [] if found else [f"{what}: only the API server rejects: {error}"]
-            told += [] if all(problem.message in str(error) for problem in found) else [f"{what}: {found}, not {error}"]
+            told += [] if all(finding.detail in str(error) for finding in found) else [f"{what}: {found}, not {error}"]
         else:
             told += [f"{what}: only we reject: {found}"] if found else []
         changed = frozen_digest(spec) != frozen_digest(FULL)
-        free = all(problem.path.startswith(ADDITIONS_ONLY) for problem in found)
+        free = all(finding.subject.startswith(ADDITIONS_ONLY) for finding in found)
         told += [f"{what}: digest {'changes' if changed else 'stays'}; {found}"] if changed == free else []
     await admin.delete(UPGRADES, name)
     assert told == []

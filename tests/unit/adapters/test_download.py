@@ -87,7 +87,7 @@ def test_another_content_is_refused(server: Server, target: Path) -> None:
     server.answer = sends(b"something else")
     with pytest.raises(Refused, match=DIGEST) as caught:
         download(server.url, target, DIGEST)
-    assert caught.value.reason is Reason.DIGEST_MISMATCH
+    assert caught.value.finding.reason is Reason.DIGEST_MISMATCH
     assert (target.exists(), server.requests) == (False, 1)
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_fetched_is_refused(
     server.answer = answer
     with pytest.raises(Refused, match=why) as caught:
         download(f"{server.url}?token=secret", target, DIGEST, limit=100_000, attempts=3, pause=0)
-    assert caught.value.reason is Reason.ARTIFACT_UNAVAILABLE
+    assert caught.value.finding.reason is Reason.ARTIFACT_UNAVAILABLE
     assert "secret" not in str(caught.value)
     assert (target.exists(), server.requests) == (False, requests)
 

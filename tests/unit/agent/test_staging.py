@@ -127,28 +127,28 @@ def test_the_new_program_lies_beside_the_old_one_and_looks_like_it(
 def test_a_file_that_is_not_there_cannot_be_had(host: Host) -> None:
     refusal = host.refusal(PRE_STAGED)
 
-    assert refusal.reason is Reason.ARTIFACT_UNAVAILABLE
-    assert "/opt/kubelet" in refusal.message
+    assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
+    assert "/opt/kubelet" in refusal.finding.detail
 
 
 def test_a_file_that_is_another_one_is_not_used(host: Host) -> None:
     host.put(PurePosixPath("/opt/kubelet"), b"something else")
 
-    assert host.refusal(PRE_STAGED).reason is Reason.DIGEST_MISMATCH
+    assert host.refusal(PRE_STAGED).finding.reason is Reason.DIGEST_MISMATCH
 
 
 def test_a_directory_is_no_program(host: Host) -> None:
     host.settings.on_host(PurePosixPath("/opt/kubelet")).mkdir(parents=True)
 
-    assert host.refusal(PRE_STAGED).reason is Reason.ARTIFACT_UNAVAILABLE
+    assert host.refusal(PRE_STAGED).finding.reason is Reason.ARTIFACT_UNAVAILABLE
 
 
 def test_an_image_without_the_file_cannot_be_used(host: Host) -> None:
     refusal = host.refusal(IMAGE)
 
-    assert refusal.reason is Reason.ARTIFACT_UNAVAILABLE
-    assert "/bin/kubelet" in refusal.message
-    assert "spec.artifact.image.path" in refusal.message
+    assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
+    assert "/bin/kubelet" in refusal.finding.detail
+    assert "spec.artifact.image.path" in refusal.finding.detail
 
 
 def chained(number: int) -> StepFailed:
@@ -173,7 +173,7 @@ def test_a_failure_has_its_reason_and_leaves_nothing(
 ) -> None:
     fetched(monkeypatch, error)
 
-    assert host.refusal(URL).reason is reason
+    assert host.refusal(URL).finding.reason is reason
 
 
 RUNNABLE = b"#!/bin/sh\necho Kubernetes v1.33.13\n"
@@ -231,7 +231,7 @@ def test_what_cannot_be_had_cannot_be_looked_at(host: Host, artifact: TaskArtifa
     with pytest.raises(Refused) as refusal:
         host.borrow(artifact)
 
-    assert refusal.value.reason is reason
+    assert refusal.value.finding.reason is reason
 
 
 def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.M
     with pytest.raises(Refused, match="255 MiB are free") as refusal:
         host.borrow(URL)
 
-    assert refusal.value.reason is Reason.INSUFFICIENT_SPACE
+    assert refusal.value.finding.reason is Reason.INSUFFICIENT_SPACE
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_pod_s_disk_may_fail_too(host: Host, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(Refused) as refusal:
         host.borrow(URL)
 
-    assert refusal.value.reason is reason
+    assert refusal.value.finding.reason is reason
 
 
 def test_our_own_mistakes_are_not_called_the_artifacts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,10 @@ def document(spec: Any = MINIMAL, **annotations: str) -> Json:
 
 
 def told(*arguments: Any, **more: Any) -> list[str]:
-    return [("warning: " if problem.warning else "") + str(problem) for problem in lint(*arguments, **more)]
+    return [
+        ("" if finding.forbids else "warning: ") + f"{finding.subject}: {finding.detail}"
+        for finding in lint(*arguments, **more)
+    ]
 
 
 @pytest.mark.parametrize("spec", [MINIMAL, FULL], ids=["minimal", "full"])
@@ -29,7 +32,7 @@ def test_what_is_right_is_passed_over(spec: Json) -> None:
 
 @pytest.mark.parametrize("spec", [*INVALID.values(), *MISUNDERSTOOD.values()], ids=[*INVALID, *MISUNDERSTOOD])
 def test_what_is_invalid_is_found(spec: Json) -> None:
-    assert any(not problem.warning for problem in lint(document(spec)))
+    assert any(finding.forbids for finding in lint(document(spec)))
 
 
 @pytest.mark.parametrize(

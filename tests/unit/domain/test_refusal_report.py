@@ -2,7 +2,7 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task_status import TaskPhase
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.run.task_report import refusal_status
 
 
@@ -23,9 +23,9 @@ def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
 
 def test_warnings_are_never_crowded_out() -> None:
     findings = tuple(Finding(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
-    caution = Caution(reason=Reason.PROBE_FAILS, detail="y" * 600)
+    warning = Finding(reason=Reason.PROBE_FAILS, detail="y" * 600)
 
-    status = refusal_status("run", findings, cautions=(caution,))
+    status = refusal_status("run", (*findings, warning))
 
     assert [hazard.warning for hazard in status.hazards] == 19 * [False] + [True]
     assert (status.reason, len(status.hazards[-1].detail)) == (Reason.UNKNOWN_CONTAINER, 512)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task import ArtifactKind, RunVerdict, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task_status import StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.rollout.inflight import baseline
@@ -77,6 +77,6 @@ def test_a_restart(ended: datetime, outcome: Verdict, told: str) -> None:
 
     verdict = decide_verdict(NODE, TASK, (replace(BEFORE, containers=(again,)),), END)
 
-    assert not isinstance(verdict, str)
+    assert isinstance(verdict, RunVerdict)
     assert verdict.outcome is outcome
     assert told in verdict.message

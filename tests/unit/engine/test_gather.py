@@ -86,7 +86,7 @@ def test_a_kubelet_that_does_not_run_is_refused() -> None:
 
     with pytest.raises(Refused, match=r"kubelet\.service is loaded and inactive") as refusal:
         running_kubelet(seen.services, seen.kubelet, UNIT)
-    assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
+    assert refusal.value.finding.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.Monke
 
     with pytest.raises(Refused, match="unknown encoding") as refusal:
         gathered(seen)
-    assert refusal.value.reason is Reason.STORED_HASH_NOT_REPRODUCED
+    assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
 
 
 def test_units_bound_to_the_runtime_count_while_they_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:
 
     with pytest.raises(Refused, match="not a map") as refusal:
         kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
-    assert refusal.value.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
+    assert refusal.value.finding.reason is Reason.UNSUPPORTED_SERVICE_MANAGER
 
 
 HAZARDS = RestartHazards(runtime=(Finding(reason=Reason.RUNTIME_NOT_READY, detail="it is busy"),))

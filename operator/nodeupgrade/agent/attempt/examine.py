@@ -85,9 +85,9 @@ class Examiner:
             except Transient as error:
                 log.info("cannot look at the node yet", error=str(error), look=look)
             else:
-                if not found.findings or not {finding.reason for finding in found.findings} <= PASSING:
+                if not found.refusals or not {finding.reason for finding in found.refusals} <= PASSING:
                     return found
-                log.info("not yet", findings=[str(finding) for finding in found.findings], look=look)
+                log.info("not yet", findings=[str(finding) for finding in found.refusals], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         return await self._look(task, attempt, candidate)
 

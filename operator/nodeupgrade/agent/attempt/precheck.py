@@ -71,9 +71,9 @@ class Precheck:
         except Exception as error:
             log.exception("given up")
             return given_up(run, error)
-        findings = (*found.findings, *await asyncio.to_thread(self._executor_cannot_run))
-        if found.plan is None or forecast is None or findings:
-            return refusal_status(run, findings, forecast, found.cautions)
+        refusals = (*found.refusals, *await asyncio.to_thread(self._executor_cannot_run))
+        if found.plan is None or forecast is None or refusals:
+            return refusal_status(run, (*refusals, *found.warnings), forecast)
         return prechecked_status(run, found.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:

@@ -66,7 +66,7 @@ class Preparation:
                 await self._executor.try_out()
                 await asyncio.to_thread(self._runs.write_plan, found.plan)
                 return found.plan
-            status = refusal_status(self._settings.run_id, found.findings, cautions=found.cautions)
+            status = refusal_status(self._settings.run_id, found.findings)
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.finding,))
         except Exception as error:

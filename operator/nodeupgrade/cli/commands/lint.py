@@ -12,7 +12,7 @@ from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Connection, cluster_options
 from nodeupgrade.cli.inputs.documents import documents
 from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
-from nodeupgrade.cli.reports.lint import findings, is_upgrade
+from nodeupgrade.cli.reports.lint import is_upgrade, results
 
 LIVE = "live"
 
@@ -44,17 +44,17 @@ def lint_command(connection: Connection, files: Sequence[TextIO], against: str |
     ours = [each for each in found if is_upgrade(each)]
     before = _before(connection, against, {each.name for each in ours if each.name})
     now = connection.world.now()
-    told = [finding for each in ours for finding in findings(each, before.get(each.name), now)]
-    problems = sum(not finding.warning for finding in told)
+    told = [result for each in ours for result in results(each, before.get(each.name), now)]
+    problems = sum(not result.warning for result in told)
     if output != "text":
-        dump([to_json(finding) for finding in told], output)
+        dump([to_json(result) for result in told], output)
         return NO if problems or not ours else OK
     for other in (each for each in found if not is_upgrade(each)):
         click.echo(
             f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}"
         )
-    for finding in told:
-        click.echo(str(finding))
+    for result in told:
+        click.echo(str(result))
     if not ours:
         click.echo("error: cannot check anything because there is no NodeUpgrade in these files", err=True)
         return NO

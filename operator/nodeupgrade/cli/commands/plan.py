@@ -18,7 +18,7 @@ from nodeupgrade.cli.inputs.documents import Document, documents
 from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
-from nodeupgrade.cli.reports.lint import findings, is_upgrade
+from nodeupgrade.cli.reports.lint import is_upgrade, results
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, survey, with_pods
 from nodeupgrade.cli.screens import plan
 from nodeupgrade.domain.rollout.select.node_state import Place, Standing
@@ -53,7 +53,7 @@ def plan_command(connection: Connection, file: TextIO, long: bool, output: str) 
     The exit code is 1 when the file is not valid, selects nothing, or a node would be refused.
     """
     document = _only_upgrade(file)
-    problems = [each for each in findings(document, None, connection.world.now()) if not each.warning]
+    problems = [each for each in results(document, None, connection.world.now()) if not each.warning]
     if problems:
         if output != "text":
             dump({"problems": [to_json(each) for each in problems]}, output)

@@ -12,7 +12,7 @@ from nodeupgrade.ports.kube import UPGRADES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintResult:
-    """A problem and the place where it stands."""
+    """A finding and the place where it stands, as the command prints it."""
 
     file: str
     line: int
@@ -32,9 +32,9 @@ def is_upgrade(document: Document) -> bool:
     return document.kind == UPGRADES.kind or (not document.kind and str(version).startswith(f"{UPGRADES.group}/"))
 
 
-def findings(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:
+def results(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:
     """Find all that is wrong with a document, or with replacing another by it, from top to bottom."""
-    return sorted(_found(document, previous, now), key=lambda finding: (finding.line, finding.path))
+    return sorted(_found(document, previous, now), key=lambda result: (result.line, result.path))
 
 
 def _found(document: Document, previous: Json | None, now: datetime) -> Iterator[LintResult]:
@@ -43,12 +43,12 @@ def _found(document: Document, previous: Json | None, now: datetime) -> Iterator
         yield LintResult(
             file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message
         )
-    for problem in lint(document.body, previous, now=now):
+    for finding in lint(document.body, previous, now=now):
         yield LintResult(
             file=document.file,
-            line=document.line(problem.path),
+            line=document.line(finding.subject),
             object=document.name,
-            path=problem.path or "the object",
-            message=problem.message,
-            warning=problem.warning,
+            path=finding.subject or "the object",
+            message=finding.detail,
+            warning=not finding.forbids,
         )

@@ -174,7 +174,7 @@ def _waits(survey: Survey, standing: Standing, number: int, now: datetime) -> st
     if upgrade.finished:
         return "the rollout has ended"
     if (objection := objection_to_spec(upgrade, now)) is not None:
-        return f"the spec to be accepted: {objection[1]}"
+        return f"the spec to be accepted: {objection.message}"
     at = survey_front(survey, now)
     choice = queued(survey.fleet, survey.spec) or choose(survey, at, now)
     chosen = [each.node for each in choice.nodes]

@@ -6,14 +6,28 @@ the agent pod is needed to carry it out or to undo it.
 
 from dataclasses import dataclass
 
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.domain.finding import Caution
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelethash import HashValue
 
 PLAN_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """A finding that forbids nothing, as the plan keeps it on disk."""
+
+    reason: Reason
+    detail: str
+
+    @property
+    def finding(self) -> Finding:
+        """What it was written from."""
+        return Finding(reason=self.reason, detail=self.detail, severity=Severity.WARN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +199,11 @@ class RunPlan:
     def runtime_name(self) -> str:
         """Which kind of runtime it is."""
         return self.runtime.partition(" ")[0]
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What people should know of, as it was found."""
+        return tuple(caution.finding for caution in self.cautions)
 
     def files(self) -> tuple[str, ...]:
         """Every file that the run may write."""

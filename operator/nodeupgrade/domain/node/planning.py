@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import admission, drift
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.preflight import preflight
@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_view
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
+    Caution,
     KubeletSwap,
     Limits,
     RunPlan,
@@ -64,7 +65,7 @@ class Examination:
         static: the static pods.
         rewriting: what would be written; empty when the hashes of one of the versions are not known.
         pins: the manifests that would be pinned.
-        findings: everything that forbids the run.
+        refusals: everything that forbids the run.
         plan: the complete plan; exactly when nothing forbids it.
     """
 
@@ -73,13 +74,18 @@ class Examination:
     static: StaticPods
     rewriting: Rewriting
     pins: tuple[StaticPodPin, ...]
-    findings: tuple[Finding, ...]
+    refusals: tuple[Finding, ...]
     plan: RunPlan | None = None
 
     @property
-    def cautions(self) -> tuple[Caution, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What people should know of, whatever forbids the run."""
         return (*drift.cautions(self.facts.drift), *cautions(self.facts.traffic))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that there is to say about the node."""
+        return (*self.refusals, *self.warnings)
 
     @property
     def agents(self) -> frozenset[PodUid]:
@@ -92,7 +98,7 @@ def plan_run(
 ) -> RunPlan | tuple[Finding, ...]:
     """Plan the run, or say everything that forbids it."""
     found = examine(request, facts, layout, manifests)
-    return found.plan or found.findings
+    return found.plan or found.refusals
 
 
 def examine(
@@ -111,14 +117,14 @@ def examine(
         pins, unpinned = plan_pins(static)
         findings += (*static.findings, *unpinned)
     found = Examination(
-        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, findings=tuple(findings)
+        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=tuple(findings)
     )
     if request.hash_mode is HashMode.ASSERT_UNCHANGED:
-        found = replace(found, findings=(*found.findings, *_hashes_stay(found)))
-    if found.findings:
+        found = replace(found, refusals=(*found.refusals, *_hashes_stay(found)))
+    if found.refusals:
         return found
     plan = _plan(found, layout)
-    return replace(found, plan=plan, findings=() if plan is not None else (_PROGRAM_VANISHED,))
+    return replace(found, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
 
 def _rewriting(facts: NodeFacts) -> Rewriting:
@@ -176,7 +182,7 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
-        cautions=found.cautions,
+        cautions=tuple(Caution(reason=each.reason, detail=each.detail) for each in found.warnings),
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,

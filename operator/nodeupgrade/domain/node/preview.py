@@ -60,7 +60,7 @@ def _restarts(found: Examination, current: KubeletVersion) -> Iterator[RestartFo
     """Every container that would not outlive an exchange of the kubelet's program and nothing else."""
     pods = {pod.ref.uid: pod for pod in found.facts.pods}
     renamed = dict(_renamed(found, current))
-    killed = {v.subject: v.detail for v in found.findings if v.reason in _RESTARTS}
+    killed = {v.subject: v.detail for v in found.refusals if v.reason in _RESTARTS}
     for instance in found.facts.inventory.running():
         if instance.pod.uid in found.agents:
             continue

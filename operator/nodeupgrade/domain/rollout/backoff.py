@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import CreateAgent, NodeAction, Wait
 
 SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=5)
@@ -43,22 +44,14 @@ class Setback:
         """Under which reason people are told."""
         return Reason.AGENT_UNAVAILABLE if self.deed == CreateAgent.__name__ else Reason.WRITE_REFUSED
 
-    def message(self, node: NodeName) -> str:
+    def finding(self, node: NodeName) -> Finding:
         """Tell which node is concerned, what was said, and what can be done about it."""
-        return sentence(Reason.WRITE_REFUSED, f"node {node}: {self.problem}")
+        detail, remedy = f"node {node}: {self.problem}", Reason.WRITE_REFUSED.remedy
+        return Finding(reason=self.reason, subject=node, detail=detail, remedy=remedy)
 
 
 Setbacks: TypeAlias = Mapping[tuple[NodeName, str], Setback]
 """By node and deed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Impediment:
-    """Why a node does not get on."""
-
-    node: NodeName
-    reason: Reason
-    message: str
 
 
 def rest(count: int) -> timedelta:
@@ -88,19 +81,19 @@ def setback_of(action: NodeAction, setbacks: Setbacks) -> Setback | None:
     return setbacks.get((getattr(action, "node", NodeName("")), type(action).__name__))
 
 
-def impediments(actions: Iterable[NodeAction], setbacks: Setbacks) -> tuple[Impediment, ...]:
-    """Say what keeps nodes from getting on, one sentence for each."""
+def impediments(actions: Iterable[NodeAction], setbacks: Setbacks) -> tuple[Finding, ...]:
+    """Say what keeps nodes from getting on, one finding for each."""
     found = {
-        action.node: Impediment(action.node, action.reason, action.message)
+        action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
         for action in actions
         if isinstance(action, Wait) and action.reason in _HINDERING
     }
     for (node, _), setback in sorted(setbacks.items()):
-        found.setdefault(node, Impediment(node, setback.reason, setback.message(node)))
+        found.setdefault(node, setback.finding(node))
     return tuple(found[node] for node in sorted(found))
 
 
-def summed_up(found: tuple[Impediment, ...]) -> str:
+def summed_up(found: tuple[Finding, ...]) -> str:
     """Tell the first, and how many more there are."""
     more = len(found) - 1
     return found[0].message + (f" ({counted(more, 'more node')} likewise or for other reasons)" if more else "")
@@ -110,4 +103,4 @@ def _held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> NodeAct
     setback, node = setback_of(action, setbacks), getattr(action, "node", None)
     if node is None or setback is None or now >= setback.again:
         return action
-    return Wait(node=node, reason=setback.reason, message=setback.message(node))
+    return Wait(node=node, reason=setback.reason, message=setback.finding(node).message)

@@ -7,6 +7,7 @@ from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,
@@ -44,9 +45,10 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
         return ()
     if upgrade.finished and claims.retry_asked(upgrade) and _was_aborted(upgrade):
         return _ignore_retry(upgrade)
-    objection = objection_to_spec(upgrade, now)
-    if objection is not None or upgrade.spec is None:
-        return _reject(fleet, flying, objection or (Reason.INVALID_SPEC, upgrade.problem), now)
+    if (objection := objection_to_spec(upgrade, now)) is not None:
+        return _reject(fleet, flying, objection, now)
+    if upgrade.spec is None:
+        raise AssertionError("a spec that cannot be read is objected to")
     if not upgrade.has_finalizer and not upgrade.deleting:
         return (AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight"),)
     return _proceed(fleet, upgrade.spec, now)
@@ -106,16 +108,16 @@ def _slots(
 
 
 def _reject(
-    fleet: FleetSnapshot, flying: tuple[NodeName, ...], objection: tuple[Reason, str], now: datetime
+    fleet: FleetSnapshot, flying: tuple[NodeName, ...], objection: Finding, now: datetime
 ) -> tuple[NodeAction, ...]:
     """Start nothing, let what is in flight finish, and say why."""
-    upgrade, (reason, message) = fleet.upgrade, objection
+    upgrade = fleet.upgrade
     advances = _advances(fleet, None, flying, now)
     slots = _slots(flying, advances, set())
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
     hindered = impediments(advances, fleet.setbacks)
-    status = conditions.rejected(upgrade, reason, message, slots, now, hindered=hindered)
+    status = conditions.rejected(upgrade, objection, slots, now, hindered=hindered)
     return (*advances, *hindrance(upgrade.status, status), *reported(upgrade, status))
 
 

@@ -7,8 +7,8 @@ run any. So a check forbids only what the pod itself proves, and otherwise says 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
@@ -72,7 +72,7 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
 
 def cautions(
     pods: Sequence[NodePod], current: KubeletVersion | None, target: KubeletVersion, settle: float
-) -> Iterator[Caution]:
+) -> Iterator[Finding]:
     """What deserves attention about probes that nothing is refused for; one sentence for all that it holds for."""
     refused = {objection.subject for objection in objections(pods, target, settle)}
     running = [container for container in _running(pods) if container.label not in refused]
@@ -82,7 +82,7 @@ def cautions(
             f"; kubelet {target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
         )  # fmt: skip
         detail = f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
-        yield Caution(reason=Reason.PROBE_FAILS, detail=detail)
+        yield Finding(reason=Reason.PROBE_FAILS, detail=detail)
     again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
     if again:
         first = min(_tries(container.spec["startupProbe"]) for container in again)
@@ -91,14 +91,14 @@ def cautions(
             f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
             f"containers run: {named([container.label for container in again])}"
         )
-        yield Caution(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
+        yield Finding(severity=Severity.WARN, reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
     timed = [c.label for c in running if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
     if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
         detail = (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
             f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
         )
-        yield Caution(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
+        yield Finding(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
 
 
 def _running(pods: Iterable[NodePod]) -> Iterator[_Running]:

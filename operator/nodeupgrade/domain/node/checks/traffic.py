@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import probes
 from nodeupgrade.domain.node.checks.endpoints import Answering
 from nodeupgrade.domain.node.checks.probes import named
@@ -99,12 +99,12 @@ def objections(facts: Traffic) -> Iterator[Finding]:
         )
 
 
-def cautions(facts: Traffic) -> tuple[Caution, ...]:
+def cautions(facts: Traffic) -> tuple[Finding, ...]:
     """What deserves attention and forbids nothing: few sentences, however many pods there are."""
     return (*probes.cautions(facts.pods, facts.current, facts.target, facts.settle), *_about_clients(facts))
 
 
-def _about_clients(facts: Traffic) -> Iterator[Caution]:
+def _about_clients(facts: Traffic) -> Iterator[Finding]:
     clients, losing = facts.clients, tuple(_losing(facts))
     if clients.risk is Risk.NONE:
         return
@@ -113,10 +113,10 @@ def _about_clients(facts: Traffic) -> Iterator[Caution]:
             f"kubelet {facts.target} may report its node NotReady once when it starts "
             f"({history.NODE_STEADY.reference}), and all pods of the node count as unready until it is Ready again"
         )
-        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
     if clients.unread:
         detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
-        yield Caution(reason=Reason.SERVICES_NOT_READ, detail=detail)
+        yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     if clients.risk is not Risk.REFUSED:
         yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losing if not left])
     if fewer := [service for service, _, left in losing if left]:
@@ -125,15 +125,17 @@ def _about_clients(facts: Traffic) -> Iterator[Caution]:
             f"{counted(len(fewer), 'Service')} ({named(fewer)}) would keep some endpoints and lose others for up to "
             f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods"
         )
-        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
 
 
-def _deserted_cautions(facts: Traffic, deserted: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Caution]:
+def _deserted_cautions(facts: Traffic, deserted: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Finding]:
     for service, gone in deserted[:TOLD]:
-        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
+        yield Finding(
+            severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone)
+        )
     if rest := [service for service, _ in deserted[TOLD:]]:
         detail = f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
-        yield Caution(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
+        yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
 
 
 def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from nodeupgrade.api.task_status import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
@@ -71,7 +71,7 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
         message=shorten(message),
         kubelet=_kubelet(plan, None),
         runtime=_runtime(plan),
-        hazards=hazards((), plan.cautions),
+        hazards=hazards(plan.warnings),
         preview=preview,
     )
 
@@ -80,27 +80,27 @@ def refusal_status(
     run_id: str,
     findings: tuple[Finding, ...],
     preview: Preview | None = None,
-    cautions: tuple[Caution, ...] = (),
 ) -> TaskStatus:
-    """The node was not touched, and why."""
-    first = findings[0]
-    told = "; ".join(str(finding) for finding in findings[:TOLD])
-    more = f"; and {len(findings) - TOLD} more" if len(findings) > TOLD else ""
+    """The node was not touched, and why; what only warns is listed too."""
+    against = tuple(finding for finding in findings if finding.forbids)
+    first = against[0]
+    told = "; ".join(str(finding) for finding in against[:TOLD])
+    more = f"; and {len(against) - TOLD} more" if len(against) > TOLD else ""
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.REFUSED,
         reason=first.reason,
         message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
-        hazards=hazards(findings, cautions),
+        hazards=hazards(findings),
         preview=preview,
     )
 
 
-def hazards(findings: Sequence[Finding], cautions: Sequence[Caution] = ()) -> tuple[Hazard, ...]:
-    """Findings as the API lists them, and after them cautions, which are few and for which there is always room."""
-    told = [Hazard(reason=c.reason, detail=shorten(c.detail), warning=True) for c in cautions]
-    forbid = [Hazard(reason=v.reason, pod=v.subject, detail=shorten(v.detail)) for v in findings]
-    return (*forbid[: LISTED - len(told)], *told)
+def hazards(findings: Sequence[Finding]) -> tuple[Hazard, ...]:
+    """Findings as the API lists them, those that forbid first; of warnings there are few, and always room for them."""
+    forbid = [Hazard(reason=f.reason, pod=f.subject, detail=shorten(f.detail)) for f in findings if f.forbids]
+    warn = [Hazard(reason=f.reason, detail=shorten(f.detail), warning=True) for f in findings if not f.forbids]
+    return (*forbid[: LISTED - len(warn)], *warn)
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
@@ -121,7 +121,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=_kubelet(plan, summary),
         runtime=_runtime(plan),
         containers=_containers(plan, summary),
-        hazards=hazards((), plan.cautions),
+        hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
     )

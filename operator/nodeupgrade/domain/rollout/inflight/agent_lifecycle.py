@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
 from nodeupgrade.domain.views import AgentPodView
@@ -46,13 +47,12 @@ class Attendance:
         return self.lost > 0 or self.refused is not None
 
 
-def attend(task: Task, agents: Attendance, called_off: tuple[Reason, str] | None, now: datetime) -> NodeAction:
+def attend(task: Task, agents: Attendance, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over, given the node's agents and whether it is called off."""
     pod, wanted, deadline = agents.pod, task.spec.action in _WANTED, task.spec.deadline
     if wanted and called_off is not None:
-        reason, because = called_off
-        message = f"the run on node {task.name} is called off: {because}"
-        return Abort(node=task.name, task=task, reason=reason, message=message)
+        message = f"the run on node {task.name} is called off: {called_off.detail}"
+        return Abort(node=task.name, task=task, reason=called_off.reason, message=message)
     if wanted and deadline is not None and now > deadline:
         message = sentence(Reason.ABORTED, f"node {task.name} took longer than spec.timeouts.node")
         return Abort(node=task.name, task=task, reason=Reason.ABORTED, message=message)
@@ -74,7 +74,7 @@ def _without_pod(task: Task, agents: Attendance, now: datetime) -> NodeAction:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
         return _give_up(task) if safe else _create(task)
     if _silent(task) and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
-        message = agents.refused.message(task.name)
+        message = agents.refused.finding(task.name).message
         return Abort(node=task.name, task=task, reason=Reason.AGENT_UNAVAILABLE, message=message)
     return _create(task)
 

@@ -12,6 +12,7 @@ from nodeupgrade.api.task import LOOKING, CordonRecord, GuardGrant, Task, TaskAc
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_spec import DeletionPolicy, RolloutAction
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
@@ -70,14 +71,15 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     return task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.spoken(fleet, task, now)
 
 
-def called_off(upgrade: Upgrade) -> tuple[Reason, str] | None:
+def called_off(upgrade: Upgrade) -> Finding | None:
     """Say why nodes in flight are to be taken back, if somebody wants that."""
     if (spec := upgrade.spec) is None:
         return None
     if spec.action is RolloutAction.ABORT:
-        return Reason.ABORTED, "spec.action is Abort"
+        return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
     if upgrade.deleting and spec.deletion_policy is DeletionPolicy.ROLLBACK_IN_FLIGHT:
-        return Reason.DELETING, "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+        detail = "the NodeUpgrade is being deleted and spec.deletionPolicy is RollbackInFlight"
+        return Finding(reason=Reason.DELETING, detail=detail)
     return None
 
 
@@ -112,10 +114,9 @@ def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: dat
     if fleet.own_task(node.name) is None:
         return _resume(fleet, survey, node, now)
     if (obstacle := _obstacle(fleet, survey, node)) is not None:
-        reason, message = obstacle
         if ours:
-            return RestoreCordon(node=node.name, view=node, reason=reason, message=message)
-        return FreeSlot(node=node.name, reason=reason, message=message)
+            return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
+        return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
     if survey is None:
         raise AssertionError("without a survey there is an obstacle")
     if survey.spec.action is RolloutAction.PLAN:
@@ -172,16 +173,18 @@ def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:
     )
 
 
-def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> tuple[Reason, str] | None:
+def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> Finding | None:
     """Say why a node that was admitted and is still untouched must not be begun after all."""
     if survey is None:
-        return Reason.SPEC_CHANGE_REJECTED, f"the spec is not accepted and node {node.name} is untouched"
+        detail = f"the spec is not accepted and node {node.name} is untouched"
+        return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy="")
     if fleet.upgrade.deleting:
-        return Reason.DELETING, f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+        detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
+        return Finding(reason=Reason.DELETING, detail=detail, remedy="")
     if survey.spec.action is RolloutAction.ABORT:
-        return Reason.ABORTED, f"spec.action is Abort and node {node.name} is untouched"
-    objection = judge(candidate(fleet, survey.spec, node, survey.now))
-    return None if objection is None else (objection.reason, objection.message)
+        detail = f"spec.action is Abort and node {node.name} is untouched"
+        return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
+    return judge(candidate(fleet, survey.spec, node, survey.now))
 
 
 def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
@@ -214,8 +217,8 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
             message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
             return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
-    if isinstance(verdict, str):
-        return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=verdict)
+    if isinstance(verdict, Finding):
+        return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
     return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
 
 

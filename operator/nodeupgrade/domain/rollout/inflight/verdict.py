@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task import RunVerdict, Task, Verdict
 from nodeupgrade.api.task_status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.views import NodeView, PodView
 
@@ -21,7 +22,7 @@ _OUTCOMES = {
 }
 
 
-def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None, now: datetime) -> RunVerdict | str:
+def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None, now: datetime) -> RunVerdict | Finding:
     """Judge a finished run, or say what has to be waited for.
 
     Args:
@@ -34,9 +35,9 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
     status = task.reported
     touched = was_touched(status)
     if touched and pods is None:
-        return "its pods have not been read yet"
+        return _not_yet("its pods have not been read yet")
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
-        return unready
+        return _not_yet(unready)
     listed = _restarted(task, pods or ()) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
@@ -50,6 +51,10 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
         restarted_list=listed[:LIST_LIMIT],
         decided_at=now,
     )
+
+
+def _not_yet(detail: str) -> Finding:
+    return Finding(reason=Reason.NOT_YET_VERIFIED, detail=detail, remedy="")
 
 
 def was_touched(status: TaskStatus) -> bool:

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, counted, sentence
+from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task import Verdict
 from nodeupgrade.api.upgrade_spec import RolloutAction
 from nodeupgrade.api.upgrade_status import WaveStatus
 from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.rollout_view import Survey
 from nodeupgrade.domain.rollout.select.waves import Front
 
@@ -25,66 +25,68 @@ class Situation:
     now: datetime
 
 
-Closed: TypeAlias = tuple[Reason, str]
-"""Why nothing may be started: a reason, and a sentence with the remedy."""
-
-Gate = Callable[[Situation], Closed | None]
+Gate = Callable[[Situation], Finding | None]
 
 
-def object_stays(situation: Situation) -> Closed | None:
+def object_stays(situation: Situation) -> Finding | None:
     """A NodeUpgrade on its way out begins nothing."""
     if not situation.survey.upgrade.deleting:
         return None
-    return Reason.DELETING, "the NodeUpgrade is being deleted"
+    return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
 
-def not_aborted(situation: Situation) -> Closed | None:
+def not_aborted(situation: Situation) -> Finding | None:
     """An aborted rollout begins nothing."""
     if situation.survey.spec.action is not RolloutAction.ABORT:
         return None
-    return _closed(Reason.ABORTED, "spec.action is Abort")
+    return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
 
 
-def no_node_is_lost(situation: Situation) -> Closed | None:
+def no_node_is_lost(situation: Situation) -> Finding | None:
     """A node that could not be rolled back needs a human before anything else happens."""
     lost = [s.node for s in situation.survey.standings.values() if s.judged is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
-    return _closed(Reason.ROLLBACK_FAILED, f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})")
+    return Finding(
+        reason=Reason.ROLLBACK_FAILED, detail=f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
+    )
 
 
-def threshold(situation: Situation) -> Closed | None:
+def threshold(situation: Situation) -> Finding | None:
     """The rollout stops when as many of all its nodes failed as may."""
     survey = situation.survey
     limit = survey.spec.strategy.failure_threshold.of(survey.total)
     failed = sum(standing.failed for standing in survey.standings.values())
     if failed < max(1, limit):
         return None
-    return _closed(Reason.FAILURE_THRESHOLD_REACHED, f"{counted(failed, 'node')} failed")
+    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
 
 
-def wave_threshold(situation: Situation) -> Closed | None:
+def wave_threshold(situation: Situation) -> Finding | None:
     """The rollout stops when as many nodes of one wave failed as its own threshold says."""
     for wave in situation.survey.waves:
         if wave.terms.failure_threshold is None:
             continue
         failed = sum(standing.failed for standing in wave.standings)
         if failed >= max(1, wave.terms.failure_threshold.of(len(wave.standings))):
-            return _closed(Reason.FAILURE_THRESHOLD_REACHED, f"{counted(failed, 'node')} of wave {wave.name} failed")
+            return Finding(
+                reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} of wave {wave.name} failed"
+            )
     return None
 
 
-def not_paused(situation: Situation) -> Closed | None:
+def not_paused(situation: Situation) -> Finding | None:
     """``action: Pause``, or the annotation whatever the action is, lets no further node start."""
     survey = situation.survey
     if survey.upgrade.braked:
-        return Reason.PAUSED, "paused by the annotation nodeupgrade.dev/pause; remove it to go on."
+        detail = "paused by the annotation nodeupgrade.dev/pause"
+        return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to go on")
     if survey.spec.action is RolloutAction.PAUSE:
-        return _closed(Reason.PAUSED, "paused")
+        return Finding(reason=Reason.PAUSED, detail="paused")
     return None
 
 
-def in_time(situation: Situation) -> Closed | None:
+def in_time(situation: Situation) -> Finding | None:
     """Neither the rollout nor the wave may take longer than ``spec.timeouts`` says."""
     survey, timeouts = situation.survey, situation.survey.spec.timeouts
     if _is_late(survey.upgrade.status.started_at, timeouts.total, situation.now):
@@ -95,20 +97,20 @@ def in_time(situation: Situation) -> Closed | None:
     return None
 
 
-def wave_has_its_turn(situation: Situation) -> Closed | None:
+def wave_has_its_turn(situation: Situation) -> Finding | None:
     """The wave before is over and soaked, this one is approved, and none of its nodes is waited for."""
     at = situation.front
-    return (at.reason, at.message) if at.message else None
+    return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
 
 
-def window_is_open(situation: Situation) -> Closed | None:
+def window_is_open(situation: Situation) -> Finding | None:
     """Nodes are started inside windows only, and never in a blackout."""
     spec, now = situation.survey.spec, situation.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)
     until = "no window opens any more" if opens is None else f"the next window opens at {timestamp(opens)}"
-    return _closed(Reason.WAITING_FOR_WINDOW, until)
+    return Finding(reason=Reason.WAITING_FOR_WINDOW, detail=until)
 
 
 GATES: tuple[Gate, ...] = (
@@ -137,9 +139,7 @@ def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> 
     return since is not None and limit is not None and now > since + limit
 
 
-def _late(what: str, limit: timedelta | None) -> Closed:
-    return _closed(Reason.TIMED_OUT, f"{what} has taken longer than {render_duration(limit or timedelta())}")
-
-
-def _closed(reason: Reason, because: str) -> Closed:
-    return reason, sentence(reason, because)
+def _late(what: str, limit: timedelta | None) -> Finding:
+    return Finding(
+        reason=Reason.TIMED_OUT, detail=f"{what} has taken longer than {render_duration(limit or timedelta())}"
+    )

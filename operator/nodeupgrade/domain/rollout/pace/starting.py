@@ -34,7 +34,7 @@ def choose(survey: Survey, at: Front, now: datetime) -> Choice:
 def _ask(situation: Situation, doors: tuple[Gate, ...], limits: tuple[Budget, ...]) -> Choice:
     for gate in doors:
         if (closed := gate(situation)) is not None:
-            return Choice(reason=closed[0], message=closed[1])
+            return Choice(reason=closed.reason, message=closed.message)
     choice = Choice(nodes=situation.front.pending)
     for budget in limits:
         if choice.nodes:

@@ -14,8 +14,9 @@ from nodeupgrade.api.upgrade_spec import RolloutAction
 from nodeupgrade.api.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
-from nodeupgrade.domain.rollout.backoff import Impediment, summed_up
+from nodeupgrade.domain.rollout.backoff import summed_up
 from nodeupgrade.domain.rollout.inflight.claims import retry_asked
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import State
@@ -60,15 +61,14 @@ def fails(status: UpgradeStatus, kind: str) -> bool:
 
 def rejected(
     upgrade: Upgrade,
-    reason: Reason,
-    message: str,
+    objection: Finding,
     slots: tuple[NodeName, ...],
     now: datetime,
     *,
-    hindered: tuple[Impediment, ...] = (),
+    hindered: tuple[Finding, ...] = (),
 ) -> UpgradeStatus:
     """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
-    before = upgrade.status
+    before, reason, message = upgrade.status, objection.reason, objection.message
     state = State(phase="Stalled", reason=reason, message=message, stalled=True)
     untold = (
         (PLANNED, "False", reason, message),
@@ -97,7 +97,7 @@ def summarise(
     *,
     before: UpgradeStatus,
     reopened: bool,
-    hindered: tuple[Impediment, ...] = (),
+    hindered: tuple[Finding, ...] = (),
 ) -> UpgradeStatus:
     """Report how the rollout stands.
 
@@ -208,7 +208,7 @@ def _guarded(survey: Survey) -> _Told:
     return GUARDED, "True", Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them"
 
 
-def _impeded(before: UpgradeStatus, hindered: tuple[Impediment, ...]) -> tuple[_Told, ...]:
+def _impeded(before: UpgradeStatus, hindered: tuple[Finding, ...]) -> tuple[_Told, ...]:
     """Tell what stands in the way; where nothing ever did, the condition is not there."""
     if hindered:
         return ((IMPEDED, "True", hindered[0].reason, summed_up(hindered)),)

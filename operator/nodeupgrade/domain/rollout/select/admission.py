@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.task import Task, TaskAction
 from nodeupgrade.api.upgrade import Upgrade
 from nodeupgrade.api.upgrade_spec import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
@@ -70,36 +71,28 @@ class Candidate:
         return _version(self.node.kubelet_version)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objection:
-    """Why a node is not upgraded; ``skip`` means it needs not be, else it must not be."""
-
-    reason: Reason
-    message: str
-    skip: bool = False
-
-
 _BEGINNING = tuple(deed.__name__ for deed in (Claim, Cordon, StartTask))
 
 T = TypeVar("T")
 
-Check = Callable[[Candidate], Objection | None]
+Check = Callable[[Candidate], Finding | None]
 
 
-def judge(candidate: Candidate) -> Objection | None:
+def judge(candidate: Candidate) -> Finding | None:
     """Run all checks whose facts are known, in order."""
     checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
-    return next((objection for check in checks if (objection := check(candidate))), None)
+    return next((finding for check in checks if (finding := check(candidate))), None)
 
 
-def warnings(candidate: Candidate) -> tuple[Objection, ...]:
+def warnings(candidate: Candidate) -> tuple[Finding, ...]:
     """Say what is unusual about an upgrade that is admitted all the same."""
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
-        return (_object(Reason.VERSION_SKEW, f"{target} is newer than the API server {server}"),)
+        newer = f"{target} is newer than the API server {server}"
+        return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
     if is_too_old_for_server(target, server):
         far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
-        return (_object(Reason.STILL_SKEWED, far),)
+        return (Finding(reason=Reason.STILL_SKEWED, detail=far),)
     return ()
 
 
@@ -113,104 +106,107 @@ def unsupported_version(version: str) -> str | None:
     return None
 
 
-def task_is_readable(candidate: Candidate) -> Objection | None:
+def task_is_readable(candidate: Candidate) -> Finding | None:
     """A task of a newer version, or one that somebody damaged, may stand for a run that goes on."""
     if not candidate.unreadable:
         return None
-    return _object(Reason.OBJECT_UNREADABLE, f"{_named(candidate)} has a task for which holds: {candidate.unreadable}")
+    detail = f"{_named(candidate)} has a task for which holds: {candidate.unreadable}"
+    return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
 
 
-def node_version_is_known(candidate: Candidate) -> Objection | None:
+def node_version_is_known(candidate: Candidate) -> Finding | None:
     """The hashes stored on the node can be recomputed only for versions we know."""
     problem = unsupported_version(candidate.node.kubelet_version)
-    return _object(Reason.UNSUPPORTED_VERSION, f"{_named(candidate)}: {problem}") if problem else None
+    return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{_named(candidate)}: {problem}") if problem else None
 
 
-def node_is_not_at_target(candidate: Candidate) -> Objection | None:
+def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
     if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
         return None
-    return _object(Reason.ALREADY_AT_TARGET, f"{_named(candidate)} runs {candidate.target} already", skip=True)
+    return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{_named(candidate)} runs {candidate.target} already")
 
 
-def source_is_wanted(candidate: Candidate) -> Objection | None:
+def source_is_wanted(candidate: Candidate) -> Finding | None:
     """``spec.fromVersions`` lists the versions, or their beginnings, from which nodes are taken."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
     if not wanted or any(runs == start or runs.startswith((f"{start}.", f"{start}+", f"{start}-")) for start in wanted):
         return None
     because = f"{_named(candidate)} runs {runs}, which is none of spec.fromVersions ({', '.join(wanted)})"
-    return _object(Reason.UNSUPPORTED_SOURCE, because, skip=True)
+    return Finding(reason=Reason.UNSUPPORTED_SOURCE, detail=because)
 
 
-def downgrade_is_allowed(candidate: Candidate) -> Objection | None:
+def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     """Going back has to be asked for."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
         return None
     because = f"{_named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
-    return _object(Reason.DOWNGRADE_NOT_ALLOWED, because)
+    return Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=because)
 
 
-def skew_is_supported(candidate: Candidate) -> Objection | None:
+def skew_is_supported(candidate: Candidate) -> Finding | None:
     """The API server must support the target, unless the step brings a too old node nearer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
-        return _object(Reason.VERSION_SKEW, f"{target} is newer than the API server {server}")
+        return Finding(reason=Reason.VERSION_SKEW, detail=f"{target} is newer than the API server {server}")
     if is_too_old_for_server(target, server) and target < candidate.current:
         allowed = supported_minors_behind(target)
         because = f"{target} is more than {allowed} minors older than the API server {server}"
-        return _object(Reason.VERSION_SKEW, because)
+        return Finding(reason=Reason.VERSION_SKEW, detail=because)
     return None
 
 
-def kubelet_can_be_replaced(candidate: Candidate) -> Objection | None:
+def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     """There must be a kubelet under Linux that is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
         because = f"{_named(candidate)} runs {system or 'an unknown operating system'}, not linux"
-        return _object(Reason.UNSUPPORTED_NODE, because)
+        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
     if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
         because = f"{_named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
-        return _object(Reason.UNSUPPORTED_NODE, because)
+        return Finding(reason=Reason.UNSUPPORTED_NODE, detail=because)
     return None
 
 
-def runtime_is_supported(candidate: Candidate) -> Objection | None:
+def runtime_is_supported(candidate: Candidate) -> Finding | None:
     """Only runtimes whose stored hashes we can rewrite."""
     if is_supported(candidate.node.runtime_name):
         return None
-    because = f"{_named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
-    return _object(Reason.UNSUPPORTED_RUNTIME, because)
+    detail = f"{_named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
+    return Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-def required_guard_is_possible(candidate: Candidate) -> Objection | None:
+def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     """Where the readiness guard is required, no node is exchanged without it."""
     verify = candidate.spec.verify
     if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
         return None
     if (problem := guard.obstacle(candidate.server, candidate.guard)) is None:
         return None
-    return _object(Reason.READINESS_GUARD_UNAVAILABLE, f"{_named(candidate)} cannot be guarded: {problem}")
+    detail = f"{_named(candidate)} cannot be guarded: {problem}"
+    return Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
 
 
-def artifact_has_platform(candidate: Candidate) -> Objection | None:
+def artifact_has_platform(candidate: Candidate) -> Finding | None:
     """There must be a binary for the node's platform."""
     if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
         return None
     because = f"spec.artifact has no {candidate.node.platform}, which is the platform of {_named(candidate)}"
-    return _object(Reason.ARTIFACT_UNAVAILABLE, because)
+    return Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail=because)
 
 
-def node_is_free(candidate: Candidate) -> Objection | None:
+def node_is_free(candidate: Candidate) -> Finding | None:
     """Two rollouts never hold one node."""
     task = _task_of_others(candidate)
     if task is None or is_claimable(task, candidate.active_upgrades):
         return None
-    return _object(Reason.OVERLAP_CONFLICT, f"{_named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}")
+    detail = f"{_named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
+    return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
 
 
-def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
+def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     """Somebody's cordon means hands off, unless spec.nodes.cordoned says otherwise."""
     node = candidate.node
     foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
@@ -218,12 +214,12 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Objection | None:
         return None
     if is_orphaned(node, candidate.active_upgrades):
         because = f"{_named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
-        return _object(Reason.CORDON_LEFT_BEHIND, because)
+        return Finding(reason=Reason.CORDON_LEFT_BEHIND, detail=because)
     because = f"{_named(candidate)} is cordoned, and not by this NodeUpgrade"
-    return _object(Reason.CORDONED_BY_OTHERS, because, skip=True)
+    return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
 
-def node_is_ready(candidate: Candidate) -> Objection | None:
+def node_is_ready(candidate: Candidate) -> Finding | None:
     """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says.
 
     Whatever that says, it is waited for at first: many a node is not Ready for a moment, and a rollout that passed it
@@ -233,13 +229,13 @@ def node_is_ready(candidate: Candidate) -> Objection | None:
     if node.ready:
         return None
     if candidate.spec.nodes.not_ready is not NotReadyPolicy.SKIP:
-        return _object(Reason.NODE_NOT_READY, because)
+        return Finding(reason=Reason.NODE_NOT_READY, detail=because)
     if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
-        return _object(Reason.NODE_NOT_READY, f"{because} and is waited for until {timestamp(until)}")
-    return _object(Reason.NODE_NOT_READY, because, skip=True)
+        return Finding(reason=Reason.NODE_NOT_READY, detail=f"{because} and is waited for until {timestamp(until)}")
+    return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
 
 
-def writes_are_accepted(candidate: Candidate) -> Objection | None:
+def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
     done = {
@@ -249,25 +245,25 @@ def writes_are_accepted(candidate: Candidate) -> Objection | None:
     due = (deed for deed in _BEGINNING if not done.get(deed))
     known = (setback for deed in due if (setback := candidate.setbacks.get((name, deed))) is not None)
     setback = next((each for each in known if candidate.now < each.again), None)
-    return None if setback is None else Objection(reason=setback.reason, message=setback.message(name))
+    return None if setback is None else setback.finding(name)
 
 
-def placements_are_met(candidate: Candidate) -> Objection | None:
+def placements_are_met(candidate: Candidate) -> Finding | None:
     """A kubelet that starts kills pods whose node selector or required node affinity its node no longer meets."""
     for pod in _living(candidate):
         if problem := unmet_placement(pod, candidate.node):
-            return _object(Reason.NODE_AFFINITY_NOT_MET, f"pod {pod} on {_named(candidate)}: {problem}")
+            return Finding(reason=Reason.NODE_AFFINITY_NOT_MET, detail=f"pod {pod} on {_named(candidate)}: {problem}")
     return None
 
 
-def taints_are_tolerated(candidate: Candidate) -> Objection | None:
+def taints_are_tolerated(candidate: Candidate) -> Finding | None:
     """A kubelet from 1.24 on kills pods that do not tolerate a NoExecute taint when it starts."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
         return None
     for pod in _living(candidate):
         if taint := untolerated_taint(pod, candidate.node):
             because = f"pod {pod} on {_named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
-            return _object(Reason.TAINT_NOT_TOLERATED, because)
+            return Finding(reason=Reason.TAINT_NOT_TOLERATED, detail=because)
     return None
 
 
@@ -314,7 +310,3 @@ def _named(candidate: Candidate) -> str:
 @lru_cache(maxsize=256)
 def _version(text: str) -> KubeletVersion:
     return KubeletVersion.parse(text)
-
-
-def _object(reason: Reason, because: str, *, skip: bool = False) -> Objection:
-    return Objection(reason=reason, message=sentence(reason, because), skip=skip)

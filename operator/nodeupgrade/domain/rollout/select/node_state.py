@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.reasons import Reason, Severity, sentence
 from nodeupgrade.api.task import Task, Verdict
 from nodeupgrade.api.upgrade_spec import REMAINDER, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
@@ -136,7 +136,7 @@ def stand(
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return standing(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
-    if objection := judge(candidate(fleet, spec, node, now)):
-        place = Place.SKIPPED if objection.skip else Place.REFUSED
-        return standing(place, objection.reason, objection.message)
+    if finding := judge(candidate(fleet, spec, node, now)):
+        place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
+        return standing(place, finding.reason, finding.message)
     return standing(Place.PENDING)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.finding import Caution, Finding
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.drift.command import Command, command, other_variables, same_words
 from nodeupgrade.domain.node.checks.drift.facts import Discrepancy, Drift, ReadAtStart, Start, Was
 from nodeupgrade.domain.node.checks.drift.running import compare
@@ -43,7 +43,7 @@ def objections(drift: Drift) -> Iterator[Finding]:
             yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
 
 
-def cautions(drift: Drift) -> tuple[Caution, ...]:
+def cautions(drift: Drift) -> tuple[Finding, ...]:
     """What people should know of a run that goes on all the same, before anything is touched."""
     accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
     if drift.policy is DriftPolicy.REFUSE or not accepted:
@@ -53,7 +53,7 @@ def cautions(drift: Drift) -> tuple[Caution, ...]:
         "run with, and so would the old one on the way back, of which nobody knows whether it then behaves as it does "
         f"now: {_some(accepted, '; ')}"
     )
-    return (Caution(reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
+    return (Finding(severity=Severity.WARN, reason=Reason.CONFIGURATION_DRIFT, detail=detail),)
 
 
 def _of_configuration(start: Start) -> Iterator[Discrepancy]:
