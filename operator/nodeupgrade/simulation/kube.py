@@ -210,10 +210,13 @@ def copied(value: T) -> T:
     """Copy JSON; several times as fast as copying any object."""
     copy: Any = value
     if isinstance(value, dict):
-        copy = {key: copied(item) for key, item in value.items()}
+        copy = {key: copied(item) if isinstance(item, _CONTAINERS) else item for key, item in value.items()}
     elif isinstance(value, list):
-        copy = [copied(item) for item in value]
+        copy = [copied(item) if isinstance(item, _CONTAINERS) else item for item in value]
     return cast("T", copy)
+
+
+_CONTAINERS = (dict, list)
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
@@ -253,12 +252,12 @@ class SimulatedServices:
 
     def _files(self, unit: str) -> dict[str, bytes]:
         """What there is of a unit on the disk: its own file, and drop-ins in the order of their names."""
-        directories = {PurePosixPath(directory, f"{unit}.d") for directory in DROP_IN_DIRECTORIES}
-        found = [
-            path for path in map(PurePosixPath, self._disk) if path.parent in directories and path.suffix == ".conf"
-        ]
+        directories = {f"{directory}/{unit}.d" for directory in DROP_IN_DIRECTORIES}
+        # Asked for at every status, so without a path object for every file of the node.
+        split = (path.rpartition("/") for path in self._disk if path.endswith(".conf"))
+        found = sorted((name, directory) for directory, _, name in split if directory in directories)
         own = f"{UNIT_DIRECTORY}/{unit}"
-        drop_ins = {str(path): self._disk[str(path)] for path in sorted(found, key=lambda path: path.name)}
+        drop_ins = {f"{directory}/{name}": self._disk[f"{directory}/{name}"] for name, directory in found}
         return {own: self._disk.get(own, UNIT_FILES[unit]), **drop_ins}
 
     def _drop_ins(self, unit: str, loaded: LoadedFiles) -> tuple[str, ...]:

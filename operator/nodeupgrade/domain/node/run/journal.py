@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from nodeupgrade.api.codec import CodecError, Json, decode, encode
 from nodeupgrade.api.values import BootIdentity
@@ -211,7 +212,9 @@ def parse(data: bytes) -> tuple[Journal, int]:
     return Journal(tuple(records)), offset
 
 
+@lru_cache(maxsize=1024)
 def _parse_line(line: bytes) -> Record | None:
+    """One record; ``None`` if it is damaged. A journal is read again at every look, and its lines stay as they are."""
     checksum, separator, body = line.partition(b" ")
     if not separator or checksum != f"{zlib.crc32(body):08x}".encode():
         return None
