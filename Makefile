@@ -75,7 +75,7 @@ oracle: venv ## Ask a Kubernetes release itself what its kubelet computes (VERSI
 proto: venv ## Generate the committed protobuf modules from their .proto files
 	$(BIN)/python tools/generate_protobuf.py
 
-crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api/schema
+crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
 
 history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets

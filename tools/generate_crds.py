@@ -11,16 +11,15 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.api.crds import KINDS
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.kinds import KINDS
-from nodeupgrade.api.schema.model import Kind
-from nodeupgrade.api.schema.openapi import definition
+from nodeupgrade.api.schema.openapi import Kind, definition
 
 CRDS = Path(__file__).resolve().parent.parent / "crds"
 WIDTH = 120
 SHORT = 100
 
-HINT = "Generated from operator/nodeupgrade/api/schema; to change it: python -m tools.generate_crds"
+HINT = "Generated from operator/nodeupgrade/api; to change it: python -m tools.generate_crds"
 WITHOUT_CEL = "For API servers 1.16 to 1.24, which know no rules (CEL): the control plane alone enforces them."
 
 

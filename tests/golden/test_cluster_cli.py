@@ -9,7 +9,7 @@ import click
 import pytest
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.api.task import Verdict
+from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.cli.main import main
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NoClusterError, UnavailableError
 from nodeupgrade.simulation.kube import merged

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.run.task_report import essential_status
 from nodeupgrade.ports.kube import InvalidError, NodeSideKube, NotFoundError, RejectedError

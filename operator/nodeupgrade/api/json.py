@@ -1,28 +1,36 @@
-"""How frozen dataclasses are written in, and read from, the JSON of API objects.
+"""How frozen dataclasses are written as JSON, and read from it: objects of the API, and files on a node.
 
-Names become camelCase with the API's habit for abbreviations (``run_id`` is ``runID``). Reading is strict
-about types and closed sets, and lenient about fields it does not know: a newer writer may have added some.
+In an object of the API, names are camelCase with the API's habit for abbreviations (``run_id`` is ``runID``), what is
+``None`` is left out, and fields that are not known are passed over: a newer writer may have added some.
+
+A file on a node is ``strict``: its names are Python's, every field is written, and what is not known is refused: it was
+written by the same program, and has to be readable in an emergency with a pager. bytes are base64 there.
 """
 
+import base64
+import binascii
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache, partial
-from typing import Any, NewType, TypeVar, Union
+from typing import Annotated, Any, NamedTuple, NewType, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from nodeupgrade.api.durations import parse_duration, render_duration
 from nodeupgrade.api.errors import NodeUpgradeError
-from nodeupgrade.api.share import Share
+from nodeupgrade.api.field import Field
+from nodeupgrade.api.int_or_percent import IntOrPercent
 
-Json = dict[str, Any]  # Any: the JSON of an API object has no narrower type before it is parsed
-"""A JSON object as the API server returns it."""
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+Json: TypeAlias = dict[str, Any]  # Any: JSON has no narrower type before it is read
+"""A JSON object."""
 
 T = TypeVar("T")
 
 _ABBREVIATIONS = {"id": "ID", "uid": "UID", "url": "URL"}
+_SECOND = timedelta(seconds=1)
 
 
 class MalformedObjectError(NodeUpgradeError):
@@ -34,6 +42,10 @@ class MalformedObjectError(NodeUpgradeError):
         self.problem = problem
 
 
+class MalformedFileError(ValueError):
+    """A document of a file on a node does not have the shape its type promises; the message names the path."""
+
+
 @cache
 def field_name(name: str) -> str:
     """Translate a Python field name to the API's: ``node_uid`` to ``nodeUID``."""
@@ -41,28 +53,49 @@ def field_name(name: str) -> str:
     return head + "".join(_ABBREVIATIONS.get(part, part.capitalize()) for part in tail)
 
 
-def to_json(value: object) -> Any:
-    """Write a dataclass, or anything one may hold, as JSON. ``None`` and nothing else is left out."""
+def seconds_name(name: str) -> str:
+    """Name a duration, in the API's way, that is written as a number of seconds."""
+    return f"{name}Seconds"
+
+
+def to_json(value: object, *, strict: bool = False) -> Any:
+    """Write a dataclass, or anything one may hold, as JSON.
+
+    Raises:
+        TypeError: The value holds something that has no form in JSON.
+    """
+    return _written(value, strict=strict, resolved=False)
+
+
+def _written(value: object, *, strict: bool, resolved: bool) -> Any:
     match value:
         case StrEnum():
             return value.value
         case None | bool() | int() | float() | str():
             return value
-        case datetime():
+        case datetime() if not strict:
             return timestamp(value)
-        case timedelta():
-            return render_duration(value)
-        case Share():
+        case timedelta() if not strict:
+            return value // _SECOND if resolved else render_duration(value)
+        case IntOrPercent() if not strict:
             return value.render()
+        case bytes() if strict:
+            return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {str(key): to_json(item) for key, item in value.items()}
+            return {str(key): _written(item, strict=strict, resolved=False) for key, item in value.items()}
         case tuple() | list() | frozenset():
-            return [to_json(item) for item in value]
-        case _ if is_dataclass(value):
-            pairs = ((field_name(f.name), getattr(value, f.name)) for f in fields(value))
-            return {name: to_json(item) for name, item in pairs if item is not None}
+            return [_written(item, strict=strict, resolved=False) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return dict(_members(value, strict=strict, resolved=resolved))
         case _:
-            raise TypeError(f"cannot write a {type(value).__name__} as JSON")
+            raise TypeError(f"cannot encode {type(value).__name__}")
+
+
+def _members(value: object, *, strict: bool, resolved: bool) -> Iterator[tuple[str, Any]]:
+    for member in _plan(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
+        item = getattr(value, member.attribute)
+        if strict or item is not None:
+            yield member.name, _written(item, strict=strict, resolved=member.resolved)
 
 
 def merge_patch(before: Json, after: Json) -> Json:
@@ -84,114 +117,208 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
-def from_json(kind: type[T], data: object, path: str = "") -> T:
+def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = False) -> T:
     """Read a dataclass from JSON.
 
     Args:
         kind: The dataclass to build.
         data: A JSON object.
         path: Where the object was found, for messages.
+        strict: Whether it is of a file on a node; nothing is guessed or dropped then.
 
     Raises:
-        MalformedObjectError: A field is missing or has the wrong type.
+        MalformedObjectError: A field of an API object is missing or has the wrong type.
+        MalformedFileError: What a file holds has another shape.
     """
+    read = _reader(typing.cast("Hashable", kind), strict=strict, resolved=False)
+    return typing.cast("T", read(data, path or ("$" if strict else "")))
+
+
+Reader: TypeAlias = Callable[[object, str], object]
+"""Reads one value found at a path."""
+
+
+class _Member(NamedTuple):
+    """How a field of a dataclass is read and written; a ``resolved`` one as such fields are (see ``Field``)."""
+
+    attribute: str
+    name: str
+    read: Reader
+    required: bool
+    resolved: bool
+
+
+@cache
+def _plan(kind: Hashable, *, strict: bool, resolved: bool) -> tuple[_Member, ...]:
+    hints = typing.get_type_hints(typing.cast("type", kind), include_extras=True)
+    members = []
+    for field in fields(typing.cast("Any", kind)):  # cast: the caller's contract, mypy cannot say so
+        hint = hints[field.name]
+        in_seconds = resolved and _plain(hint) is timedelta
+        name = field.name if strict else field_name(field.name)
+        marked = in_seconds or any(mark.resolved for mark in _marks(hint))
+        members.append(
+            _Member(
+                attribute=field.name,
+                name=seconds_name(name) if in_seconds else name,
+                read=_reader(hint, strict=strict, resolved=marked),
+                required=field.default is MISSING and field.default_factory is MISSING,
+                resolved=marked,
+            )
+        )
+    return tuple(members)
+
+
+def _marks(hint: Any) -> Iterator[Field]:
+    return (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Field))
+
+
+def _plain(hint: Any) -> Any:
+    """Return the type without its annotations."""
+    while isinstance(hint, NewType) or get_origin(hint) is Annotated:
+        hint = hint.__supertype__ if isinstance(hint, NewType) else hint.__origin__
+    return hint
+
+
+@cache
+def _reader(hint: Any, *, strict: bool, resolved: bool) -> Reader:
+    """Choose once how values of a type are read; a fleet's objects are read by the thousand."""
+    kind = _plain(hint)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind in {Any, object}:
+        return _unread
+    if origin in {Union, types.UnionType}:
+        present = [argument for argument in arguments if argument is not type(None)]
+        if len(present) > 1:
+            return _unread  # JsonValue: anything
+        return partial(_optional, _reader(present[0], strict=strict, resolved=resolved))
+    if origin is tuple:
+        return partial(_items, _reader(arguments[0], strict=strict, resolved=False), strict)
+    if origin is not None and issubclass(origin, Mapping):
+        return partial(_entries, _reader(arguments[1], strict=strict, resolved=False), strict)
+    if is_dataclass(kind) and kind not in _TEXTS:
+        return partial(_object, typing.cast("type", kind), strict, resolved)
+    return _scalar_reader(kind, strict=strict, resolved=resolved)
+
+
+def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
+    if issubclass(kind, StrEnum):
+        return partial(_enum_member, kind, strict)
+    if kind is float:
+        return partial(_number, strict)
+    if strict and kind is bytes:
+        return _bytes
+    if resolved and kind is timedelta:
+        return _seconds
+    if not strict and kind is datetime:
+        return _time
+    if not strict and kind in _TEXTS:
+        return partial(_parsed, kind)
+    return partial(_expect, kind, kind.__name__, strict)
+
+
+def _unread(data: object, path: str) -> object:
+    del path
+    return data
+
+
+def _optional(read: Reader, data: object, path: str) -> object:
+    return None if data is None else read(data, path)
+
+
+def _items(read: Reader, strict: bool, data: object, path: str) -> tuple[object, ...]:
+    items = _expect(list, "an array", strict, data, path)
+    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(items))
+
+
+def _entries(read: Reader, strict: bool, data: object, path: str) -> dict[str, object]:
+    entries = _expect(dict, "an object", strict, data, path).items()
+    return {str(key): read(item, f"{path}.{key}" if strict else f"{path}[{key}]") for key, item in entries}
+
+
+def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -> object:
     if not isinstance(data, dict):
-        raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
+        if not strict:
+            raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
+        raise MalformedFileError(f"{path}: expected an object for {kind.__name__}, found {type(data).__name__}")
+    plan = _plan(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
+    return _strictly(kind, plan, data, path) if strict else _leniently(kind, plan, data, path)
+
+
+def _leniently(kind: type, plan: tuple[_Member, ...], data: Json, path: str) -> object:
     values: dict[str, object] = {}
-    for attribute, name, read, required in _plan(typing.cast("Hashable", kind)):
-        where = f"{path}.{name}" if path else name
-        if (value := data.get(name)) is not None:
-            values[attribute] = read(value, where)
-        elif required:
+    for member in plan:
+        where = f"{path}.{member.name}" if path else member.name
+        if (value := data.get(member.name)) is not None:
+            values[member.attribute] = member.read(value, where)
+        elif member.required:
             raise MalformedObjectError(where, "it is missing")
     return kind(**values)
 
 
-Reader = Callable[[object, str], object]
-"""Reads one value found at a path."""
+def _strictly(kind: type, plan: tuple[_Member, ...], data: Json, path: str) -> object:
+    known = {member.name: member for member in plan}
+    if unknown := data.keys() - known.keys():
+        raise MalformedFileError(f"{path}: unknown field {min(unknown)!r} for {kind.__name__}")
+    values = {name: known[name].read(value, f"{path}.{name}") for name, value in data.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise MalformedFileError(f"{path}: {error}") from error
 
 
-@cache
-def _plan(kind: Hashable) -> tuple[tuple[str, str, Reader, bool], ...]:
-    """How a dataclass is read: by field its attribute, its name in JSON, its reader, and whether it must be there."""
-    hints = typing.get_type_hints(typing.cast("type", kind))
-    return tuple(
-        (
-            field.name,
-            field_name(field.name),
-            _reader(hints[field.name]),
-            field.default is MISSING and field.default_factory is MISSING,
-        )
-        for field in fields(typing.cast("Any", kind))  # cast: the caller's contract, mypy cannot say so
-    )
+def _expect(kind: type[T], name: str, strict: bool, data: object, path: str) -> T:
+    if isinstance(data, kind) and not (kind is int and isinstance(data, bool)):
+        return data
+    if strict:
+        raise MalformedFileError(f"{path}: expected {name}, found {type(data).__name__}")
+    raise MalformedObjectError(path, f"a {kind.__name__} is expected and {data!r} was found")
 
 
-@cache
-def _reader(hint: Any) -> Reader:
-    """Choose once how values of a type are read; a fleet's objects are read by the thousand."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, NewType):
-        return _reader(hint.__supertype__)
-    if origin in {Union, types.UnionType}:
-        return _reader(next(a for a in arguments if a is not type(None)))
-    if origin is tuple:
-        return partial(_items, _reader(arguments[0]))
-    if origin is not None and issubclass(origin, Mapping):
-        return partial(_entries, _reader(arguments[1]))
-    if hint in _TEXTS:
-        return partial(_parsed, hint)
-    if is_dataclass(hint):
-        return partial(from_json, typing.cast("type[object]", hint))
-    if issubclass(hint, StrEnum):
-        return partial(_member, hint)
-    if hint is datetime:
-        return _moment
-    if hint is float:
-        return _number
-    return partial(_expect, hint)
-
-
-def _items(read: Reader, data: object, path: str) -> tuple[object, ...]:
-    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(_expect(list, data, path)))
-
-
-def _entries(read: Reader, data: object, path: str) -> dict[str, object]:
-    return {str(key): read(item, f"{path}[{key}]") for key, item in _expect(dict, data, path).items()}
-
-
-def _number(data: object, path: str) -> float:
+def _number(strict: bool, data: object, path: str) -> float:
     if isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    return _expect(float, data, path)
+    return _expect(float, "float", strict, data, path)
 
 
-_TEXTS: dict[object, Callable[[object], object]] = {timedelta: parse_duration, Share: Share.parse}
-"""Values that the API carries as text or as a number, and how they are read."""
+def _seconds(data: object, path: str) -> timedelta:
+    return timedelta(seconds=_expect(int, "int", False, data, path))
 
 
-def _parsed(hint: object, data: object, path: str) -> object:
+def _enum_member(kind: type[StrEnum], strict: bool, data: object, path: str) -> StrEnum:
+    text = _expect(str, kind.__name__, strict, data, path)
     try:
-        return _TEXTS[hint](data)
+        return kind(text)
     except ValueError as error:
-        raise MalformedObjectError(path, str(error)) from None
-
-
-def _expect(kind: type[T], data: object, path: str) -> T:
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise MalformedObjectError(path, f"a {kind.__name__} is expected and {data!r} was found")
-    return data
-
-
-def _member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
-    try:
-        return kind(_expect(str, data, path))
-    except ValueError:
+        if strict:
+            raise MalformedFileError(f"{path}: unknown {kind.__name__} {data!r}") from error
         known = ", ".join(member.value for member in kind)
         raise MalformedObjectError(path, f"{data!r} is none of {known}") from None
 
 
-def _moment(data: object, path: str) -> datetime:
+def _bytes(data: object, path: str) -> bytes:
     try:
-        return datetime.fromisoformat(_expect(str, data, path))
+        return base64.b64decode(_expect(str, "bytes", True, data, path), validate=True)
+    except binascii.Error as error:
+        raise MalformedFileError(f"{path}: not base64") from error
+
+
+def _time(data: object, path: str) -> datetime:
+    try:
+        return datetime.fromisoformat(_expect(str, "str", False, data, path))
     except ValueError:
         raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
+
+
+_TEXTS: dict[object, Callable[[object], object]] = {
+    timedelta: parse_duration,
+    IntOrPercent: IntOrPercent.parse,
+}
+"""Values that the API carries as text or as a number, and how they are read."""
+
+
+def _parsed(kind: object, data: object, path: str) -> object:
+    try:
+        return _TEXTS[kind](data)
+    except ValueError as error:
+        raise MalformedObjectError(path, str(error)) from None

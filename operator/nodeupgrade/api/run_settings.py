@@ -1,7 +1,11 @@
 """How a node's run is to be done: what NodeUpgrade and task say about it in the same words."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from nodeupgrade.api.field import SET, Field
 
 
 class FlagPolicy(StrEnum):
@@ -40,17 +44,58 @@ class GuardPolicy(StrEnum):
 class KubeletSettings:
     """How the kubelet is run on the node, and what may be changed about it."""
 
-    unit: str = "kubelet.service"
-    flag_policy: FlagPolicy = FlagPolicy.REFUSE
-    remove_flags: tuple[str, ...] = ()
-    configuration_drift: DriftPolicy = DriftPolicy.REFUSE
+    SCHEMA: ClassVar = Field("How the kubelet is run on the nodes, and what may be changed about it.", defaulted=True)
+
+    unit: Annotated[
+        str,
+        Field(
+            "The kubelet's systemd unit.",
+            max_length=255,
+            pattern=r"[A-Za-z0-9:_.@-]+\.service",
+            expected="the name of a service unit such as kubelet.service",
+            defaulted=True,
+        ),
+    ] = "kubelet.service"
+    flag_policy: Annotated[
+        FlagPolicy,
+        Field("Whether flags that the new kubelet does not know forbid the upgrade or are removed.", defaulted=True),
+    ] = FlagPolicy.REFUSE
+    remove_flags: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=128)], ...],
+        SET,
+        Field("Flags to leave out, whether the new kubelet knows them or not.", max_items=64),
+    ] = ()
+    configuration_drift: Annotated[
+        DriftPolicy,
+        Field(
+            "Whether a node whose kubelet would start with another configuration than it runs with is refused, or what "
+            "is on its disk is meant for the new kubelet (Accept); the way back then starts the old one with it too.",
+            defaulted=True,
+        ),
+    ] = DriftPolicy.REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """Seconds to watch the node after the swap, seconds it may be without a kubelet, and what pods' clients notice."""
+    """How long the node is watched, and may be without a kubelet, and what pods' clients notice."""
 
-    settle_seconds: int = 60
-    kubelet_down_budget_seconds: int = 30
-    node_ready_timeout_seconds: int = 60
-    readiness_guard: GuardPolicy = GuardPolicy.AUTO
+    SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is taken back.", defaulted=True)
+
+    settle: Annotated[
+        timedelta, Field("How long the node is watched after the swap.", defaulted=True, default="60s")
+    ] = timedelta(seconds=60)
+    kubelet_down_budget: Annotated[
+        timedelta,
+        Field("How long the node may be without a kubelet before everything is undone.", positive=True, defaulted=True),
+    ] = timedelta(seconds=30)
+    node_ready_timeout: Annotated[
+        timedelta, Field("How long the node may take to be Ready again.", positive=True, defaulted=True, default="60s")
+    ] = timedelta(seconds=60)
+    readiness_guard: Annotated[
+        GuardPolicy,
+        Field(
+            "Whether pods stay Ready until the new kubelet has probed them. Auto does what the API server can; "
+            "Require touches no node without it.",
+            defaulted=True,
+        ),
+    ] = GuardPolicy.AUTO

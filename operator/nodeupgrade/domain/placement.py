@@ -7,7 +7,7 @@ until now becomes fatal with any kubelet restart, ours included.
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.upgrade_spec import LabelSelector, Requirement
+from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
 from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
 
 

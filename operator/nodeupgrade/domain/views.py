@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade_spec import Requirement
+from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import NodeName
 
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from nodeupgrade.api.json import Json, timestamp, to_json
-from nodeupgrade.api.task import Task, parse_task
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.domain.errors import NodeUpgradeError, Transient
 
 

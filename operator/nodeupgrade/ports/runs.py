@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from nodeupgrade.api.task_status import GuardReport
+from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.plan import Newcomers, RunPlan

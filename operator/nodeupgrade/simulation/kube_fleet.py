@@ -12,8 +12,9 @@ from enum import StrEnum
 from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.api.task import Task, TaskAction, parse_task
-from nodeupgrade.api.task_status import (
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import (
     START_KUBELET,
     STOP_KUBELET,
     GuardReport,

@@ -6,11 +6,12 @@ control plane has to cope.
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.crds import TASK_KIND, UPGRADE_KIND
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.kinds import TASK_KIND, UPGRADE_KIND
-from nodeupgrade.api.schema.model import Kind, Problem
-from nodeupgrade.api.schema.validation import check
+from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.schema.openapi import Kind
+from nodeupgrade.api.schema.validation import validate
 from nodeupgrade.ports.kube import RejectedError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}
@@ -31,8 +32,8 @@ def reject_misfits(resource: Resource, body: Json) -> None:
 
 
 def _misfits(kind: Kind, body: Json) -> Iterator[Problem]:
-    yield from check(kind.status, filled(kind.status, body.get("status", {})), "status")
+    yield from validate(kind.status, filled(kind.status, body.get("status", {})), "status")
     if kind is TASK_KIND:
-        spec = tuple(check(kind.spec, filled(kind.spec, body.get("spec")), "spec"))
+        spec = tuple(validate(kind.spec, filled(kind.spec, body.get("spec")), "spec"))
         yield from spec
         yield from (Problem("", rule.message) for rule in kind.rules if not spec and not rule.holds(body))

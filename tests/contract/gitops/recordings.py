@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade import PAUSE_ANNOTATION, RETRY_ANNOTATION
+from nodeupgrade.api.upgrade.object import PAUSE_ANNOTATION, RETRY_ANNOTATION
 from nodeupgrade.ports.kube import UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.contract.gitops.recorded import in_flight, is_true, reason_is

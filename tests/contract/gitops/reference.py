@@ -5,9 +5,20 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.schema.blocks import MOST_NODES
-from nodeupgrade.api.schema.model import ABSENT, Flag, ListOf, MapOf, Node, Portion, Record, Schema, Text, Whole
-from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.schema.derive import MOST_NODES
+from nodeupgrade.api.schema.model import (
+    ABSENT,
+    AnySchema,
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    ObjectSchema,
+    Schema,
+    StringSchema,
+)
+from nodeupgrade.api.upgrade.spec import SPEC
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import HEALTH
 from tests.contract.gitops.kstatus import kstatus, waited_for
@@ -50,27 +61,27 @@ def _verdict(name: str, body: Json) -> str:
     return f"| {name.replace('-', ' ')} | {phase} | {reason} | {health} | {kstatus(body)} | {waits} |\n"
 
 
-def _rows(record: Record, prefix: str, *, mutable: bool) -> Iterator[str]:
-    for name, child in record.fields.items():
+def _rows(record: ObjectSchema, prefix: str, *, mutable: bool) -> Iterator[str]:
+    for name, child in record.properties.items():
         path, changes = f"{prefix}{name}", _changes(child, record, prefix, mutable=mutable)
         inside = _inside(child)
         required = " **required**" if name in record.required else ""
         default = "" if child.default is ABSENT or inside or child.default in ([], {}) else f"`{_text(child.default)}`"
-        cells = (f"`{path}`", _value(child), default + required, changes, _cell(child.says))
+        cells = (f"`{path}`", _value(child), default + required, changes, _cell(child.description))
         yield "| " + " | ".join(cell.strip() for cell in cells) + " |\n"
         if inside:
-            suffix = {ListOf: "[].", MapOf: ".PLATFORM."}.get(type(child), ".")
+            suffix = {ArraySchema: "[].", MapSchema: ".PLATFORM."}.get(type(child), ".")
             yield from _rows(inside, path + suffix, mutable=mutable or child.mutable)
 
 
-def _inside(schema: Schema) -> Record | None:
+def _inside(schema: Schema) -> ObjectSchema | None:
     """Return the record whose fields are told in rows of their own."""
     match schema:
-        case Record(fields=inside):
+        case ObjectSchema(properties=inside):
             return None if set(inside) == _LABEL_SELECTOR else schema
-        case ListOf(item=Record() as item):
+        case ArraySchema(items=ObjectSchema() as item):
             return item
-        case MapOf(value=Record() as value):
+        case MapSchema(additional_properties=ObjectSchema() as value):
             return value
         case _:
             return None
@@ -78,29 +89,29 @@ def _inside(schema: Schema) -> Record | None:
 
 def _value(schema: Schema) -> str:
     match schema:
-        case Text(choices=choices) if choices:
+        case StringSchema(enum=choices) if choices:
             return " \\| ".join(f"`{choice}`" for choice in choices)
-        case Text(moment=True):
+        case StringSchema(format="date-time"):
             return "time"
-        case Text(write=write, longest=longest):
+        case StringSchema(expected=write, max_length=longest):
             return "duration" if write.startswith("a duration") else _cell(write) or f"text, at most {longest}"
-        case Portion(most=most):
+        case IntOrStringSchema(maximum=most):
             return "from 1, or 1% to 100%" if most == MOST_NODES else f"1 to {most}, or 1% to 100%"
-        case Whole(least=least, most=most):
+        case IntegerSchema(minimum=least, maximum=most):
             return f"{least} to {most}"
-        case Flag():
+        case BooleanSchema():
             return "`true` \\| `false`"
-        case Record():
+        case ObjectSchema():
             return "" if _inside(schema) else "label selector"
-        case ListOf(most=most):
+        case ArraySchema(max_items=most):
             return f"list, at most {most}"
-        case MapOf(most=most):
+        case MapSchema(max_properties=most):
             return f"by platform, at most {most}"
         case _:
             raise AssertionError(schema)
 
 
-def _changes(child: Node, parent: Record, prefix: str, *, mutable: bool) -> str:
+def _changes(child: AnySchema, parent: ObjectSchema, prefix: str, *, mutable: bool) -> str:
     if not (mutable or child.mutable):
         return "no"
     if told := [transition.message.split(";")[0] for transition in child.transitions]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.task import TaskAction, UpgradeRef
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet

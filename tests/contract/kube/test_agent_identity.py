@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.json import to_json
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.ports.kube import TASKS, ForbiddenError
 from tests.contract.kube.apiserver import ApiServer

@@ -15,14 +15,13 @@ import pytest
 import yaml
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.frozen import frozen_digest
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
 from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.task import CordonRecord, TaskAction
-from nodeupgrade.api.task_status import TaskStatus
-from nodeupgrade.api.upgrade_reading import parse_spec, parse_upgrade
-from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.task.spec import CordonRecord, TaskAction
+from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.upgrade.frozen import frozen_digest
+from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade
+from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
 from nodeupgrade.domain.rollout.report.lint import lint
 from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
 from tests.contract.kube.apiserver import ApiServer

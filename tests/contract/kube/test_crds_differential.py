@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.frozen import frozen_digest
 from nodeupgrade.api.json import Json, merge_patch
-from nodeupgrade.api.schema.model import ListOf, MapOf, Record, Schema
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.upgrade_reading import problems
+from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, Schema
+from nodeupgrade.api.upgrade.frozen import frozen_digest
+from nodeupgrade.api.upgrade.reading import problems
+from nodeupgrade.api.upgrade.spec import SPEC
 from nodeupgrade.domain.rollout.report.lint import edits
 from nodeupgrade.ports.kube import UPGRADES, RejectedError
 from tests.scenario.rollout.harness import upgrade_object
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 PLATFORMS: Json = {**FULL, "artifact": {"platforms": {"linux-amd64": {"url": "https://example/k", "sha256": "a" * 64}}}}
 PRE_STAGED: Json = {**FULL, "artifact": {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": "a" * 64}}}}
-TOP = sorted(SPEC.fields)
+TOP = sorted(SPEC.properties)
 MISUNDERSTOOD = r"spec\.windows\[\d+\]\.(start|timeZone)"
 """Cron expressions and time zones: no API server knows what they mean."""
 ALWAYS_FREE = {"strategy", "windows", "blackouts", "timeouts", "deletionPolicy", "action"}
@@ -81,12 +81,12 @@ def unused(schema: Schema, values: list[Any], path: str) -> Iterator[str]:
     if not values:
         yield path
     match schema:
-        case Record(fields=fields):
+        case ObjectSchema(properties=fields):
             for name, child in fields.items():
                 yield from unused(child, [value[name] for value in values if name in value], f"{path}.{name}")
-        case MapOf(value=inner):
+        case MapSchema(additional_properties=inner):
             yield from unused(inner, [item for value in values for item in value.values()], path)
-        case ListOf(item=inner):
+        case ArraySchema(items=inner):
             yield from unused(inner, [item for value in values for item in value], path)
         case _:
             pass

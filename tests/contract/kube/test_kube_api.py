@@ -7,20 +7,11 @@ import pytest
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import (
-    ArtifactKind,
-    RunVerdict,
-    Task,
-    TaskAction,
-    TaskArtifact,
-    TaskSpec,
-    UpgradeRef,
-    Verdict,
-    parse_task,
-)
-from nodeupgrade.api.task_status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade_reading import parse_upgrade
-from nodeupgrade.api.upgrade_spec import SLOTS
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.node.checks.endpoints import Answering, answering
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind

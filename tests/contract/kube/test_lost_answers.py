@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet

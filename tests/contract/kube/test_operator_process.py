@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.driver import RESYNC_SECONDS
 from nodeupgrade.ports.kube import UPGRADES
 from tests.contract.kube.apiserver import ApiServer, free_ports

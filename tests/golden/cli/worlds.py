@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.task import Task, Verdict, parse_task
-from nodeupgrade.api.task_status import StepResult, TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade_reading import parse_upgrade
-from nodeupgrade.api.upgrade_status import UpgradeStatus, WaveState
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.status import UpgradeStatus, WaveState
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.rollout.actions import WriteStatus

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from nodeupgrade.adapters.bundle.store import write_manifest
 from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain import bundle
 from nodeupgrade.simulation.node.kubelet import program
@@ -38,7 +39,7 @@ def upgrade_task(node: NodeName, run: RunId, old: str, new: str, *, source: str)
             to_version=new,
             action=TaskAction.UPGRADE,
             artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=source, sha256=sha256(program(new)).hexdigest()),
-            verify=VerifySettings(settle_seconds=2),
+            verify=VerifySettings(settle=timedelta(seconds=2)),
             deadline=datetime.now(UTC) + timedelta(hours=1),
         ),
     )

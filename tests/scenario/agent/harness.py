@@ -15,8 +15,9 @@ from nodeupgrade.agent.host import units
 from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task import GuardGrant, Task
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour

@@ -11,8 +11,8 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.task import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
@@ -108,7 +108,7 @@ async def test_what_is_called_off_before_it_began_never_begins(
 
 @pytest.mark.parametrize("changes", CALLED_OFF, ids=["abort", "deadline"])
 async def test_what_is_called_off_later_is_passed_on(world: World, changes: dict[str, Any]) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=600))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=600)))
 
     def call_off(_moment: str) -> None:
         if world.stops:
@@ -154,7 +154,7 @@ async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(wor
 
 
 async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=2, kubelet_down_budget_seconds=600))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=2), kubelet_down_budget=timedelta(seconds=600)))
 
     def gone_once(_moment: str) -> None:
         if world.stops == 1 and world.moments.count("_hand_over") == 1:
@@ -292,7 +292,7 @@ async def test_an_image_brings_the_kubelet_by_way_of_an_init_container(world: Wo
 
 @pytest.mark.parametrize("asks", [False, True])
 async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: World, asks: bool) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=30))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
 
     def delete(pod: dict[str, Any]) -> None:
         if world.stops and pod["metadata"]["name"] == "web":
@@ -315,7 +315,7 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
 @pytest.mark.parametrize("early", [False, True])
 async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(world: World, early: bool) -> None:
     """Here it has to ask early: no agent says anything while this executor waits."""
-    world.kube.wish(verify=VerifySettings(settle_seconds=30))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
     world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     late = view(pod_json("late", "app"))
     start = "services.start kubelet.service"

@@ -7,8 +7,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy, KubeletSettings
-from nodeupgrade.api.task import TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 
 CONFIG = "/var/lib/kubelet/config.yaml"

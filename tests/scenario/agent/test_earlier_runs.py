@@ -11,8 +11,8 @@ from nodeupgrade.agent.host import units
 from nodeupgrade.agent.settings import STATE
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.task import TaskAction, UpgradeRef
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
@@ -260,7 +260,7 @@ async def test_a_run_for_another_version_is_finished_and_told_before_anything_is
     ids=["abort", "deadline"],
 )
 async def test_a_run_that_goes_on_can_still_be_called_off(world: World, changes: dict[str, Any]) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=600))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=600)))
     await lost_in_mid_run(world)
     task_made_anew(world, **changes)
 

@@ -8,8 +8,8 @@ import pytest
 from nodeupgrade.agent import task_reporter
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.ports.kube import UnavailableError
 from tests.scenario.agent.harness import RUN, World, untouched

@@ -1,14 +1,15 @@
 """An agent's stories around the readiness guard: asking, waiting, trying, watching, and what the task is told of it."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
-from nodeupgrade.api.task import GuardGrant, TaskAction
-from nodeupgrade.api.task_status import GuardState, TaskPhase
+from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.task.status import GuardState, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import UnavailableError
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill
@@ -21,7 +22,7 @@ def world(make_guarded: Make) -> World:
 
 
 def required(world: World) -> None:
-    world.kube.wish(verify=VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.REQUIRE))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=2), readiness_guard=GuardPolicy.REQUIRE))
 
 
 def guards(world: World) -> list[GuardState | None]:
@@ -86,7 +87,7 @@ LACKS = [
 @pytest.mark.parametrize("policy", [GuardPolicy.AUTO, GuardPolicy.REQUIRE])
 async def test_without_the_guard(world: World, lack: Callable[[World], None], detail: str, policy: GuardPolicy) -> None:
     """Where it may, the upgrade goes on and says why there is no guard; where it may not, nothing is touched."""
-    world.kube.wish(verify=VerifySettings(settle_seconds=2, readiness_guard=policy))
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=2), readiness_guard=policy))
     lack(world)
 
     status = await world.serve()

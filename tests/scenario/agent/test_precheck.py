@@ -9,8 +9,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode
-from nodeupgrade.api.task import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.api.task_status import Preview, TaskPhase, TaskStatus
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.status import Preview, TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError

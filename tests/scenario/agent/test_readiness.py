@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.task import GuardGrant
-from nodeupgrade.api.task_status import GuardState, TaskPhase, TaskStatus
+from nodeupgrade.api.task.spec import GuardGrant
+from nodeupgrade.api.task.status import GuardState, TaskPhase, TaskStatus
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import Behaviour
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, pod, reported

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from nodeupgrade.agent.task_reporter import PATIENCE_SECONDS, UnheardError
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.ports.kube import ForbiddenError, InvalidError
 from tests.scenario.agent.harness import World, untouched, upgraded
 

@@ -1,5 +1,6 @@
 """What an agent finds out about the clients of a node's pods, and that whoever asks is told of it to the end."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
-from nodeupgrade.api.task import GuardGrant, TaskAction
-from nodeupgrade.api.task_status import Hazard, TaskPhase
+from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.task.status import Hazard, TaskPhase
 from nodeupgrade.domain.node.pods import Json
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
@@ -84,7 +85,9 @@ async def test_a_refused_node_is_warned_of_as_well(world: World, action: TaskAct
 
 @pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
 async def test_what_requires_a_guard_refuses_to_go_without(world: World, action: TaskAction) -> None:
-    world.kube.wish(action=action, verify=VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.REQUIRE))
+    world.kube.wish(
+        action=action, verify=VerifySettings(settle=timedelta(seconds=2), readiness_guard=GuardPolicy.REQUIRE)
+    )
 
     status = await world.serve()
 
@@ -95,7 +98,10 @@ async def test_what_requires_a_guard_refuses_to_go_without(world: World, action:
 
 @pytest.mark.parametrize(
     "wish",
-    [{"verify": VerifySettings(settle_seconds=2, readiness_guard=GuardPolicy.OFF)}, {"guard": GuardGrant(wanted=True)}],
+    [
+        {"verify": VerifySettings(settle=timedelta(seconds=2), readiness_guard=GuardPolicy.OFF)},
+        {"guard": GuardGrant(wanted=True)},
+    ],
     ids=["nobody asks", "guarded"],
 )
 async def test_services_are_read_only_where_they_would_lose_somebody(world: World, wish: dict[str, Any]) -> None:
@@ -143,7 +149,7 @@ async def test_a_container_that_is_starting_is_waited_for(
         pod["status"] = {"containerStatuses": [{**state, "started": next(started)}]}
 
     world.kube.changed = show_container
-    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle_seconds=settle))
+    world.kube.wish(action=TaskAction.PRECHECK, verify=VerifySettings(settle=timedelta(seconds=settle)))
 
     status = await world.serve()
 

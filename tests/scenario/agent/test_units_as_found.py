@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.simulation.node import SimulatedNode
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT, TUNED_CONFIG

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from nodeupgrade.api.task import parse_task
+from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import CannotError

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
-from nodeupgrade.api.upgrade_spec import SLOTS
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.views import CORDON_ANNOTATION

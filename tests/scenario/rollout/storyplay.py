@@ -12,7 +12,7 @@ import yaml
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import parse_task
+from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Claim,

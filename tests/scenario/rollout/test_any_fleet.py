@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task import TaskAction, Verdict, parse_task
+from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene

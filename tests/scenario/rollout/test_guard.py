@@ -7,7 +7,8 @@ import pytest
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import GuardGrant, Task
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeupgrade.api.task import parse_task
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer.informer import Timing
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet

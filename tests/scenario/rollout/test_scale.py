@@ -9,10 +9,11 @@ import pytest
 
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import RunVerdict, Task, TaskAction, Verdict
-from nodeupgrade.api.upgrade import FINALIZER
-from nodeupgrade.api.upgrade_reading import parse_upgrade
-from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import RunVerdict, TaskAction, Verdict
+from nodeupgrade.api.upgrade.object import FINALIZER
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
 from nodeupgrade.domain.rollout.inflight import claims

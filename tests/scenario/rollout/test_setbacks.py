@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.upgrade_status import Condition
+from nodeupgrade.api.upgrade.status import Condition
 from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
 from nodeupgrade.ports.kube import EVENTS, NODES, UPGRADES, ForbiddenError, RejectedError, UnavailableError
 from tests.scenario.rollout.harness import START, Scene

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
-from nodeupgrade.api.task import Task, parse_task
+from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part

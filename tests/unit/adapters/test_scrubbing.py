@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
-from nodeupgrade.api.codec import encode
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step
@@ -26,7 +26,7 @@ FILES = {"/etc/kubernetes/manifests/db.yaml": MANIFEST, "/none": None}
 KEPT = {
     Step.SAVE_STATE: FILES,
     Step.PIN_STATIC_PODS: FILES,
-    Step.REWRITE_HASHES: {"c1": encode(IMAGE)},
+    Step.REWRITE_HASHES: {"c1": to_json(IMAGE, strict=True)},
     Step.SET_ARGUMENTS: FILES,
 }
 
@@ -70,7 +70,7 @@ def test_when_a_run_is_over_its_images_go_and_its_story_stays(tmp_path: Path, ou
     assert [secret for secret in (AS_STORED, MANIFEST.encode()) if secret in text] == []
     assert bare(after) == bare(Journal(records(outcome)))
     (image,) = (after.payload(Step.REWRITE_HASHES) or {}).values()
-    assert image == encode(replace(IMAGE, data=b""))
+    assert image == to_json(replace(IMAGE, data=b""), strict=True)
     assert after.payload(Step.PIN_STATIC_PODS) == dict.fromkeys(FILES)
     assert after.payload(Step.ARM_DEAD_MAN) == {"tuning": "why"}
     assert path.stat().st_mode & 0o777 == 0o600

@@ -17,7 +17,7 @@ from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.agent.host import staging
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import ArtifactKind, TaskArtifact
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.engine.node.facts.gather import Candidate

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports import changes
 from nodeupgrade.cli.reports.changes import Change

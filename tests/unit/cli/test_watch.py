@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import watch
 from nodeupgrade.cli.screens.watch import Until

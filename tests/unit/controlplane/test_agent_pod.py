@@ -4,7 +4,8 @@ from pathlib import Path, PurePath
 import pytest
 import yaml
 
-from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle

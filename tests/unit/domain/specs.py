@@ -4,8 +4,19 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from nodeupgrade.api.field import ListType
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.schema.model import Flag, ListOf, MapOf, Number, Portion, Record, Schema, Sort, Text, Whole
+from nodeupgrade.api.schema.model import (
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    NumberSchema,
+    ObjectSchema,
+    Schema,
+    StringSchema,
+)
 from nodeupgrade.simulation.kube import merged
 
 DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64
@@ -254,13 +265,13 @@ def places(schema: Schema, value: Any, path: Place = ()) -> Iterator[tuple[Place
     if path:
         yield path, schema, value
     match schema:
-        case Record(fields=fields):
+        case ObjectSchema(properties=fields):
             for name, item in value.items():
                 yield from places(fields[name], item, (*path, name))
-        case MapOf(value=inner):
+        case MapSchema(additional_properties=inner):
             for name, item in value.items():
                 yield from places(inner, item, (*path, name))
-        case ListOf(item=inner):
+        case ArraySchema(items=inner):
             for index, item in enumerate(value):
                 yield from places(inner, item, (*path, index))
         case _:
@@ -271,22 +282,22 @@ def boundaries(schema: Schema, value: Any) -> Iterator[Any]:
     """Values next to, on and beyond every bound of a schema, and of every wrong type."""
     yield from ("", "x", "-1%", 0, -1, 1, 1.5, True, [], {}, [{}], ["x", "x"])
     match schema:
-        case Text(choices=choices, shortest=shortest, longest=longest):
+        case StringSchema(enum=choices, min_length=shortest, max_length=longest):
             yield from choices
             yield from (choice.lower() for choice in choices)
             yield from ("a" * max(0, shortest - 1), "a" * shortest, "a" * (longest or 1), "a" * ((longest or 1) + 1))
             yield from (f"{value}\n", f" {value}", f"{value}é", "0s", "0h0m0s", "9" * 15 + "s", "1h30m", "v1.30.4-rc.0")
-        case Whole(least=least, most=most):
+        case IntegerSchema(minimum=least, maximum=most):
             yield from (bound for bound in ((least or 0) - 1, least, most, (most or 0) + 1) if bound is not None)
-        case Portion(most=most):
+        case IntOrStringSchema(maximum=most):
             yield from (most, most + 1, "0%", "1%", "9%", "99%", "100%", "101%", "05%", "10", "10%%")
-        case ListOf(most=most, sort=sort):
+        case ArraySchema(max_items=most, list_type=list_type):
             yield value + value[:1]
-            yield [*value, *([f"x{i}" for i in range(most)] if sort is Sort.SET else value * most)]
-        case MapOf(most=most):
+            yield [*value, *([f"x{i}" for i in range(most)] if list_type is ListType.SET else value * most)]
+        case MapSchema(max_properties=most):
             some = next(iter(value.values()))
             yield {f"linux-k{i}": some for i in range(most)}
             yield {f"linux-k{i}": some for i in range(most + 1)}
             yield {"-": some}
-        case Record() | Flag() | Number():
+        case ObjectSchema() | BooleanSchema() | NumberSchema():
             pass

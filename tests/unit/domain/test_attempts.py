@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.api.codec import encode_object
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.run.attempts import is_worth_another, summed_up
@@ -31,7 +31,9 @@ def attempt(report: RunReport | None, *changed: str) -> Journal:
         seq=1, mark=Mark.FAILED, step=Step.CONFIRM_INVENTORY, boot=BootIdentity("b"), at="t", monotonic=1.0,
         payload={CHANGED: list(changed)} if changed else None,
     )  # fmt: skip
-    end = replace(failed, seq=2, mark=Mark.FINISHED, step=None, payload=encode_object(report) if report else None)
+    end = replace(
+        failed, seq=2, mark=Mark.FINISHED, step=None, payload=to_json(report, strict=True) if report else None
+    )
     return Journal((failed, end) if report else (failed,))
 
 

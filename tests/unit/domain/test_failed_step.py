@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.api.task_status import StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.task.status import StepResult, StepStatus, TaskStatus
 
 CAUSE = "the kubelet exits right after its start"
 NAMES = ("confirm-binaries", "stop-kubelet", "start-kubelet")

@@ -1,10 +1,10 @@
 import pytest
 
-from nodeupgrade.api.frozen import change_rejected, changeable, frozen_digest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.upgrade_reading import problems
+from nodeupgrade.api.upgrade.frozen import change_rejected, changeable, frozen_digest
+from nodeupgrade.api.upgrade.reading import problems
+from nodeupgrade.api.upgrade.spec import SPEC
 from tests.unit.domain.specs import FULL, MINIMAL, OTHER, Place, at, places, replaced
 
 FREE = (

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.share import Share
-from nodeupgrade.api.upgrade_spec import Growth, GrowthType
+from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
 from nodeupgrade.domain.rollout.pace.growth import slots
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
@@ -18,8 +18,11 @@ DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)
         (Growth(), [10] * 12),
         (LINEAR, [1, 3, 3, 3, 5, 5, 5, 5, 5, 7, 7, 7]),
         (DOUBLING, [1, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8]),
-        (Growth(type=GrowthType.EXPONENTIAL, cap=Share(3)), [1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3]),
-        (Growth(type=GrowthType.LINEAR, factor=1, cap=Share(40, percent=True)), [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4]),
+        (Growth(type=GrowthType.EXPONENTIAL, cap=IntOrPercent(3)), [1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3]),
+        (
+            Growth(type=GrowthType.LINEAR, factor=1, cap=IntOrPercent(40, percent=True)),
+            [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4],
+        ),
     ],
     ids=["fixed", "linear", "exponential", "capped", "capped by percent"],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.task_status import Preview
+from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.values import NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Limits

@@ -1,7 +1,7 @@
 """What a task's status says of a node that was refused."""
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.run.task_report import refusal_status
 

@@ -11,44 +11,42 @@ from typing import Any, NewType
 import pytest
 import yaml
 
+from nodeupgrade.api.crds import KINDS
 from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.schema.defaulting import filled
-from nodeupgrade.api.schema.kinds import KINDS
+from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.schema.model import (
     ABSENT,
-    Flag,
-    Kind,
-    ListOf,
-    MapOf,
-    Number,
-    Portion,
-    Record,
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    NumberSchema,
+    ObjectSchema,
     Schema,
-    Text,
-    Whole,
+    StringSchema,
 )
-from nodeupgrade.api.schema.task_spec import TASK_SPEC
-from nodeupgrade.api.schema.task_status import TASK_STATUS
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.schema.upgrade_status import STATUS
-from nodeupgrade.api.share import Share
-from nodeupgrade.api.task import TaskSpec
-from nodeupgrade.api.task_status import TaskStatus
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
-from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.schema.openapi import Kind
+from nodeupgrade.api.task.spec import TaskSpec
+from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 from tools import generate_crds
 
+STATUS, TASK_SPEC, TASK_STATUS = schema_of(UpgradeStatus), schema_of(TaskSpec), schema_of(TaskStatus)
 SIMPLE: dict[Any, type[Schema]] = {
-    str: Text,
-    datetime: Text,
-    timedelta: Text,
-    int: Whole,
-    float: Number,
-    bool: Flag,
-    Share: Portion,
+    str: StringSchema,
+    datetime: StringSchema,
+    timedelta: StringSchema,
+    int: IntegerSchema,
+    float: NumberSchema,
+    bool: BooleanSchema,
+    IntOrPercent: IntOrStringSchema,
 }
 
 
@@ -57,44 +55,48 @@ SIMPLE: dict[Any, type[Schema]] = {
     [(SPEC, UpgradeSpec), (STATUS, UpgradeStatus), (TASK_SPEC, TaskSpec), (TASK_STATUS, TaskStatus)],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_schemas_and_types_have_the_same_fields(schema: Record, kind: type) -> None:
+def test_schemas_and_types_have_the_same_fields(schema: ObjectSchema, kind: type) -> None:
     assert list(disagreements(schema, kind, "")) == []
 
 
 def disagreements(schema: Schema, hint: Any, path: str) -> Iterator[str]:
     hint, origin = plain(hint), typing.get_origin(plain(hint))
     arguments = typing.get_args(hint)
-    if origin is tuple and isinstance(schema, ListOf):
-        yield from disagreements(schema.item, arguments[0], f"{path}[]")
-    elif origin is not None and issubclass(origin, Mapping) and isinstance(schema, MapOf):
-        yield from disagreements(schema.value, arguments[1], f"{path}{{}}")
-    elif is_dataclass(hint) and hint is not Share and isinstance(schema, Record):
+    if origin is tuple and isinstance(schema, ArraySchema):
+        yield from disagreements(schema.items, arguments[0], f"{path}[]")
+    elif origin is not None and issubclass(origin, Mapping) and isinstance(schema, MapSchema):
+        yield from disagreements(schema.additional_properties, arguments[1], f"{path}{{}}")
+    elif is_dataclass(hint) and hint is not IntOrPercent and isinstance(schema, ObjectSchema):
         yield from record_disagreements(schema, typing.cast("type", hint), path)
-    elif isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(schema, Text):
+    elif isinstance(hint, type) and issubclass(hint, StrEnum) and isinstance(schema, StringSchema):
         # Reasons are open: a newer operator may know more of them.
-        if hint is not Reason and set(schema.choices) != {member.value for member in hint}:
-            yield f"{path}: {schema.choices}"
+        if hint is not Reason and set(schema.enum) != {member.value for member in hint}:
+            yield f"{path}: {schema.enum}"
     elif not isinstance(schema, SIMPLE.get(hint, type(None))):
         yield f"{path}: {hint} is a {type(schema).__name__}"
-    elif hint is datetime and not (isinstance(schema, Text) and schema.moment):
+    elif hint is datetime and not (isinstance(schema, StringSchema) and schema.format):
         yield f"{path}: no time"
 
 
-def record_disagreements(schema: Record, kind: type, path: str) -> Iterator[str]:
+def record_disagreements(schema: ObjectSchema, kind: type, path: str) -> Iterator[str]:
     hints = typing.get_type_hints(kind)
-    spoken = kind is VerifySettings and "settle" in schema.fields  # durations for people, seconds for the node
-    lasting = {field_name(f.name.removesuffix("_seconds")) for f in fields(kind) if f.name.endswith("_seconds")}
-    named = {field_name(field.name.removesuffix("_seconds") if spoken else field.name): field for field in fields(kind)}
-    yield from (f"{path}.{name}: only one has it" for name in named.keys() ^ schema.fields.keys())
+    told = kind is VerifySettings and "settle" not in schema.properties  # durations for people, seconds for the node
+    lasting = {field.name for field in fields(kind) if told and hints[field.name] is timedelta}
+    named = {
+        field_name(f"{field.name}_seconds" if field.name in lasting else field.name): field for field in fields(kind)
+    }
+    yield from (f"{path}.{name}: only one has it" for name in named.keys() ^ schema.properties.keys())
     needed = {name for name, field in named.items() if field.default is field.default_factory is MISSING}
     yield from (f"{path}.{name}: required by one only" for name in needed ^ set(schema.required))
-    for name in named.keys() & schema.fields.keys():
-        child = schema.fields[name]
-        timed = spoken and name in lasting
-        yield from disagreements(child, timedelta if timed else hints[named[name].name], f"{path}.{name}")
-        if child.default is not ABSENT and name not in needed and hints[named[name].name] is not VerifySettings:
+    for name in named.keys() & schema.properties.keys():
+        child = schema.properties[name]
+        hint = hints[named[name].name]
+        yield from disagreements(child, int if named[name].name in lasting else hint, f"{path}.{name}")
+        if child.default is not ABSENT and name not in needed and hint is not VerifySettings:
             theirs, ours = filled(child, child.default), default_of(named[name])
-            if (parse_duration(theirs).total_seconds() if timed else without_nothing(theirs)) != ours:
+            if hint is timedelta:
+                theirs, ours = parse_duration(theirs), parse_duration(ours)
+            if without_nothing(theirs) != ours:
                 yield f"{path}.{name}: default {theirs!r}, not {ours!r}"
 
 
@@ -121,24 +123,30 @@ def without_nothing(value: Any) -> Any:
 
 def test_what_people_leave_out_has_the_types_defaults() -> None:
     """Also where the schema gives none: then the type's own is nothing."""
-    optional = [name for name in SPEC.fields if name not in SPEC.required]
-    assert {name for name in optional if SPEC.fields[name].default is ABSENT} == set()
+    optional = [name for name in SPEC.properties if name not in SPEC.required]
+    assert {name for name in optional if SPEC.properties[name].default is ABSENT} == set()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
 def test_columns_have_the_types_of_their_values(kind: Kind) -> None:
     """Else the API server leaves the cell empty."""
-    kinds = {"string": Text, "integer": Whole, "number": Number, "boolean": Flag, "date": Text}
+    kinds = {
+        "string": StringSchema,
+        "integer": IntegerSchema,
+        "number": NumberSchema,
+        "boolean": BooleanSchema,
+        "date": StringSchema,
+    }
     for column in kind.columns:
         if column.path.startswith(".metadata"):
             continue
-        schema: Schema = Record(fields={"spec": kind.spec, "status": kind.status})
+        schema: Schema = ObjectSchema(properties={"spec": kind.spec, "status": kind.status})
         for step in column.path.replace('[?(@.type=="Ready")]', "[]").lstrip(".").split("."):
-            assert isinstance(schema, Record), column.path
-            schema = schema.fields[step.removesuffix("[]")]
-            schema = schema.item if isinstance(schema, ListOf) else schema
+            assert isinstance(schema, ObjectSchema), column.path
+            schema = schema.properties[step.removesuffix("[]")]
+            schema = schema.items if isinstance(schema, ArraySchema) else schema
         assert isinstance(schema, kinds[column.type]), column.path
-        assert column.type != "date" or (isinstance(schema, Text) and schema.moment)
+        assert column.type != "date" or (isinstance(schema, StringSchema) and schema.format)
 
 
 def test_manifests_are_what_the_schemas_give() -> None:
@@ -175,14 +183,14 @@ def test_everything_is_bounded(kind: Kind) -> None:
 
 def unbounded(schema: Schema, path: str) -> Iterator[str]:
     match schema:
-        case Text() if schema.longest is None and not schema.choices and not schema.moment:
+        case StringSchema() if schema.max_length is None and not schema.enum and not schema.format:
             yield path
-        case Record(fields=children):
+        case ObjectSchema(properties=children):
             for name, child in children.items():
                 yield from unbounded(child, f"{path}.{name}")
-        case MapOf(value=value):
+        case MapSchema(additional_properties=value):
             yield from unbounded(value, path)
-        case ListOf(item=item):
+        case ArraySchema(items=item):
             yield from unbounded(item, path)
         case _:
             pass
@@ -190,24 +198,24 @@ def unbounded(schema: Schema, path: str) -> Iterator[str]:
 
 def test_a_full_status_fits() -> None:
     """The API server stores no object above 1.5 MiB; ours stays far below, so that it can be written often."""
-    conditions = STATUS.fields["conditions"]
-    assert isinstance(conditions, ListOf)
-    ours = replace(conditions, most=8)
-    assert weight(replace(STATUS, fields={**STATUS.fields, "conditions": ours})) < 64 * 1024
+    conditions = STATUS.properties["conditions"]
+    assert isinstance(conditions, ArraySchema)
+    ours = replace(conditions, max_items=8)
+    assert weight(replace(STATUS, properties={**STATUS.properties, "conditions": ours})) < 64 * 1024
 
 
 def weight(schema: Schema) -> int:
     """Bytes of the largest value, in ASCII."""
     match schema:
-        case Text(longest=longest, choices=choices):
+        case StringSchema(max_length=longest, enum=choices):
             return 2 + max(longest or 0, 24, *map(len, choices))
-        case Record(fields=children):
+        case ObjectSchema(properties=children):
             return 2 + sum(len(name) + 4 + weight(child) for name, child in children.items())
-        case MapOf(value=value, most=most):
+        case MapSchema(additional_properties=value, max_properties=most):
             return 2 + most * (64 + 4 + weight(value))
-        case ListOf(item=item, most=most):
+        case ArraySchema(items=item, max_items=most):
             return 2 + most * (1 + weight(item))
-        case Whole() | Number() | Flag() | Portion():
+        case IntegerSchema() | NumberSchema() | BooleanSchema() | IntOrStringSchema():
             return 8
         case _:
             typing.assert_never(schema)

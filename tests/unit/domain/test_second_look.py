@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import ArtifactKind, PastRun, RunVerdict, Task, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, PastRun, RunVerdict, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.finding import PASSING
 from nodeupgrade.domain.rollout.select.second_look import DELAYS, next_look

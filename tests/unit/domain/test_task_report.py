@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.api.codec import encode_object
+from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task_status import (
+from nodeupgrade.api.task.status import (
     START_KUBELET,
     STOP_KUBELET,
     VERIFY,
@@ -108,7 +108,7 @@ def journal(*lines: Line, report: RunReport | None = None) -> Journal:
             boot=BootIdentity("boot"),
             at=at(len(lines)).isoformat(),
             monotonic=float(len(lines)),
-            payload=encode_object(report),
+            payload=to_json(report, strict=True),
         )
         records.append(last)
     return Journal(tuple(records))

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.upgrade_reading import parse_spec, parse_upgrade, problems
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade, problems
+from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.domain.rollout.report.lint import lint
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.domain.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER, places, replaced

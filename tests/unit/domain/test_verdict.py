@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodeupgrade.api.task import ArtifactKind, RunVerdict, Task, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.task_status import StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.task.status import StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import MalformedObjectError, field_name, from_json, merge_patch
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.simulation.kube import merged
 
 VALUES = st.recursive(

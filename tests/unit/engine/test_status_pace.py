@@ -4,13 +4,23 @@ from datetime import UTC, datetime
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade_status import Condition, Counts, NodeFailure, UpgradeStatus, WaveState, WaveStatus
+from nodeupgrade.api.upgrade.status import (
+    Condition,
+    ConditionStatus,
+    Counts,
+    NodeFailure,
+    UpgradeStatus,
+    WaveState,
+    WaveStatus,
+)
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Report, WriteStatus
 from nodeupgrade.engine.rollout.status_pace import may_wait
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
-READY = Condition(type="Ready", status="False", reason="Progressing", message="1 of 9", last_transition_time=THEN)
+READY = Condition(
+    type="Ready", status=ConditionStatus.FALSE, reason="Progressing", message="1 of 9", last_transition_time=THEN
+)
 BEFORE = UpgradeStatus(
     phase="Running",
     progress="1/9",
@@ -28,13 +38,13 @@ LATER = {
 AT_ONCE = {
     "slot taken": replace(BEFORE, in_flight=(NodeName("a"), NodeName("b"))),
     "slot freed": replace(BEFORE, in_flight=()),
-    "condition's status": replace(BEFORE, conditions=(replace(READY, status="True"),)),
+    "condition's status": replace(BEFORE, conditions=(replace(READY, status=ConditionStatus.TRUE),)),
     "condition's reason": replace(BEFORE, conditions=(replace(READY, reason="Paused"),)),
     "condition's generation": replace(BEFORE, conditions=(replace(READY, observed_generation=2),)),
     "phase": replace(BEFORE, phase="Paused"),
     "wave begun": replace(BEFORE, waves=(replace(BEFORE.waves[0], state=WaveState.SOAKING),)),
     "wave approved": replace(BEFORE, waves=(replace(BEFORE.waves[0], approved_by="alice"),)),
-    "failure": replace(BEFORE, failures=(NodeFailure(node="a", reason="RolledBack"),)),
+    "failure": replace(BEFORE, failures=(NodeFailure(node=NodeName("a"), reason="RolledBack"),)),
     "failed": replace(BEFORE, failed=1),
     "spec seen": replace(BEFORE, observed_generation=2),
     "end": replace(BEFORE, completed_at=THEN),

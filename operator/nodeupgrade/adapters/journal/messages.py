@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, write_all
-from nodeupgrade.api.codec import CodecError, decode, encode
-from nodeupgrade.api.task_status import GuardReport
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.evidence.shown import GO_ON
@@ -87,7 +87,7 @@ class RunMessages:
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
         """Tell the executor of a run which pods came after its planning; each call replaces the last."""
         if newcomers != self.newcomers(run):
-            self._write(self._directory(run) / NEWCOMERS, json.dumps(encode(newcomers)).encode())
+            self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
         """Ask the agent which pods came after the planning; get what it answered last."""
@@ -101,8 +101,8 @@ class RunMessages:
     def newcomers(self, run: RunId) -> Newcomers | None:
         """Pods that came after the planning, as the agent told last; ``None`` if it did not, or nobody can read it."""
         try:
-            return decode(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)))
-        except (OSError, ValueError, CodecError):
+            return from_json(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
             return None
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
@@ -112,15 +112,15 @@ class RunMessages:
             StepFailed: it cannot be written.
         """
         try:
-            self._write(self._directory(run) / GUARD, json.dumps(encode(report)).encode())
+            self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
         except OSError as error:
             raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def read_guard(self, run: RunId) -> GuardReport:
         """What was noted when the plan of a run was handed over; nothing, if it was not, or cannot be read."""
         try:
-            return decode(GuardReport, json.loads(self._read(self._directory(run) / GUARD)))
-        except (OSError, ValueError, CodecError):
+            return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
             return GuardReport()
 
     def handing_over(self, run: RunId) -> bool:

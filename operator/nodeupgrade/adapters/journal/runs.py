@@ -17,7 +17,7 @@ from nodeupgrade.adapters.files.atomic import (
 )
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.adapters.journal.messages import JOURNAL, RunMessages
-from nodeupgrade.api.codec import CodecError, decode, encode
+from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
@@ -53,7 +53,7 @@ class RunStore(RunMessages):
             StepFailed: it cannot be written.
         """
         directory = self._directory(plan.run_id)
-        document = encode(plan)
+        document = to_json(plan, strict=True)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         try:
             make_directory(directory, mode=0o700, disk=self._disk)
@@ -81,8 +81,8 @@ class RunStore(RunMessages):
         if sealed.get("checksum") != _checksum(sealed.get("plan")):
             raise Inconsistent(f"the plan of run {run} is damaged: its checksum is wrong")
         try:
-            return decode(RunPlan, sealed["plan"])
-        except CodecError as error:
+            return from_json(RunPlan, sealed["plan"], strict=True)
+        except MalformedFileError as error:
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
 
     def discard(self, run: RunId) -> None:

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info, Proce
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
 from nodeupgrade.engine.rollout.reconcile import Pass
 

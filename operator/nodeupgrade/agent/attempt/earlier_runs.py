@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 import structlog
 
 from nodeupgrade.agent.host.executor_service import not_over
-from nodeupgrade.api.codec import CodecError
-from nodeupgrade.api.task import Task
+from nodeupgrade.api.json import MalformedFileError
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import RunPlan
@@ -103,7 +103,7 @@ class EarlierRuns:
         try:
             report_of(journal)
             return self._runs.read_plan(run)
-        except (Inconsistent, CodecError) as error:
+        except (Inconsistent, MalformedFileError) as error:
             log.warning("what an earlier run has done cannot be told", run=run, error=str(error))
             return None
 

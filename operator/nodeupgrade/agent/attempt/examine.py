@@ -14,8 +14,8 @@ from nodeupgrade.agent.host.staging import backup_path, staged_path
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import Digest, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
@@ -129,7 +129,7 @@ class Examiner:
             candidate=candidate,
             remove_flags=spec.kubelet.remove_flags,
             strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
-            settle=float(max(spec.verify.settle_seconds, exposure_seconds(map(dict, shown.pods)))),
+            settle=max(spec.verify.settle.total_seconds(), exposure_seconds(map(dict, shown.pods))),
         )
         node = self._host.node(layout.endpoint, view_node(dict(shown.node)).runtime_name)
         facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
@@ -141,7 +141,8 @@ class Examiner:
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
             limits=Limits(
-                kubelet_down=float(spec.verify.kubelet_down_budget_seconds), settle=float(spec.verify.settle_seconds)
+                kubelet_down=spec.verify.kubelet_down_budget.total_seconds(),
+                settle=spec.verify.settle.total_seconds(),
             ),
             hash_mode=spec.hash_mode,
             boot=node.clock.boot(),

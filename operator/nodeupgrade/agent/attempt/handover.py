@@ -14,8 +14,9 @@ from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import TELL_SECONDS, Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.task_status import TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.departures import was_deleted

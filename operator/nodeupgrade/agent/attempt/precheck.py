@@ -14,8 +14,8 @@ from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.agent.host.staging import borrow, give_back
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.errors import Inconsistent, Refused
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination

@@ -14,8 +14,8 @@ from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.host.staging import stage, staged_path
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan

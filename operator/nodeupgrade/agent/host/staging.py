@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import ArtifactKind, TaskArtifact
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.engine.node.facts.gather import Candidate

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nodeupgrade.api.schema.model import ListOf, MapOf, Problem, Record, Schema, Sort
+from nodeupgrade.api.field import ListType
+from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, Problem, Schema
 
 
 def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
@@ -12,14 +13,14 @@ def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:
         if not transition.holds(new, old):
             yield Problem(path, transition.message)
     match schema:
-        case Record(fields=fields):
-            for name, child in fields.items():
+        case ObjectSchema(properties=properties):
+            for name, child in properties.items():
                 if name in new and name in old:
                     yield from changes(child, new[name], old[name], f"{path}.{name}")
-        case MapOf(value=value):
+        case MapSchema(additional_properties=value):
             for key in new.keys() & old.keys():
                 yield from changes(value, new[key], old[key], f"{path}[{key}]")
-        case ListOf(item=item, sort=Sort.MAP, key=key):
+        case ArraySchema(items=item, list_type=ListType.MAP, list_map_key=key):
             before = {each[key]: each for each in old}
             for index, each in enumerate(new):
                 if each[key] in before:

@@ -1,146 +1,111 @@
-"""What schemas are made of: kinds of values with their bounds, and the rules between values.
+"""What a schema is made of: OpenAPI's types with their bounds, and the rules between values.
 
-Everything here says the same thing twice: once as the API server reads it (OpenAPI keywords and CEL), and once as
-Python checks it. ``openapi`` writes the first, ``checking`` and ``changes`` do the second.
+Schemas are derived from the dataclasses that carry the values (``derive``), never written by hand.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-GROUP: Final = "nodeupgrade.dev"
-VERSION: Final = "v1alpha1"
+from nodeupgrade.api.field import Check, ListType, Rule, TransitionRule
 
 ABSENT: Final = object()
 """Stands for no default at all, which is something else than a default of nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What must hold of a value, beyond its shape.
-
-    Attributes:
-        cel: the rule as the API server evaluates it from Kubernetes 1.25 on.
-        message: what is wrong and what to do.
-        holds: the same rule in Python; it sees the value with its defaults filled in.
-        advisory: the API server rejects the value, the control plane only mentions it: work can go on.
-    """
-
-    cel: str
-    message: str
-    holds: Callable[[Any], bool]  # Any: a value of the schema that carries the rule, which is what the rule knows
-    advisory: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """What must hold between a value and the one it replaces; ``holds`` takes the new value first."""
-
-    cel: str
-    message: str
-    holds: Callable[[Any, Any], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """What only the control plane can check: returns what is wrong with a value, or nothing."""
-
-    finds: Callable[[Any], str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class AnySchema:
     """What all schemas have.
 
     Attributes:
-        says: the description, for people who read the manifest or ask ``kubectl explain``.
-        write: what a person should write in place of a wrong value; derived from the bounds if empty.
+        description: for people who read the manifest or ask ``kubectl explain``.
+        expected: what a person should write in place of a wrong value; derived from the bounds if empty.
         default: filled in by the API server, and by us for what an API server did not see.
         mutable: whether it may be changed after the rollout was accepted.
     """
 
-    says: str = ""
-    write: str = ""
+    description: str = ""
+    expected: str = ""
     default: object = ABSENT
     rules: tuple[Rule, ...] = ()
-    transitions: tuple[Transition, ...] = ()
-    examinations: tuple[Examination, ...] = ()
+    transitions: tuple[TransitionRule, ...] = ()
+    checks: tuple[Check, ...] = ()
     mutable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Node):
-    """A string; ``pattern`` must match all of it, ``moment`` makes it an RFC 3339 time."""
+class StringSchema(AnySchema):
+    """A string; ``pattern`` must match all of it; the only ``format`` is ``date-time``, by RFC 3339."""
 
-    longest: int | None = None
-    shortest: int = 0
+    min_length: int = 0
+    max_length: int | None = None
     pattern: str = ""
-    choices: tuple[str, ...] = ()
-    moment: bool = False
+    enum: tuple[str, ...] = ()
+    format: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole(Node):
+class IntegerSchema(AnySchema):
     """An integer."""
 
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number(Node):
+class NumberSchema(AnySchema):
     """A number that may have a fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flag(Node):
+class BooleanSchema(AnySchema):
     """A boolean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion(Node):
+class IntOrStringSchema(AnySchema):
     """A number of nodes from 1, or a percentage from 1% to 100%."""
 
-    most: int
+    maximum: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record(Node):
-    """An object with fields of its own."""
+class ObjectSchema(AnySchema):
+    """An object with properties of its own."""
 
-    fields: "Mapping[str, Schema]"
+    properties: "Mapping[str, Schema]"
     required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapOf(Node):
+class MapSchema(AnySchema):
     """An object whose keys people choose."""
 
-    value: "Schema"
-    most: int
-    least: int = 0
-
-
-class Sort(StrEnum):
-    """How the API server compares and merges lists."""
-
-    ATOMIC = "atomic"
-    SET = "set"
-    MAP = "map"
+    additional_properties: "Schema"
+    max_properties: int
+    min_properties: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOf(Node):
-    """A list; of ``Sort.MAP``, items are told apart by their field ``key``."""
+class ArraySchema(AnySchema):
+    """A list; of ``ListType.MAP``, items are told apart by their property ``list_map_key``."""
 
-    item: "Schema"
-    most: int
-    sort: Sort = Sort.ATOMIC
-    key: str = ""
+    items: "Schema"
+    max_items: int
+    list_type: ListType = ListType.ATOMIC
+    list_map_key: str = ""
 
 
-Schema: TypeAlias = Text | Whole | Number | Flag | Portion | Record | MapOf | ListOf
+Schema: TypeAlias = (
+    StringSchema
+    | IntegerSchema
+    | NumberSchema
+    | BooleanSchema
+    | IntOrStringSchema
+    | ObjectSchema
+    | MapSchema
+    | ArraySchema
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,35 +124,3 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of ``kubectl get``; priority 1 is shown with ``-o wide`` only."""
-
-    name: str
-    path: str
-    type: str = "string"
-    says: str = ""
-    wide: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One of our kinds of objects, all that a CustomResourceDefinition needs."""
-
-    kind: str
-    plural: str
-    short: str
-    says: str
-    name: Text
-    spec: Record
-    status: Record
-    columns: tuple[Column, ...]
-    rules: tuple[Rule, ...] = ()
-    comment: tuple[str, ...] = ()
-
-    @property
-    def crd_name(self) -> str:
-        """Name of the CustomResourceDefinition."""
-        return f"{self.plural}.{GROUP}"

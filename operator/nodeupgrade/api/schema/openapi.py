@@ -1,30 +1,60 @@
 """Writes schemas as the API server reads them: OpenAPI v3 with Kubernetes' extensions, with or without CEL rules."""
 
 from collections.abc import Iterator
-from typing import Any, assert_never
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
 
+from nodeupgrade.api.field import ListType, Rule, TransitionRule
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.model import (
     ABSENT,
-    GROUP,
-    VERSION,
-    Column,
-    Flag,
-    Kind,
-    ListOf,
-    MapOf,
-    Number,
-    Portion,
-    Record,
-    Rule,
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    NumberSchema,
+    ObjectSchema,
     Schema,
-    Sort,
-    Text,
-    Transition,
-    Whole,
+    StringSchema,
 )
 
+GROUP: Final = "nodeupgrade.dev"
+VERSION: Final = "v1alpha1"
+
 PERCENT = r"(100|[1-9][0-9]?)%"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of ``kubectl get``; priority 1 is shown with ``-o wide`` only."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One of our kinds of objects, all that a CustomResourceDefinition needs."""
+
+    kind: str
+    plural: str
+    short: str
+    description: str
+    name: StringSchema
+    spec: ObjectSchema
+    status: ObjectSchema
+    columns: tuple[Column, ...]
+    rules: tuple[Rule, ...] = ()
+    comment: tuple[str, ...] = ()
+
+    @property
+    def crd_name(self) -> str:
+        """Name of the CustomResourceDefinition."""
+        return f"{self.plural}.{GROUP}"
 
 
 def definition(kind: Kind, *, cel: bool) -> Json:
@@ -55,14 +85,14 @@ def definition(kind: Kind, *, cel: bool) -> Json:
 
 def _column(column: Column) -> Json:
     told = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    extras = {"description": column.says} if column.says else {}
+    extras = {"description": column.description} if column.description else {}
     return {**told, **extras, **({"priority": 1} if column.wide else {})}
 
 
 def _root(kind: Kind, *, cel: bool) -> Json:
-    name = {"type": "string", "maxLength": kind.name.longest}
+    name = {"type": "string", "maxLength": kind.name.max_length}
     return {
-        "description": kind.says,
+        "description": kind.description,
         "type": "object",
         "required": ["spec"],
         **_validations(kind.rules, (), cel=cel),
@@ -79,7 +109,7 @@ def _root(kind: Kind, *, cel: bool) -> Json:
 
 def openapi(schema: Schema, *, cel: bool) -> Json:
     """Write one schema."""
-    told: Json = {"description": schema.says} if schema.says else {}
+    told: Json = {"description": schema.description} if schema.description else {}
     told.update(_shape(schema))
     if schema.default is not ABSENT:
         told["default"] = schema.default
@@ -90,56 +120,56 @@ def openapi(schema: Schema, *, cel: bool) -> Json:
 
 def _shape(schema: Schema) -> Json:
     match schema:
-        case Text():
-            return dict(_text(schema))
-        case Whole(least=least, most=most):
-            limits = {"minimum": least, "maximum": most}
+        case StringSchema():
+            return dict(_string(schema))
+        case IntegerSchema(minimum=minimum, maximum=maximum):
+            limits = {"minimum": minimum, "maximum": maximum}
             return {"type": "integer", "format": "int64", **{k: v for k, v in limits.items() if v is not None}}
-        case Number():
+        case NumberSchema():
             return {"type": "number"}
-        case Flag():
+        case BooleanSchema():
             return {"type": "boolean"}
-        case Portion(most=most):
-            bounds = {"minimum": 1, "maximum": most, "maxLength": 4, "pattern": f"^{PERCENT}$"}
+        case IntOrStringSchema(maximum=maximum):
+            bounds = {"minimum": 1, "maximum": maximum, "maxLength": 4, "pattern": f"^{PERCENT}$"}
             return {"x-kubernetes-int-or-string": True, **bounds}
-        case Record(required=required):
+        case ObjectSchema(required=required):
             return {"type": "object", **({"required": list(required)} if required else {})}
-        case MapOf(least=least, most=most):
+        case MapSchema(min_properties=least, max_properties=most):
             return {"type": "object", **({"minProperties": least} if least else {}), "maxProperties": most}
-        case ListOf(most=most, sort=sort, key=key):
-            keys = {"x-kubernetes-list-map-keys": [key]} if sort is Sort.MAP else {}
-            return {"type": "array", "maxItems": most, "x-kubernetes-list-type": sort.value, **keys}
+        case ArraySchema(max_items=most, list_type=list_type, list_map_key=key):
+            keys = {"x-kubernetes-list-map-keys": [key]} if list_type is ListType.MAP else {}
+            return {"type": "array", "maxItems": most, "x-kubernetes-list-type": list_type.value, **keys}
         case _:
             assert_never(schema)
 
 
-def _text(schema: Text) -> Iterator[tuple[str, Any]]:
+def _string(schema: StringSchema) -> Iterator[tuple[str, Any]]:
     yield "type", "string"
-    if schema.moment:
-        yield "format", "date-time"
-    if schema.choices:
-        yield "enum", list(schema.choices)
-    if schema.shortest:
-        yield "minLength", schema.shortest
-    if schema.longest is not None:
-        yield "maxLength", schema.longest
+    if schema.format:
+        yield "format", schema.format
+    if schema.enum:
+        yield "enum", list(schema.enum)
+    if schema.min_length:
+        yield "minLength", schema.min_length
+    if schema.max_length is not None:
+        yield "maxLength", schema.max_length
     if schema.pattern:
         yield "pattern", f"^{schema.pattern}$"
 
 
 def _inside(schema: Schema, *, cel: bool) -> Json:
     match schema:
-        case Record(fields=fields):
-            return {"properties": {name: openapi(child, cel=cel) for name, child in fields.items()}}
-        case MapOf(value=value):
+        case ObjectSchema(properties=properties):
+            return {"properties": {name: openapi(child, cel=cel) for name, child in properties.items()}}
+        case MapSchema(additional_properties=value):
             return {"additionalProperties": openapi(value, cel=cel)}
-        case ListOf(item=item):
+        case ArraySchema(items=item):
             return {"items": openapi(item, cel=cel)}
         case _:
             return {}
 
 
-def _validations(rules: tuple[Rule, ...], transitions: tuple[Transition, ...], *, cel: bool) -> Json:
-    both: tuple[Rule | Transition, ...] = (*rules, *transitions)
+def _validations(rules: tuple[Rule, ...], transitions: tuple[TransitionRule, ...], *, cel: bool) -> Json:
+    both: tuple[Rule | TransitionRule, ...] = (*rules, *transitions)
     told = [{"rule": rule.cel, "message": rule.message} for rule in both]
     return {"x-kubernetes-validations": told} if cel and told else {}

@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from nodeupgrade.api.schema.model import ListOf, MapOf, Problem, Record, Schema
+from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, Problem, Schema
 
 
 def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
     """Name each field that would be dropped, and what was probably meant."""
     match schema, value:
-        case Record(fields=fields), dict():
+        case ObjectSchema(properties=properties), dict():
             for name, item in value.items():
-                if name in fields:
-                    yield from unknown(fields[name], item, f"{path}.{name}")
+                if name in properties:
+                    yield from unknown(properties[name], item, f"{path}.{name}")
                 else:
-                    yield Problem(f"{path}.{name}", f"there is no such field; {_meant(str(name), tuple(fields))}")
-        case MapOf(value=inner), dict():
+                    yield Problem(f"{path}.{name}", f"there is no such field; {_meant(str(name), tuple(properties))}")
+        case MapSchema(additional_properties=inner), dict():
             for key, item in value.items():
                 yield from unknown(inner, item, f"{path}[{key}]")
-        case ListOf(item=inner), list():
+        case ArraySchema(items=inner), list():
             for index, item in enumerate(value):
                 yield from unknown(inner, item, f"{path}[{index}]")
         case _:

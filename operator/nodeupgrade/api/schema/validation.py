@@ -6,25 +6,25 @@ from datetime import datetime
 from functools import cache
 from typing import Any, assert_never
 
+from nodeupgrade.api.field import ListType
 from nodeupgrade.api.schema.model import (
-    Flag,
-    ListOf,
-    MapOf,
-    Number,
-    Portion,
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    NumberSchema,
+    ObjectSchema,
     Problem,
-    Record,
     Schema,
-    Sort,
-    Text,
-    Whole,
+    StringSchema,
 )
 from nodeupgrade.api.schema.openapi import PERCENT
 
 _SHOWN = 60
 
 
-def check(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
+def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
     """Find everything that is wrong with a filled value; its rules are asked once its shape is right, as CEL's are."""
     shape = tuple(_shape(schema, value, path))
     yield from shape
@@ -33,73 +33,75 @@ def check(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: J
             if not rule.holds(value):
                 more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
                 yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
-        for examination in schema.examinations:
-            if found := examination.finds(value):
+        for check in schema.checks:
+            if found := check(value):
                 yield Problem(path, found)
 
 
 def _shape(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
     match schema:
-        case Record():
-            yield from _record(schema, value, path)
-        case MapOf():
+        case ObjectSchema():
+            yield from _object(schema, value, path)
+        case MapSchema():
             yield from _map(schema, value, path)
-        case ListOf():
-            yield from _list(schema, value, path)
-        case Text():
-            yield from _text(schema, value, path)
-        case Whole() | Number() | Flag() | Portion():
+        case ArraySchema():
+            yield from _array(schema, value, path)
+        case StringSchema():
+            yield from _string(schema, value, path)
+        case IntegerSchema() | NumberSchema() | BooleanSchema() | IntOrStringSchema():
             if not _is_fine_scalar(schema, value):
                 yield _wrong(schema, value, path)
         case _:
             assert_never(schema)
 
 
-def _is_fine_scalar(schema: Whole | Number | Flag | Portion, value: Any) -> bool:
+def _is_fine_scalar(schema: IntegerSchema | NumberSchema | BooleanSchema | IntOrStringSchema, value: Any) -> bool:
     match schema:
-        case Whole(least=least, most=most):
-            return _is_whole(value) and (least is None or value >= least) and (most is None or value <= most)
-        case Number():
-            return isinstance(value, float) or _is_whole(value)
-        case Flag():
+        case IntegerSchema(minimum=least, maximum=most):
+            return _is_integer(value) and (least is None or value >= least) and (most is None or value <= most)
+        case NumberSchema():
+            return isinstance(value, float) or _is_integer(value)
+        case BooleanSchema():
             return isinstance(value, bool)
-        case Portion(most=most):
-            return 1 <= value <= most if _is_whole(value) else _matches(PERCENT, value)
+        case IntOrStringSchema(maximum=most):
+            return 1 <= value <= most if _is_integer(value) else _matches(PERCENT, value)
         case _:
             assert_never(schema)
 
 
-def _record(schema: Record, value: Any, path: str) -> Iterator[Problem]:
+def _object(schema: ObjectSchema, value: Any, path: str) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield _wrong(schema, value, path)
         return
-    for name, child in schema.fields.items():
+    for name, child in schema.properties.items():
         if name in value:
-            yield from check(child, value[name], f"{path}.{name}")
+            yield from validate(child, value[name], f"{path}.{name}")
         elif name in schema.required:
-            yield Problem(f"{path}.{name}", f"it is missing; write {_instead(child)}")
+            yield Problem(f"{path}.{name}", f"it is missing; write {_expected(child)}")
 
 
-def _map(schema: MapOf, value: Any, path: str) -> Iterator[Problem]:
+def _map(schema: MapSchema, value: Any, path: str) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield _wrong(schema, value, path)
         return
-    yield from _length(len(value), schema.least, schema.most, path)
+    yield from _length(len(value), schema.min_properties, schema.max_properties, path)
     for key, item in value.items():
-        yield from check(schema.value, item, f"{path}[{key}]")
+        yield from validate(schema.additional_properties, item, f"{path}[{key}]")
 
 
-def _list(schema: ListOf, value: Any, path: str) -> Iterator[Problem]:
+def _array(schema: ArraySchema, value: Any, path: str) -> Iterator[Problem]:
     if not isinstance(value, list):
         yield _wrong(schema, value, path)
         return
-    yield from _length(len(value), 0, schema.most, path)
+    yield from _length(len(value), 0, schema.max_items, path)
     seen: list[Any] = []
     for index, item in enumerate(value):
-        yield from check(schema.item, item, f"{path}[{index}]")
-        identity = item.get(schema.key) if schema.sort is Sort.MAP and isinstance(item, dict) else item
-        if schema.sort is not Sort.ATOMIC and identity in seen:
-            where = f"{path}[{index}].{schema.key}" if schema.key else f"{path}[{index}]"
+        yield from validate(schema.items, item, f"{path}[{index}]")
+        identity = (
+            item.get(schema.list_map_key) if schema.list_type is ListType.MAP and isinstance(item, dict) else item
+        )
+        if schema.list_type is not ListType.ATOMIC and identity in seen:
+            where = f"{path}[{index}].{schema.list_map_key}" if schema.list_map_key else f"{path}[{index}]"
             yield Problem(where, f"{shown(identity)} is there twice; every one must be different")
         seen.append(identity)
 
@@ -111,20 +113,20 @@ def _length(actual: int, least: int, most: int, path: str) -> Iterator[Problem]:
         yield Problem(path, f"{actual} are too many; write at most {most}")
 
 
-def _text(schema: Text, value: Any, path: str) -> Iterator[Problem]:
-    if schema.longest is not None and isinstance(value, str) and len(value) > schema.longest:
-        yield Problem(path, f"it has {len(value)} characters; write at most {schema.longest}")
-    elif not _is_fine_text(schema, value):
+def _string(schema: StringSchema, value: Any, path: str) -> Iterator[Problem]:
+    if schema.max_length is not None and isinstance(value, str) and len(value) > schema.max_length:
+        yield Problem(path, f"it has {len(value)} characters; write at most {schema.max_length}")
+    elif not _is_fine_string(schema, value):
         yield _wrong(schema, value, path)
 
 
-def _is_fine_text(schema: Text, value: Any) -> bool:
-    if not isinstance(value, str) or len(value) < schema.shortest or (schema.choices and value not in schema.choices):
+def _is_fine_string(schema: StringSchema, value: Any) -> bool:
+    if not isinstance(value, str) or len(value) < schema.min_length or (schema.enum and value not in schema.enum):
         return False
-    return (not schema.pattern or _matches(schema.pattern, value)) and (not schema.moment or _is_moment(value))
+    return (not schema.pattern or _matches(schema.pattern, value)) and (not schema.format or _is_time(value))
 
 
-def _is_moment(value: str) -> bool:
+def _is_time(value: str) -> bool:
     try:
         datetime.fromisoformat(value)
     except ValueError:
@@ -132,7 +134,7 @@ def _is_moment(value: str) -> bool:
     return True
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -147,7 +149,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _wrong(schema: Schema, value: Any, path: str) -> Problem:
-    return Problem(path, f"{shown(value)} is not possible; write {_instead(schema)}")
+    return Problem(path, f"{shown(value)} is not possible; write {_expected(schema)}")
 
 
 def shown(value: Any) -> str:
@@ -167,28 +169,28 @@ def shown(value: Any) -> str:
             return repr(value)
 
 
-def _instead(schema: Schema) -> str:
-    if schema.write:
-        return schema.write
+def _expected(schema: Schema) -> str:
+    if schema.expected:
+        return schema.expected
     match schema:
-        case Text(choices=(*choices,)) if choices:
-            return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
-        case Text(longest=longest):
-            return "a text" if longest is None else f"a text of at most {longest} characters"
-        case Whole(least=least, most=most):
+        case StringSchema(enum=(*values,)) if values:
+            return f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
+        case StringSchema(max_length=most):
+            return "a text" if most is None else f"a text of at most {most} characters"
+        case IntegerSchema(minimum=least, maximum=most):
             limits = ("" if least is None else f" from {least}") + ("" if most is None else f" to {most}")
             return f"a whole number{limits}"
-        case Number():
+        case NumberSchema():
             return "a number"
-        case Flag():
+        case BooleanSchema():
             return "true or false"
-        case Record(fields=fields):
-            return f"an object with {', '.join(fields)}"
-        case MapOf():
+        case ObjectSchema(properties=properties):
+            return f"an object with {', '.join(properties)}"
+        case MapSchema():
             return "an object"
-        case ListOf():
+        case ArraySchema():
             return "a list"
-        case Portion(most=most):
+        case IntOrStringSchema(maximum=most):
             return f"a number from 1 to {most} or a percentage from 1% to 100%"
         case _:
             assert_never(schema)

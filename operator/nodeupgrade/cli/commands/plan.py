@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Connection, World, cluster_options

@@ -2,7 +2,7 @@
 
 import click
 
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, timestamp
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable
 
 from nodeupgrade.api.json import Json, MalformedObjectError
-from nodeupgrade.api.task import UPGRADE_LABEL, Task, parse_task
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade_spec import REMAINDER, ApprovalPolicy, RolloutAction
-from nodeupgrade.api.upgrade_status import WaveState, WaveStatus
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION, RETRY_ANNOTATION, Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.domain.rollout.report import conditions
 
@@ -76,7 +77,7 @@ def resume(upgrade: Upgrade) -> Change:
         else f"the annotation is removed from {upgrade.name}",
         patch=_annotate(PAUSE_ANNOTATION, None),
         but=but,
-        done=lambda later: conditions.find(later.status, conditions.READY).reason != Reason.PAUSED,
+        done=lambda later: conditions.find(later.status, ConditionType.READY).reason != Reason.PAUSED,
         waits_for="it is no longer paused",
     )
 
@@ -156,7 +157,7 @@ _RETRIED = "the retry has begun"
 def _aborted(upgrade: Upgrade) -> bool:
     """Whether it was aborted, by a person or by its failure threshold."""
     asked = upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT
-    return asked or conditions.find(upgrade.status, conditions.SUCCEEDED).reason == Reason.ABORTED
+    return asked or conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
 
 def _retried(token: str) -> Callable[[Upgrade], bool]:

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.pace.budgets import Choice

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.task_status import StepResult
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_status import Counts, UpgradeStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.status import StepResult
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionType, Counts, UpgradeStatus
 from nodeupgrade.domain.rollout.report import conditions
 
 
@@ -60,18 +60,18 @@ class Overview:
     @property
     def _hazards_found(self) -> bool:
         """Whether a plan was asked for, and objects: the answer is there, though it is no."""
-        stalled = conditions.find(self.status, conditions.STALLED)
+        stalled = conditions.find(self.status, ConditionType.STALLED)
         return stalled.status == "True" and stalled.reason == "HazardsFound"
 
     @property
     def succeeded(self) -> bool:
         """Whether what was asked for is done."""
-        return conditions.holds(self.status, conditions.READY)
+        return conditions.holds(self.status, ConditionType.READY)
 
     @property
     def stalled(self) -> bool:
         """Whether somebody has to act."""
-        return conditions.holds(self.status, conditions.STALLED)
+        return conditions.holds(self.status, ConditionType.STALLED)
 
     def document(self) -> Json:
         """Write it for programs."""
@@ -125,7 +125,7 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
     """Project the rate so far; there is none before the first node is done, and none while nothing goes on."""
     status = upgrade.status
     done, left = finished_nodes(status.counts), status.counts.pending + status.counts.in_progress
-    at_work = conditions.holds(status, conditions.RECONCILING) and not upgrade.braked
+    at_work = conditions.holds(status, ConditionType.RECONCILING) and not upgrade.braked
     if status.started_at is None or not done or not left or not at_work:
         return None
     elapsed = (now - status.started_at).total_seconds()

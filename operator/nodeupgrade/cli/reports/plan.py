@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task import Verdict
-from nodeupgrade.api.task_status import Hazard, Preview
-from nodeupgrade.api.upgrade_spec import RolloutAction, UpgradeSpec, Wave
-from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.status import Hazard, Preview
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.waves import Wave
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.pace.starting import choose, survey_front

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task import Task, TaskAction, Verdict
-from nodeupgrade.api.task_status import KubeletBinary, StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.task.status import KubeletBinary, StepResult, StepStatus, TaskStatus
 from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 

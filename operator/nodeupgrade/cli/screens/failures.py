@@ -10,8 +10,9 @@ from rich.text import Text
 
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.task import Task, Verdict
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.screens.words import BAD, NOTHING, facts, since, table
 

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.task import Task, TaskAction, Verdict
-from nodeupgrade.api.task_status import ContainerCounts
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction, Verdict
+from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.cli.reports.node import Seat, Story
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens.words import (

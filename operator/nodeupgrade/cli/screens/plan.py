@@ -9,8 +9,9 @@ from rich.text import Text
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task_status import Hazard
-from nodeupgrade.api.upgrade_spec import ApprovalPolicy, RolloutAction, Wave
+from nodeupgrade.api.task.status import Hazard
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table

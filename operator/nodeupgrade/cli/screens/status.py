@@ -8,7 +8,7 @@ from rich.text import Text
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.upgrade_status import Condition, Counts, WaveStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
 from nodeupgrade.cli.reports.overview import Overview, failed_nodes
 from nodeupgrade.cli.screens.condition_words import MEANINGS
 from nodeupgrade.cli.screens.words import (
@@ -51,7 +51,7 @@ def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             _alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
             since(each.upgrade.created_at, now),
-            conditions.find(status, conditions.READY).reason or "NotSeenYet",
+            conditions.find(status, ConditionType.READY).reason or "NotSeenYet",
         )
     return drawn
 
@@ -73,7 +73,7 @@ def line(seen: Overview) -> str:
         parts.append(f"{counted(failed, 'node')} failed")
     if status.containers.restarted:
         parts.append(f"{counted(status.containers.restarted, 'container')} restarted")
-    ready = conditions.find(status, conditions.READY)
+    ready = conditions.find(status, ConditionType.READY)
     return "; ".join(parts) + (f" – {ready.reason}: {ready.message}" if ready.reason else "")
 
 
@@ -99,7 +99,7 @@ def _parts(seen: Overview, now: datetime) -> Iterator[RenderableType]:
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
-    upgrade, status, ready = seen.upgrade, seen.status, conditions.find(seen.status, conditions.READY)
+    upgrade, status, ready = seen.upgrade, seen.status, conditions.find(seen.status, ConditionType.READY)
     yield Text.assemble((upgrade.name, "bold"), f" to {seen.version}: ", coloured(status.phase or "Pending"))
     if upgrade.problem:
         yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)

@@ -6,7 +6,7 @@ Both come from the examination that a real run is planned from; nothing is decid
 from collections.abc import Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task_status import Preview, RestartForecast
+from nodeupgrade.api.task.status import Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance

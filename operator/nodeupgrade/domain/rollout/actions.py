@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import GuardGrant, RunVerdict, Task, TaskSpec
-from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.views import AgentPodView, NodeView

@@ -71,8 +71,7 @@ def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[s
         runs_by: When its kubelet runs, in whole seconds.
         verify: The terms of its run.
     """
-    settle, budget = (timedelta(seconds=s) for s in (verify.settle_seconds, verify.kubelet_down_budget_seconds))
-    own = {_NODE_KEY + node: timestamp(runs_by + settle + budget + NODE_LOOKS)}
+    own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + NODE_LOOKS)}
     return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= _KEY_LIMIT}}
 
 

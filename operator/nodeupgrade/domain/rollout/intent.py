@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade_spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back

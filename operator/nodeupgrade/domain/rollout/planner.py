@@ -4,8 +4,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import (
@@ -133,7 +134,7 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
 
 
 def _was_aborted(upgrade: Upgrade) -> bool:
-    return conditions.find(upgrade.status, conditions.SUCCEEDED).reason == Reason.ABORTED
+    return conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
 
 def _ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.api.task import Task
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters

@@ -4,23 +4,23 @@ import base64
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.engine.node.node import Node
 
 
-def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, Json]:
+def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:
     """Content of each file as base64 text, ``None`` where there is no such file."""
-    contents: dict[str, Json] = {}
+    contents: dict[str, JsonValue] = {}
     for path in paths:
         data = node.files.read(path)
         contents[str(path)] = None if data is None else base64.b64encode(data).decode("ascii")
     return contents
 
 
-def restore_contents(node: Node, contents: Mapping[str, Json]) -> None:
+def restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
     """Make each file what it was, including absent; files that already are so are not written."""
     for name, content in contents.items():
         path = PurePosixPath(name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
@@ -179,7 +179,7 @@ def _require_no_more_commands(unit: UnitStatus, planned: UnitStart) -> None:
             )
 
 
-def _require(node: Node, path: str, wanted: Digest, known: Json) -> str | None:
+def _require(node: Node, path: str, wanted: Digest, known: JsonValue) -> str | None:
     """The stamp of a program; its content is read only if the stamp is not the one that was confirmed."""
     stamp = node.files.stamp(PurePosixPath(path))
     if stamp is None or stamp != known:
@@ -193,7 +193,7 @@ def _require(node: Node, path: str, wanted: Digest, known: Json) -> str | None:
     return stamp
 
 
-def _confirmed(node: Node) -> Mapping[str, Json]:
+def _confirmed(node: Node) -> Mapping[str, JsonValue]:
     return node.recorded(Step.CONFIRM_BINARIES) or {}
 
 

@@ -6,7 +6,7 @@ from math import inf
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.run import rescue_script
@@ -47,7 +47,7 @@ def no_rescue() -> Rescue:
     return Rescue.NONE
 
 
-def nothing_recorded(_step: Step) -> Mapping[str, Json] | None:
+def nothing_recorded(_step: Step) -> Mapping[str, JsonValue] | None:
     """No step was announced."""
     return None
 
@@ -83,7 +83,7 @@ class Node:
     go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert
     seconds: float = inf
-    recorded: Callable[[Step], Mapping[str, Json] | None] = nothing_recorded
+    recorded: Callable[[Step], Mapping[str, JsonValue] | None] = nothing_recorded
 
 
 class NodeView(Protocol):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
-from nodeupgrade.api.codec import Json, decode, encode_object
+from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node.evidence.shown import Lack
@@ -65,7 +65,7 @@ class NodeRun:
             self.heartbeat()
             journal = self._advance(journal)
         self._clean_up()
-        return decode(RunReport, finished.payload)
+        return from_json(RunReport, finished.payload, strict=True)
 
     def _advance(self, journal: Journal) -> Journal:
         clock = self.node.clock
@@ -92,7 +92,7 @@ class NodeRun:
                 return journal
             case Finish() as finish:
                 summary = report(self.node, self.plan, journal, finish)
-                return self._record(journal, Mark.FINISHED, payload=encode_object(summary), reason=finish.reason)
+                return self._record(journal, Mark.FINISHED, payload=to_json(summary, strict=True), reason=finish.reason)
             case never:
                 assert_never(never)
 
@@ -159,7 +159,7 @@ class NodeRun:
         mark: Mark,
         step: Step | None = None,
         *,
-        payload: dict[str, Json] | None = None,
+        payload: dict[str, JsonValue] | None = None,
         error: str | None = None,
         reason: Reason | None = None,
     ) -> Journal:
@@ -219,7 +219,7 @@ def _reason(error: Exception) -> Reason:
             return Reason.INTERNAL_ERROR
 
 
-def _found(error: Exception) -> dict[str, Json] | None:
+def _found(error: Exception) -> dict[str, JsonValue] | None:
     return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
 
 

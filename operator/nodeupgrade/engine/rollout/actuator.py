@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
-from nodeupgrade.api.task import BASELINE_ANNOTATION, UPGRADE_LABEL, Task, TaskAction, TaskSpec, Verdict
-from nodeupgrade.api.task_status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade import FINALIZER, Upgrade
+from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.upgrade.object import FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import (
     Abort,

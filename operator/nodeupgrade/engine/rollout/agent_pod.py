@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.views import RUN_LABEL

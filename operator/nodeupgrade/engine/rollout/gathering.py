@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.json import Json, MalformedObjectError
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar, cast
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.task import Task, parse_task
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod, view_node
 from nodeupgrade.engine.informer.informer import Informer, Timing

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from nodeupgrade.api.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.status import Condition, ContainerTotals, Counts, UpgradeStatus, WaveStatus
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task, parse_task
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
 from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod

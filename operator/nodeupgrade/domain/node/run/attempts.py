@@ -30,7 +30,7 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
     ``None`` if the last one is not over.
 
     Raises:
-        CodecError: another version of this program wrote a report.
+        MalformedFileError: another version of this program wrote a report.
     """
     reports = [_own_share(journal) for journal in journals]
     over = [report for report in reports if report is not None]

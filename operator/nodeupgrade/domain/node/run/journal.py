@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from nodeupgrade.api.codec import CodecError, Json, decode, encode
+from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.errors import Inconsistent
 
@@ -82,7 +82,7 @@ class Record:
     at: str
     monotonic: float
     step: Step | None = None
-    payload: dict[str, Json] | None = None
+    payload: dict[str, JsonValue] | None = None
     error: str | None = None
     reason: str | None = None
     schema: int = JOURNAL_SCHEMA
@@ -120,7 +120,7 @@ class Journal:
         """The newest mark of a step."""
         return next((r.mark for r in reversed(self.records) if r.step is step), None)
 
-    def payload(self, step: Step) -> Mapping[str, Json] | None:
+    def payload(self, step: Step) -> Mapping[str, JsonValue] | None:
         """Before-images of a step: those of its *first* announcement, taken before any effect."""
         return next((r.payload for r in self.records if r.step is step and r.mark is Mark.DOING), None)
 
@@ -172,14 +172,14 @@ def _without_images(record: Record) -> Record:
     return replace(record, payload={name: _emptied(image) for name, image in record.payload.items()})
 
 
-def _emptied(image: Json) -> Json:
+def _emptied(image: JsonValue) -> JsonValue:
     """Of the contents of a file nothing, of an image of the runtime's everything but its bytes."""
     return image | {"data": ""} if isinstance(image, dict) else None
 
 
 def render(record: Record) -> bytes:
     """One record as one line, ending in a newline, protected by a checksum."""
-    body = json.dumps(encode(record), separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+    body = json.dumps(to_json(record, strict=True), separators=(",", ":"), sort_keys=True, ensure_ascii=True)
     return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
 
 
@@ -225,6 +225,6 @@ def _parse_line(line: bytes) -> Record | None:
             "finish the run with the version that started it"
         )
     try:
-        return decode(Record, document)
-    except CodecError as error:
+        return from_json(Record, document, strict=True)
+    except MalformedFileError as error:
         raise Inconsistent(f"journal record cannot be read: {error}") from error

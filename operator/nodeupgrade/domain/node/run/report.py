@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.codec import decode
+from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
@@ -55,6 +55,6 @@ def report_of(journal: Journal) -> RunReport | None:
     """The report of a run that is over.
 
     Raises:
-        CodecError: another version of this program wrote it.
+        MalformedFileError: another version of this program wrote it.
     """
-    return None if journal.finished is None else decode(RunReport, journal.finished.payload)
+    return None if journal.finished is None else from_json(RunReport, journal.finished.payload, strict=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.task_status import (
+from nodeupgrade.api.task.status import (
     ContainerCounts,
     GuardReport,
     Hazard,

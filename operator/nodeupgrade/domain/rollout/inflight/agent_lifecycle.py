@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest

@@ -9,9 +9,10 @@ from datetime import datetime
 from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import GuardGrant, PastRun, Task, TaskAction, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, TaskSpec, UpgradeRef, Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release, Reopen
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact

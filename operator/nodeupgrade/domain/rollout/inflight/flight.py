@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.task import LOOKING, CordonRecord, GuardGrant, Task, TaskAction, TaskSpec, Verdict
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import DeletionPolicy, RolloutAction
+from nodeupgrade.api.task.object import LOOKING, Task
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import GuardGrant, Task, TaskAction
-from nodeupgrade.api.task_status import START_KUBELET, STOP_KUBELET, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.task.status import START_KUBELET, STOP_KUBELET, StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GuardParameters
@@ -202,7 +203,7 @@ def _until(runs_by: datetime) -> str:
 
 
 def _budget(task: Task) -> timedelta:
-    return timedelta(seconds=task.spec.verify.kubelet_down_budget_seconds)
+    return task.spec.verify.kubelet_down_budget
 
 
 def _kubelet_runs(status: TaskStatus) -> bool:

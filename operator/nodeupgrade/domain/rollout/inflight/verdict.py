@@ -1,10 +1,11 @@
 """The control plane's own verification of a node after a run: trust the node side, and look all the same."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.task import RunVerdict, Task, Verdict
-from nodeupgrade.api.task_status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import RunVerdict, Verdict
+from nodeupgrade.api.task.status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.views import NodeView, PodView
@@ -115,7 +116,7 @@ def _unready(node: NodeView, task: Task) -> str | None:
 
 def _may_still_become_ready(task: Task, now: datetime) -> bool:
     finished = task.reported.finished_at
-    timeout = timedelta(seconds=task.spec.verify.node_ready_timeout_seconds)
+    timeout = task.spec.verify.node_ready_timeout
     return finished is not None and now < finished + timeout
 
 

@@ -8,18 +8,19 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.share import Share
-from nodeupgrade.api.task import RunVerdict, Verdict
-from nodeupgrade.api.upgrade_spec import SLOTS, TopologyMode
+from nodeupgrade.api.task.spec import RunVerdict, Verdict
+from nodeupgrade.api.upgrade.strategy import TopologyMode
+from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.rollout.pace.gates import Situation
 from nodeupgrade.domain.rollout.pace.growth import slots
 from nodeupgrade.domain.rollout.select.node_state import Place, Standing
 from nodeupgrade.domain.rollout.select.rollout_view import Survey
 
-DEFAULT_UNAVAILABLE = Share(10, percent=True)
-PRECHECKED_AT_ONCE = Share(10, percent=True)
+DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
+PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
 
 Nodes: TypeAlias = tuple[Standing, ...]
 

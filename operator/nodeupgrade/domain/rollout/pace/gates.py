@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted
-from nodeupgrade.api.task import Verdict
-from nodeupgrade.api.upgrade_spec import RolloutAction
-from nodeupgrade.api.upgrade_status import WaveStatus
-from nodeupgrade.api.windows import is_open, next_opening
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import WaveStatus
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.rollout_view import Survey
 from nodeupgrade.domain.rollout.select.waves import Front

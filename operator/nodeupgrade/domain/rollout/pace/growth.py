@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from nodeupgrade.api.upgrade_spec import Growth, GrowthType
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
 
 
 def slots(growth: Growth, limit: int, outcomes: Iterable[bool]) -> int:

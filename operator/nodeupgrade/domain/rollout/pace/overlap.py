@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import OverlapPolicy, RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.select.membership import selects

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade_spec import OverlapPolicy, RolloutAction
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction
 from nodeupgrade.domain.rollout.pace import budgets, gates
 from nodeupgrade.domain.rollout.pace.budgets import Budget, Choice
 from nodeupgrade.domain.rollout.pace.gates import Gate, Situation

@@ -4,16 +4,24 @@ While work remains Reconciling is True and Ready is False; when a human is neede
 Ready alone.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import RolloutAction
-from nodeupgrade.api.upgrade_status import Condition, ContainerTotals, Counts, UpgradeStatus
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    ContainerTotals,
+    Counts,
+    RolloutPhase,
+    UpgradeStatus,
+)
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.api.windows import is_open, next_opening
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
@@ -27,36 +35,55 @@ from nodeupgrade.domain.rollout.select.waves import Front
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
-ACCEPTED, PLANNED, RECONCILING, STALLED = "Accepted", "Planned", "Reconciling", "Stalled"
-READY, SUCCEEDED, DEGRADED, ZERO_RESTART = "Ready", "Succeeded", "Degraded", "ZeroRestart"
-GUARDED, IMPEDED = "ReadinessGuarded", "Impeded"
-
 CONDITION_MESSAGE_LIMIT = 1024
 
 _QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
-_Told = tuple[str, str, Reason, str]
-"""A condition before it is dated: type, status, reason, message."""
+_UNTOUCHED = "no node was touched"
 
 
-def find(status: UpgradeStatus, kind: str) -> Condition:
+@dataclass(frozen=True, slots=True)
+class _Undated:
+    """A condition before it is known since when it is so."""
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: Reason
+    message: str
+
+
+def _true(kind: ConditionType, reason: Reason, message: str) -> _Undated:
+    return _Undated(kind, ConditionStatus.TRUE, reason, message)
+
+
+def _false(kind: ConditionType, reason: Reason, message: str) -> _Undated:
+    return _Undated(kind, ConditionStatus.FALSE, reason, message)
+
+
+def _unknown(kind: ConditionType, reason: Reason, message: str) -> _Undated:
+    return _Undated(kind, ConditionStatus.UNKNOWN, reason, message)
+
+
+def find(status: UpgradeStatus, kind: ConditionType) -> Condition:
     """Return one condition; one that was never set is Unknown."""
     for condition in status.conditions:
         if condition.type == kind:
             return condition
-    return Condition(type=kind, status="Unknown", reason="", message="", last_transition_time=_NEVER)
+    return Condition(
+        type=kind.value, status=ConditionStatus.UNKNOWN, reason="", message="", last_transition_time=_NEVER
+    )
 
 
-def holds(status: UpgradeStatus, kind: str) -> bool:
+def holds(status: UpgradeStatus, kind: ConditionType) -> bool:
     """Whether a condition is True."""
-    return find(status, kind).status == "True"
+    return find(status, kind).status is ConditionStatus.TRUE
 
 
-def fails(status: UpgradeStatus, kind: str) -> bool:
+def fails(status: UpgradeStatus, kind: ConditionType) -> bool:
     """Whether a condition is False."""
-    return find(status, kind).status == "False"
+    return find(status, kind).status is ConditionStatus.FALSE
 
 
 def rejected(
@@ -69,20 +96,20 @@ def rejected(
 ) -> UpgradeStatus:
     """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
     before, reason, message = upgrade.status, objection.reason, objection.message
-    state = State(phase="Stalled", reason=reason, message=message, stalled=True)
+    state = State(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
     untold = (
-        (PLANNED, "False", reason, message),
-        (DEGRADED, "False", Reason.NOT_YET_VERIFIED, "no node was touched"),
-        (ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
-        (GUARDED, "Unknown", Reason.NOT_YET_VERIFIED, "no node was touched"),
+        _false(ConditionType.PLANNED, reason, message),
+        _false(ConditionType.DEGRADED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
+        _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
+        _unknown(ConditionType.READINESS_GUARDED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
     )
     kept = tuple(_kept(before, told) for told in untold)
     hindrance = _impeded(before, hindered)
-    told = ((ACCEPTED, "False", reason, message), kept[0], *_common(state), *kept[1:], *hindrance)
+    told = (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:], *hindrance)
     return replace(
         before,
         observed_generation=upgrade.generation,
-        phase=state.phase,
+        phase=state.phase.value,
         progress=before.progress or "0/0",
         in_flight=slots,
         conditions=_conditions(upgrade, told, now),
@@ -120,7 +147,7 @@ def summarise(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
         last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
-        phase=state.phase,
+        phase=state.phase.value,
         progress=f"{counts.succeeded + counts.skipped + looked}/{counts.total}",
         failed=counting.failed(counts),
         counts=counts,
@@ -144,9 +171,9 @@ def _is_made(survey: Survey, state: State, before: UpgradeStatus) -> bool:
     return survey.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
 
 
-def _told(survey: Survey, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Told, ...]:
+def _told(survey: Survey, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
     return (
-        (ACCEPTED, "True", Reason.VALID, _accepted(survey.upgrade)),
+        _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(survey.upgrade)),
         _planned(survey, state, counts),
         *_common(state),
         _degraded(counts),
@@ -162,91 +189,111 @@ def _accepted(upgrade: Upgrade) -> str:
     return sentence(Reason.UNKNOWN_WAVE, because)
 
 
-def _planned(survey: Survey, state: State, counts: Counts) -> _Told:
+def _planned(survey: Survey, state: State, counts: Counts) -> _Undated:
     if not counts.total:
-        return PLANNED, "False", Reason.NO_MATCHING_NODES, state.message
+        return _false(ConditionType.PLANNED, Reason.NO_MATCHING_NODES, state.message)
     if not survey.planned or state.reason in _QUEUED:
         missing = len(survey.unclaimed) + len(survey.held)
-        return PLANNED, "False", Reason.NODES_CLAIMED, f"{missing} of {counted(counts.total, 'node')} to be claimed"
+        return _false(
+            ConditionType.PLANNED, Reason.NODES_CLAIMED, f"{missing} of {counted(counts.total, 'node')} to be claimed"
+        )
     if survey.spec.action is RolloutAction.PLAN:
-        if state.phase != "Planned":
-            return PLANNED, "False", Reason.NODES_CLAIMED, state.message
-        return PLANNED, "True", state.reason, state.message
+        if state.phase is not RolloutPhase.PLANNED:
+            return _false(ConditionType.PLANNED, Reason.NODES_CLAIMED, state.message)
+        return _true(ConditionType.PLANNED, state.reason, state.message)
     waves = f" in {counted(len(survey.waves), 'wave')}" if survey.spec.waves else ""
-    return PLANNED, "True", Reason.PLAN_READY, f"{counted(counts.total, 'node')} selected{waves}"
+    return _true(ConditionType.PLANNED, Reason.PLAN_READY, f"{counted(counts.total, 'node')} selected{waves}")
 
 
-def _degraded(counts: Counts) -> _Told:
+def _degraded(counts: Counts) -> _Undated:
     if failed := counting.failed(counts):
-        return DEGRADED, "True", Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back"
-    return DEGRADED, "False", Reason.PROGRESSING, "no node failed"
+        return _true(ConditionType.DEGRADED, Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back")
+    return _false(ConditionType.DEGRADED, Reason.PROGRESSING, "no node failed")
 
 
-def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Told:
+def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Undated:
     if totals.restarted:
         message = f"{counted(totals.restarted, 'container')} restarted"
-        return ZERO_RESTART, "False", Reason.RESTARTS_DETECTED, message
+        return _false(ConditionType.ZERO_RESTART, Reason.RESTARTS_DETECTED, message)
     if unknown := counting.unknown_containers(survey):
         message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
-        return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, message
+        return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
     if totals.baseline and survey.spec.action is not RolloutAction.PLAN:
-        return ZERO_RESTART, "True", Reason.VERIFIED, "no container was restarted"
-    return ZERO_RESTART, "Unknown", Reason.NOT_YET_VERIFIED, "no node has been verified yet"
+        return _true(ConditionType.ZERO_RESTART, Reason.VERIFIED, "no container was restarted")
+    return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, "no node has been verified yet")
 
 
-def _guarded(survey: Survey) -> _Told:
+def _guarded(survey: Survey) -> _Undated:
     fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
-        return GUARDED, "False", Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning
+        return _false(ConditionType.READINESS_GUARDED, Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
     if probe_delay.keeps_probes(target):
-        return GUARDED, "False", Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found"
+        return _false(
+            ConditionType.READINESS_GUARDED,
+            Reason.READINESS_GUARD_NOT_NEEDED,
+            f"kubelet {target} keeps what probes have found",
+        )
     if problem := guard.obstacle(fleet.server, fleet.guard):
         without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
-        return GUARDED, "False", reason, sentence(reason, problem) if required else f"{problem}; {without}"
-    return GUARDED, "True", Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them"
-
-
-def _impeded(before: UpgradeStatus, hindered: tuple[Finding, ...]) -> tuple[_Told, ...]:
-    """Tell what stands in the way; where nothing ever did, the condition is not there."""
-    if hindered:
-        return ((IMPEDED, "True", hindered[0].reason, summed_up(hindered)),)
-    if not find(before, IMPEDED).reason:
-        return ()
-    return ((IMPEDED, "False", Reason.PROGRESSING, "no write is refused, and every agent that is needed can run"),)
-
-
-def _common(state: State) -> tuple[_Told, ...]:
-    active = not (state.stalled or state.over or state.ready)
-    ended = "Unknown" if not state.over else "True" if state.ready else "False"
-    return (
-        (RECONCILING, str(active), state.reason, state.message),
-        (STALLED, str(state.stalled), state.reason, state.message),
-        (READY, str(state.ready), state.reason, state.message),
-        (SUCCEEDED, ended, state.reason, state.message),
+        return _false(
+            ConditionType.READINESS_GUARDED, reason, sentence(reason, problem) if required else f"{problem}; {without}"
+        )
+    return _true(
+        ConditionType.READINESS_GUARDED,
+        Reason.GUARDED,
+        "pods of a node in flight stay Ready until its new kubelet has probed them",
     )
 
 
-def _kept(before: UpgradeStatus, told: _Told) -> _Told:
+def _impeded(before: UpgradeStatus, hindered: tuple[Finding, ...]) -> tuple[_Undated, ...]:
+    """Tell what stands in the way; where nothing ever did, the condition is not there."""
+    if hindered:
+        return (_true(ConditionType.IMPEDED, hindered[0].reason, summed_up(hindered)),)
+    if not find(before, ConditionType.IMPEDED).reason:
+        return ()
+    return (
+        _false(
+            ConditionType.IMPEDED, Reason.PROGRESSING, "no write is refused, and every agent that is needed can run"
+        ),
+    )
+
+
+def _common(state: State) -> tuple[_Undated, ...]:
+    active = not (state.stalled or state.over or state.ready)
+    ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
+    return (
+        _Undated(ConditionType.RECONCILING, _whether(active), state.reason, state.message),
+        _Undated(ConditionType.STALLED, _whether(state.stalled), state.reason, state.message),
+        _Undated(ConditionType.READY, _whether(state.ready), state.reason, state.message),
+        _Undated(ConditionType.SUCCEEDED, ended, state.reason, state.message),
+    )
+
+
+def _kept(before: UpgradeStatus, told: _Undated) -> _Undated:
     """Repeat a condition that was told before, or tell it for the first time."""
-    known = find(before, told[0])
-    return (known.type, known.status, Reason(known.reason), known.message) if known.reason else told
+    known = find(before, told.type)
+    return (
+        replace(told, status=known.status, reason=Reason(known.reason), message=known.message) if known.reason else told
+    )
 
 
-def _conditions(upgrade: Upgrade, told: tuple[_Told, ...], now: datetime) -> tuple[Condition, ...]:
+def _conditions(upgrade: Upgrade, told: tuple[_Undated, ...], now: datetime) -> tuple[Condition, ...]:
     """Build conditions; the transition time moves only when the status does, as the API conventions demand."""
-    built = []
-    for kind, status, reason, message in told:
-        before = find(upgrade.status, kind)
-        built.append(
-            Condition(
-                type=kind,
-                status=status,
-                reason=reason.value,
-                message=message[:CONDITION_MESSAGE_LIMIT],
-                last_transition_time=before.last_transition_time if before.reason and before.status == status else now,
-                observed_generation=upgrade.generation,
-            )
-        )
-    return tuple(built)
+    return tuple(_dated(each, find(upgrade.status, each.type), upgrade.generation, now) for each in told)
+
+
+def _dated(told: _Undated, before: Condition, generation: int, now: datetime) -> Condition:
+    return Condition(
+        type=told.type.value,
+        status=told.status,
+        reason=told.reason.value,
+        message=told.message[:CONDITION_MESSAGE_LIMIT],
+        last_transition_time=before.last_transition_time if before.reason and before.status is told.status else now,
+        observed_generation=generation,
+    )
+
+
+def _whether(holds: bool) -> ConditionStatus:
+    return ConditionStatus.TRUE if holds else ConditionStatus.FALSE

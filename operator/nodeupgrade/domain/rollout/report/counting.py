@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.task import Task, Verdict
-from nodeupgrade.api.task_status import Preview
-from nodeupgrade.api.upgrade_spec import ApprovalPolicy, RolloutAction
-from nodeupgrade.api.upgrade_status import (
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.status import Preview
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import (
     ContainerTotals,
     Counts,
     CurrentWave,
@@ -17,6 +18,7 @@ from nodeupgrade.api.upgrade_status import (
     WaveState,
     WaveStatus,
 )
+from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import Place, Standing
 from nodeupgrade.domain.rollout.select.rollout_view import Survey

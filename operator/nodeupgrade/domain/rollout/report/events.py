@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_status import UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, UpgradeStatus, WaveStatus
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.counting import ADMISSION
@@ -28,8 +28,8 @@ def news(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> tuple[N
 
 def hindrance(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Tell what keeps nodes from getting on, as soon as it does."""
-    now = conditions.find(after, conditions.IMPEDED)
-    if now.status != "True" or now.message == conditions.find(before, conditions.IMPEDED).message:
+    now = conditions.find(after, ConditionType.IMPEDED)
+    if now.status is not ConditionStatus.TRUE or now.message == conditions.find(before, ConditionType.IMPEDED).message:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 
@@ -39,13 +39,13 @@ def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ())
     before = upgrade.status
     if status == before:
         return ()
-    ready, known = conditions.find(status, conditions.READY), conditions.find(before, conditions.READY)
+    ready, known = conditions.find(status, ConditionType.READY), conditions.find(before, ConditionType.READY)
     write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
-    ends = conditions.fails(status, conditions.SUCCEEDED) and not conditions.fails(before, conditions.SUCCEEDED)
+    ends = conditions.fails(status, ConditionType.SUCCEEDED) and not conditions.fails(before, ConditionType.SUCCEEDED)
     if ready.reason in {*(each.reason for each in told), *refused} or (ready.reason == known.reason and not ends):
         return (write,)
-    warning = conditions.holds(status, conditions.STALLED) or conditions.fails(status, conditions.SUCCEEDED)
+    warning = conditions.holds(status, ConditionType.STALLED) or conditions.fails(status, ConditionType.SUCCEEDED)
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
 
 
@@ -90,7 +90,7 @@ def _completed(wave: WaveStatus) -> str:
 
 
 def _unknown(upgrade: Upgrade) -> Iterator[Report]:
-    told = conditions.find(upgrade.status, conditions.ACCEPTED).message
+    told = conditions.find(upgrade.status, ConditionType.ACCEPTED).message
     for name in unknown_waves(upgrade):
         if name not in told:
             message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")

@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task import Task, Verdict
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import RolloutAction
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.rollout.actions import Judge, NodeAction
 
 _ROLLED_BACK = frozenset({Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})

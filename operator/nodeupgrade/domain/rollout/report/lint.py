@@ -1,23 +1,24 @@
 """Says of a NodeUpgrade document, without any cluster, what the API server and the control plane would say of it."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from nodeupgrade.api.crds import UPGRADE_KIND
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.schema.changes import changes
 from nodeupgrade.api.schema.defaulting import filled, ordered
-from nodeupgrade.api.schema.kinds import UPGRADE_KIND
-from nodeupgrade.api.schema.model import GROUP, VERSION, Problem
+from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.schema.openapi import GROUP, VERSION
 from nodeupgrade.api.schema.unknown import unknown
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.schema.validation import check, shown
-from nodeupgrade.api.upgrade import APPROVE_ANNOTATION, PAUSE_ANNOTATION
-from nodeupgrade.api.upgrade_reading import parse_spec, problems
-from nodeupgrade.api.upgrade_spec import REMAINDER, UpgradeSpec
-from nodeupgrade.api.windows import next_opening
+from nodeupgrade.api.schema.validation import shown, validate
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
+from nodeupgrade.api.upgrade.reading import parse_spec, problems
+from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
+from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.kubelethash.eras import supported_minor
 from nodeupgrade.kubelethash.errors import UnsupportedKubelet
@@ -72,7 +73,7 @@ def _envelope(document: Json) -> Iterator[Finding]:
     for field in document:
         if field not in _TOP:
             yield _invalid(str(field), f"there is no such field; known are {', '.join(_TOP)}")
-    yield from _told(check(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name"))
+    yield from _told(validate(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name"))
 
 
 def _metadata(document: Json) -> Json:
@@ -89,7 +90,7 @@ def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Finding]:
     if now is not None and next_opening(spec.windows, spec.blackouts, now) is None:
         message = "they leave no moment to start a node in the next ten years; change the blackouts or the windows"
         yield Finding(reason=Reason.WINDOW_NEVER_OPENS, subject="spec.blackouts", detail=message)
-    settle = timedelta(seconds=spec.verify.settle_seconds)
+    settle = spec.verify.settle
     if spec.timeouts.node <= settle:
         lasting = render_duration(settle)
         message = f"no node can be finished in time, for verify.settle alone takes {lasting}; write more than that"

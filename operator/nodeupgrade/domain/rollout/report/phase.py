@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.task import Verdict
-from nodeupgrade.api.upgrade_spec import RolloutAction, ThresholdPolicy
-from nodeupgrade.api.upgrade_status import Counts
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
+from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.report import counting
@@ -24,7 +25,7 @@ class State:
         ready: whether what was asked for is done: all of it, or the plan if only that was asked for.
     """
 
-    phase: str
+    phase: RolloutPhase
     reason: Reason
     message: str
     stalled: bool = False
@@ -33,11 +34,11 @@ class State:
 
 
 _PHASES = {
-    Reason.PAUSED: "Paused",
-    Reason.QUEUED: "Queued",
-    Reason.WAITING_FOR_WINDOW: "WaitingForWindow",
-    Reason.AWAITING_APPROVAL: "AwaitingApproval",
-    Reason.SOAKING: "Soaking",
+    Reason.PAUSED: RolloutPhase.PAUSED,
+    Reason.QUEUED: RolloutPhase.QUEUED,
+    Reason.WAITING_FOR_WINDOW: RolloutPhase.WAITING_FOR_WINDOW,
+    Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
+    Reason.SOAKING: RolloutPhase.SOAKING,
 }
 
 
@@ -46,19 +47,21 @@ def state_of(survey: Survey, choice: Choice) -> State:
     counts = counting.count(survey.standings.values())
     done = _done(survey, counts)
     if survey.upgrade.deleting:
-        return State(phase="Running", reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight")
+        return State(
+            phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
+        )
     if survey.flying:
         return _flying(survey, counts, done)
     if survey.spec.action is RolloutAction.ABORT:
-        return ended("Aborted", Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
-        return State(phase="Stalled", reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
+        return State(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
     if choice.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
         return held_back(choice)
     if not survey.planned and may_claim(survey):
         message = f"{counted(counts.total, 'node')} selected, {len(survey.unclaimed)} of them still to be claimed"
-        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
+        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     if survey.spec.action is RolloutAction.PLAN:
         return _planning(survey, choice, counts)
     return _running(survey, choice, counts, done)
@@ -66,11 +69,11 @@ def state_of(survey: Survey, choice: Choice) -> State:
 
 def held_back(choice: Choice) -> State:
     """Say what the next nodes wait for."""
-    phase = "Stalled" if choice.stalls else _PHASES.get(choice.reason, "Running")
+    phase = RolloutPhase.STALLED if choice.stalls else _PHASES.get(choice.reason, RolloutPhase.RUNNING)
     return State(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
 
 
-def ended(phase: str, reason: Reason, message: str) -> State:
+def ended(phase: RolloutPhase, reason: Reason, message: str) -> State:
     """Describe an end without success; tools that wait are told to stop by Stalled."""
     return State(phase=phase, reason=reason, message=message, stalled=True, over=True)
 
@@ -78,8 +81,10 @@ def ended(phase: str, reason: Reason, message: str) -> State:
 def _flying(survey: Survey, counts: Counts, done: str) -> State:
     if survey.spec.action is RolloutAction.PLAN:
         message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
-        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
-    return State(phase="Running", reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight")
+        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+    return State(
+        phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
+    )
 
 
 def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
@@ -88,14 +93,14 @@ def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
         if choice.reason is Reason.PAUSED:
             return held_back(choice)
         message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at"
-        return State(phase="Planning", reason=Reason.PROGRESSING, message=message)
+        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     objecting = [s for s in survey.standings.values() if s.place in {Place.REFUSED, Place.FINISHED}]
     if objecting:
         because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
         message = sentence(Reason.HAZARDS_FOUND, because)
-        return State(phase="Planned", reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
+        return State(phase=RolloutPhase.PLANNED, reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
     message = f"nothing objects to the upgrade of {counted(counts.total - counts.skipped, 'node')}"
-    return State(phase="Planned", reason=Reason.PLAN_READY, message=message, ready=True)
+    return State(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
 
 
 def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State:
@@ -104,12 +109,12 @@ def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State
     if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
         failed = counted(counting.failed(counts), "node")
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
-        return ended("Aborted", Reason.ABORTED, message)
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if left and choice.reason is Reason.PAUSED:
         message = (
             sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"
         )
-        return State(phase="Paused", reason=Reason.PAUSED, message=message)
+        return State(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
     if counts.pending or (left and choice.stalls):
         message = choice.message or f"{done}, {counts.pending} to go"
         return held_back(Choice(reason=choice.reason, message=message))
@@ -125,7 +130,10 @@ def _blocked(blocking: list[Standing]) -> State:
     reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
     more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
     return State(
-        phase="Stalled" if lasting else "Pending", reason=reason, message=first.message + more, stalled=bool(lasting)
+        phase=RolloutPhase.STALLED if lasting else RolloutPhase.PENDING,
+        reason=reason,
+        message=first.message + more,
+        stalled=bool(lasting),
     )
 
 
@@ -136,13 +144,13 @@ def _concluded(survey: Survey, counts: Counts, done: str) -> State:
         others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
         more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
-        return ended("Failed", _only(unsuccessful) or others, unsuccessful[0].message + more)
+        return ended(RolloutPhase.FAILED, _only(unsuccessful) or others, unsuccessful[0].message + more)
     if counts.skipped == counts.total:
         reason = _only(standings) or Reason.COMPLETED_WITH_SKIPS
         reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
     else:
         reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
-    return State(phase="Succeeded", reason=reason, message=done, over=True, ready=True)
+    return State(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
 
 
 def _done(survey: Survey, counts: Counts) -> str:

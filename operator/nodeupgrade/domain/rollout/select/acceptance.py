@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from nodeupgrade.api.frozen import change_rejected
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.windows import next_opening
+from nodeupgrade.api.upgrade.frozen import change_rejected
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.admission import unsupported_version
 

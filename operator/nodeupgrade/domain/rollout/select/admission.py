@@ -13,9 +13,11 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import CordonedPolicy, NotReadyPolicy, SkewPolicy, UpgradeSpec
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.rollout import guard

@@ -1,7 +1,7 @@
 """Approvals of waves: in the spec, where Git sees them, or by annotation, where the API server names the writer."""
 
-from nodeupgrade.api.upgrade import APPROVE_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade_spec import REMAINDER
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
+from nodeupgrade.api.upgrade.waves import REMAINDER
 
 IN_SPEC = "spec.approvedWaves"
 _NAME_LIMIT = 128

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.task import ArtifactKind, Task, TaskAction, TaskArtifact
-from nodeupgrade.api.task_status import TaskPhase
-from nodeupgrade.api.upgrade_spec import Artifact, Membership, NodeSelection, UpgradeSpec
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.artifact import Artifact
+from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot

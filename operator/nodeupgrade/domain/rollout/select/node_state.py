@@ -6,8 +6,10 @@ from enum import StrEnum
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
-from nodeupgrade.api.task import Task, Verdict
-from nodeupgrade.api.upgrade_spec import REMAINDER, RolloutAction, UpgradeSpec
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.select.admission import Candidate, judge
 from nodeupgrade.domain.rollout.select.membership import claim_of

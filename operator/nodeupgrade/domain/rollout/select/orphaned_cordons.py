@@ -1,8 +1,9 @@
 """Cordons whose owner is gone or over: when they are restored although no rollout is left that would do it."""
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.task import Task, TaskAction
-from nodeupgrade.api.task_status import TaskPhase
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
 from nodeupgrade.domain.views import AgentPodView, NodeView
 

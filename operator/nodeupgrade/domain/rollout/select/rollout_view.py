@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.select.membership import claim_of, in_flight, members, needs_claim
 from nodeupgrade.domain.rollout.select.node_state import Place, Standing, stand

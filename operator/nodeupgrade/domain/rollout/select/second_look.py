@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from nodeupgrade.api.task import Task, Verdict
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.domain.finding import PASSING
 
 DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_spec import REMAINDER, ApprovalPolicy, Wave
-from nodeupgrade.api.upgrade_status import WaveState
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import WaveState
+from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.select.approvals import approved_by

@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import Node
@@ -27,13 +27,13 @@ from nodeupgrade.engine.node.steps import (
     verify,
 )
 
-Payload = Mapping[str, Json]
+Payload = Mapping[str, JsonValue]
 
 
 class StepActions(Protocol):
     """What each step module offers. All may raise StepFailed or Transient."""
 
-    def prepare(self, node: Node, plan: RunPlan) -> dict[str, Json]:
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Read what ``undo`` will need; touch nothing."""
         ...
 

@@ -5,7 +5,7 @@ That is the kubelet's fence, and how the runtime is restarted: reading unit file
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.engine.node import lease, restart_tuning
@@ -14,12 +14,12 @@ from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.rescue import lay_down
 
 
-def prepare(_node: Node, plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered; what is done about the runtime's restart is for people."""
     return {"tuning": plan.tuning.why}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Start the timers, and have systemd read what it has to while that costs no kubelet time.
 
     What is not as planned any more is found before the kubelet stops; and the look at it then knows every process.
@@ -33,7 +33,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     node.services.prepare_mask(plan.swap.unit)
 
 
-def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Stop the timers: nothing is left that they would have to bring to an end."""
     node.services.unmask(plan.swap.unit)
     for timer in (rescue_script.TIMER, DEAD_MAN_TIMER):
@@ -45,6 +45,6 @@ def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         restart_tuning.take_back(node.files, node.services, node.runtime.kind)
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Do it again after an interruption."""
     return False

@@ -6,19 +6,19 @@ Reading them whole takes longer than the rest of the kubelet's downtime, so it h
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.contents import require_digest
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Keep by what it shows, later and at no cost, that the programs are still those that were read."""
     runtime = () if plan.runtime_start is None else (plan.runtime_start.program,)
     return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged, *runtime)}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Link the old program under its backup name, and check the digests.
 
     It is the backup that is read: should another program take the old one's place at any time, the backup is not it.
@@ -33,10 +33,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         require_digest(node, runtime.program, {runtime.digest})
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Keep the backup: it costs one directory entry and is the evidence of what ran before."""
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Check again after an interruption; the files may have changed."""
     return False

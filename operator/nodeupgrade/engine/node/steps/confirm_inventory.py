@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.evidence.instances import require_planned
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Compare the runtime's inventory with the plan."""
     require_planned(node, plan)
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Looking leaves no trace."""
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Look again after an interruption."""
     return False

@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
@@ -16,12 +16,12 @@ from nodeupgrade.engine.node.contents import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Keep the manifests as they are."""
     return read_contents(node, (PurePosixPath(pin.path) for pin in plan.pins))
 
 
-def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Write each manifest with its UID, unless somebody changed it since planning."""
     for pin in plan.pins:
         path = PurePosixPath(pin.path)
@@ -33,17 +33,17 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
         node.files.write(path, pin.content)
 
 
-def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Put back the manifests we wrote; one that somebody else wrote meanwhile is theirs."""
     ours = {pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content}
     restore_contents(node, ours)
 
 
-def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Whether every manifest reads as planned."""
     return all(node.files.read(PurePosixPath(pin.path)) == pin.content for pin in plan.pins)
 
 
-def _kept(payload: Mapping[str, Json], path: str) -> bytes | None:
+def _kept(payload: Mapping[str, JsonValue], path: str) -> bytes | None:
     content = payload.get(path)
     return None if content is None else base64.b64decode(str(content))

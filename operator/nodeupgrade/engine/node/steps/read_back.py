@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import hash_differences
@@ -11,12 +11,12 @@ from nodeupgrade.engine.node.evidence.instances import compare
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
     now, lost = compare(node, plan, addresses=True)
     if found := (*lost, *hash_differences(plan.containers, now)):
@@ -26,10 +26,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         )
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Looking leaves no trace."""
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Look again after an interruption."""
     return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.verification import hash_differences
@@ -12,12 +12,12 @@ from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Restart and wait until the CRI *answers*; that the unit is active means nothing yet.
 
     Not if it might come back with another configuration than it has: what runs knows all containers.
@@ -33,11 +33,11 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Nothing: rewriting back comes next and restarts the runtime once it has something else to read."""
 
 
-def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Whether the runtime serves the planned hashes."""
     try:
         return not hash_differences(plan.containers, node.runtime.inventory(full=False))

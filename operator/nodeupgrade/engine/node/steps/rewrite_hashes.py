@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from nodeupgrade.api.codec import Json, decode, encode
+from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
@@ -25,7 +25,7 @@ Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue |
 """Of each container whose hash depends on the kubelet, what the old one stores and the hash of the new one."""
 
 
-def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Read the stored metadata of every container to be rewritten, byte for byte."""
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     for container in plan.rewrites():
@@ -38,10 +38,10 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
                 f"{container.pod}/{container.name} stores {found}, planned for {container.before.container}",
                 reason=Reason.INVENTORY_CHANGED,
             )
-    return {image.container_id: encode(image) for image in images.values()}
+    return {image.container_id: to_json(image, strict=True) for image in images.values()}
 
 
-def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Rewrite all of them; repeating it skips what is written."""
     images = _images(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
@@ -50,7 +50,7 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     node.runtime.rewrite(changes[1:])
 
 
-def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> str | None:
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | None:
     """Put every byte back, and let the runtime serve it.
 
     Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
@@ -77,14 +77,14 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> str | None:
     return f"these came after the planning, and begin again if the old kubelet hashes otherwise: {', '.join(doubtful)}"
 
 
-def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Whether every stored hash is the planned one."""
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
 
 
-def _images(payload: Mapping[str, Json]) -> dict[str, BeforeImage]:
-    return {key: decode(BeforeImage, document, key) for key, document in payload.items()}
+def _images(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
+    return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
 def _begun_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.contents import read_contents, restore_contents
 from nodeupgrade.engine.node.node import Node
@@ -11,13 +11,13 @@ from nodeupgrade.engine.node.node import Node
 DROP_IN_MODE = 0o644
 
 
-def prepare(node: Node, plan: RunPlan) -> dict[str, Json]:
+def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Keep what is at the drop-in's path now, usually nothing."""
     arguments = plan.swap.arguments
     return {} if arguments is None else read_contents(node, [PurePosixPath(arguments.path)])
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Write the drop-in and let systemd read it."""
     arguments = plan.swap.arguments
     if arguments is None:
@@ -26,7 +26,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     node.services.reload()
 
 
-def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Put back what was there."""
     if plan.swap.arguments is None:
         return
@@ -34,6 +34,6 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
     node.services.reload()
 
 
-def is_done(_node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Whether there is nothing to write; otherwise do it again, since systemd may not have read it."""
     return plan.swap.arguments is None

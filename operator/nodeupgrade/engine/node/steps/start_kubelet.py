@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.engine.node import last_look
@@ -15,12 +15,12 @@ FIRST_LOOK_SECONDS = 0.5
 """A kubelet needs a third of a second to be up, and harms nothing before; starting is work enough for the node."""
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Start it and wait until it is healthy; what it is, and what it does to containers, may end the waiting."""
     require_shown(node, plan)
     running = last_look.Running(node, plan, last_look.require_new_program(node, plan))
@@ -38,12 +38,12 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
     running.confirm()
 
 
-def undo(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Stop and fence the new kubelet; what it would read is about to change under it."""
     node.services.mask(plan.swap.unit)
     node.services.stop(plan.swap.unit)
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Do it again after an interruption; one that runs is left as it is, once it is known to be the right one."""
     return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
@@ -12,19 +12,19 @@ from nodeupgrade.engine.node.health import OLD_KUBELET_START_SECONDS, wait_until
 from nodeupgrade.engine.node.node import Node
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered: the unit's own files are not touched."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Fence first, so that no automatic restart can slip in between."""
     node.services.mask(plan.swap.unit)
     node.failpoint(FENCED)
     node.services.stop(plan.swap.unit)
 
 
-def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
+def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Start the kubelet again; by now everything it reads is as it left it.
 
     Any other is stopped at once: the hashes are the old kubelet's.
@@ -41,7 +41,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, Json]) -> None:
         raise
 
 
-def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Whether the kubelet is down and fenced."""
     status = node.services.status(plan.swap.unit)
     return status.main_pid == 0 and status.fenced

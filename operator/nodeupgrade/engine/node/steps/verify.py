@@ -7,7 +7,7 @@ pod: see docs/decisions/settle-period.md for where it was looked for.
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.codec import Json
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
@@ -18,12 +18,12 @@ LOOK_AT_KUBELET_SECONDS = 1.0
 UNHEALTHY_LOOKS_TOLERATED = 5
 
 
-def prepare(_node: Node, _plan: RunPlan) -> dict[str, Json]:
+def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
     """Nothing has to be remembered."""
     return {}
 
 
-def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Look at containers and kubelet until the settle period is over, and once more thoroughly at its end."""
     watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
@@ -47,11 +47,11 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, Json]) -> None:
         node.clock.sleep(LOOK_SECONDS)
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> None:
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Looking leaves no trace."""
 
 
-def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, Json]) -> bool:
+def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Watch the whole period again after an interruption."""
     return False
 

@@ -1,26 +1,22 @@
 """Reading NodeUpgrade objects: everything the API server checks is checked again, since old ones cannot."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from nodeupgrade.api.durations import parse_duration
-from nodeupgrade.api.frozen import frozen_digest
 from nodeupgrade.api.json import Json, MalformedObjectError, from_json
-from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.model import Problem
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.schema.validation import check
-from nodeupgrade.api.upgrade import (
+from nodeupgrade.api.schema.validation import validate
+from nodeupgrade.api.upgrade.frozen import frozen_digest
+from nodeupgrade.api.upgrade.object import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
     PAUSE_ANNOTATION,
     RETRY_ANNOTATION,
     Upgrade,
 )
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
-from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 _TOKEN_LIMIT = 256
 """Characters of a retry's token that count, for it is repeated in the status."""
@@ -77,7 +73,7 @@ def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that nobody has che
     """
     if spec is None:
         return (Problem("spec", "it is missing; write version, artifact and nodes"),)
-    return tuple(check(SPEC, filled(SPEC, spec), "spec"))
+    return tuple(validate(SPEC, filled(SPEC, spec), "spec"))
 
 
 def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
@@ -89,18 +85,7 @@ def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
     if not isinstance(data, dict):
         raise MalformedObjectError("spec", problems(data)[0].message)
     complete = filled(SPEC, data)
-    for problem in check(SPEC, complete, "spec"):
+    for problem in validate(SPEC, complete, "spec"):
         if not problem.warning:
             raise MalformedObjectError(problem.path, problem.message)
-    verify = complete.pop("verify")
-    seconds = VerifySettings(
-        settle_seconds=_seconds(verify["settle"]),
-        kubelet_down_budget_seconds=_seconds(verify["kubeletDownBudget"]),
-        node_ready_timeout_seconds=_seconds(verify["nodeReadyTimeout"]),
-        readiness_guard=GuardPolicy(verify["readinessGuard"]),
-    )
-    return replace(from_json(UpgradeSpec, complete, "spec"), verify=seconds)
-
-
-def _seconds(text: str) -> int:
-    return int(parse_duration(text).total_seconds())
+    return from_json(UpgradeSpec, complete, "spec")

@@ -1,10 +1,13 @@
 """Our two kinds of objects, and the columns ``kubectl get`` shows of them."""
 
-from nodeupgrade.api.schema.model import Column, Kind, Rule, Text
-from nodeupgrade.api.schema.task_spec import TASK_SPEC
-from nodeupgrade.api.schema.task_status import TASK_STATUS
-from nodeupgrade.api.schema.upgrade_spec import SPEC
-from nodeupgrade.api.schema.upgrade_status import STATUS
+from nodeupgrade.api.field import Rule
+from nodeupgrade.api.schema.derive import schema_of
+from nodeupgrade.api.schema.model import StringSchema
+from nodeupgrade.api.schema.openapi import Column, Kind
+from nodeupgrade.api.task.spec import TaskSpec
+from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.upgrade.spec import SPEC
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
 
@@ -17,22 +20,26 @@ UPGRADE_KIND = Kind(
     kind="NodeUpgrade",
     plural="nodeupgrades",
     short="nu",
-    says="One rollout of one kubelet version.",
+    description="One rollout of one kubelet version.",
     # A label of its tasks carries the name.
-    name=Text(
-        longest=63,
-        shortest=1,
+    name=StringSchema(
+        max_length=63,
+        min_length=1,
         pattern="[a-z0-9]([-a-z0-9.]*[a-z0-9])?",
-        write="a name of at most 63 lower-case letters, digits, hyphens and dots",
+        expected="a name of at most 63 lower-case letters, digits, hyphens and dots",
     ),
     spec=SPEC,
-    status=STATUS,
+    status=schema_of(UpgradeStatus),
     columns=(
         Column(name="Version", path=".spec.version"),
         Column(name="Phase", path=".status.phase"),
         Column(name="Progress", path=".status.progress"),
-        Column(name="Failed", path=".status.failed", type="integer", says="Nodes that failed or were rolled back"),
-        Column(name="Restarts", path=".status.containers.restarted", type="integer", says="Containers restarted"),
+        Column(
+            name="Failed", path=".status.failed", type="integer", description="Nodes that failed or were rolled back"
+        ),
+        Column(
+            name="Restarts", path=".status.containers.restarted", type="integer", description="Containers restarted"
+        ),
         Column(name="Wave", path=".status.currentWave.name"),
         _AGE,
         Column(name="Ready", path=_ready("status"), wide=True),
@@ -54,10 +61,10 @@ TASK_KIND = Kind(
     kind="NodeUpgradeTask",
     plural="nodeupgradetasks",
     short="nut",
-    says="One node's share of a rollout; it is named after its node.",
-    name=Text(longest=253),
-    spec=TASK_SPEC,
-    status=TASK_STATUS,
+    description="One node's share of a rollout; it is named after its node.",
+    name=StringSchema(max_length=253),
+    spec=schema_of(TaskSpec),
+    status=schema_of(TaskStatus),
     columns=(
         Column(name="Upgrade", path=".spec.upgradeRef.name"),
         Column(name="Wave", path=".spec.wave"),
@@ -65,18 +72,22 @@ TASK_KIND = Kind(
         Column(name="From", path=".spec.fromVersion"),
         Column(name="To", path=".spec.toVersion"),
         Column(name="Restarted", path=".status.containers.restarted", type="integer"),
-        Column(name="Down(s)", path=".status.kubelet.downSeconds", type="number", says="Seconds without a kubelet"),
+        Column(
+            name="Down(s)", path=".status.kubelet.downSeconds", type="number", description="Seconds without a kubelet"
+        ),
         _AGE,
         Column(name="Order", path=".spec.order", type="integer", wide=True),
         Column(name="Action", path=".spec.action", wide=True),
         Column(name="Run", path=".spec.runID", wide=True),
         Column(name="Verdict", path=".spec.verdict.outcome", wide=True),
-        Column(name="Own Cordon", path=".spec.cordon.byUs", type="boolean", says="Cordoned for the run", wide=True),
+        Column(
+            name="Own Cordon", path=".spec.cordon.byUs", type="boolean", description="Cordoned for the run", wide=True
+        ),
         Column(
             name="Would Restart",
             path=".status.preview.wouldRestart",
             type="integer",
-            says="Containers that a plain kubelet swap would restart",
+            description="Containers that a plain kubelet swap would restart",
             wide=True,
         ),
         Column(name="Reason", path=".status.reason", wide=True),

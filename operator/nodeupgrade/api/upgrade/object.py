@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodeupgrade.api.upgrade_spec import UpgradeSpec
-from nodeupgrade.api.upgrade_status import UpgradeStatus
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 FINALIZER = "nodeupgrade.dev/finish-in-flight"
 PAUSE_ANNOTATION = "nodeupgrade.dev/pause"

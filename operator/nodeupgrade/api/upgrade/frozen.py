@@ -11,8 +11,8 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.defaulting import filled, ordered, without_defaults
-from nodeupgrade.api.schema.model import ListOf, Record, Schema
-from nodeupgrade.api.schema.upgrade_spec import SPEC
+from nodeupgrade.api.schema.model import ArraySchema, ObjectSchema, Schema
+from nodeupgrade.api.upgrade.spec import SPEC
 
 
 def frozen_digest(spec: Json) -> str:
@@ -28,9 +28,10 @@ def frozen_digest(spec: Json) -> str:
 
 def _frozen(schema: Schema, value: Any) -> Any:  # Any: JSON of that schema
     match schema:
-        case Record(fields=fields):
-            return {name: _frozen(fields[name], item) for name, item in value.items() if not fields[name].mutable}
-        case ListOf(item=item):
+        case ObjectSchema(properties=properties):
+            kept = {name: item for name, item in value.items() if not properties[name].mutable}
+            return {name: _frozen(properties[name], item) for name, item in kept.items()}
+        case ArraySchema(items=item):
             return [_frozen(item, each) for each in value]
         case _:
             return value
@@ -42,10 +43,10 @@ def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
         yield path
         return
     match schema:
-        case Record(fields=fields):
-            for name, child in fields.items():
+        case ObjectSchema(properties=properties):
+            for name, child in properties.items():
                 yield from changeable(child, f"{path}.{name}")
-        case ListOf(item=item):
+        case ArraySchema(items=item):
             yield from changeable(item, f"{path}[]")
         case _:
             pass

@@ -1,4 +1,4 @@
-"""When nodes may be started: the union of windows, less the blackouts.
+"""``spec.windows`` and ``spec.blackouts``: when nodes may be started, which is the union of windows less the blackouts.
 
 A window opens at each moment of its cron expression, in the wall-clock time of its zone, and stays open for its
 duration in real time. Around a change of the clock it behaves as cron does on Debian: what falls into the missing hour
@@ -6,16 +6,75 @@ opens right after it, what falls into the repeated hour opens once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Annotated, ClassVar
 from zoneinfo import ZoneInfo  # reads the time zone database, which is as good as a constant
 
 from cronsim import CronSim, CronSimError
 
-from nodeupgrade.api.upgrade_spec import Blackout, Window
+from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule
 
 _FIELDS = 5
 HORIZON = timedelta(days=3653)
 """What opens later than that from now, in ten years, never opens: nobody means to wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """When nodes may be started: from each moment of a five-field cron expression, for so long, in an IANA zone."""
+
+    start: Annotated[
+        str,
+        Field(
+            "Cron expression of five fields: minute, hour, day of month, month, day of week.",
+            max_length=128,
+            pattern=r"\S+( +\S+){4}",
+            expected="a cron expression of five fields such as '0 22 * * 1-5'",
+            checks=(lambda start: _problem(replace(_PLAIN, start=start)),),
+        ),
+    ]
+    duration: Annotated[timedelta, Field("How long it stays open.", positive=True)]
+    time_zone: Annotated[
+        str,
+        Field(
+            "IANA time zone of start, for example Europe/Berlin.",
+            max_length=64,
+            pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
+            expected="an IANA time zone such as Europe/Berlin",
+            defaulted=True,
+            checks=(lambda zone: _problem(replace(_PLAIN, time_zone=zone)),),
+        ),
+    ] = "UTC"
+
+
+_PLAIN = Window(start="0 0 * * *", duration=timedelta(hours=1))
+
+
+def _problem(window: Window) -> str:
+    try:
+        check_window(window)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blackout:
+    """When no node may be started, whatever the windows say."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "self.to > self.from",
+                "its end must be later than its begin; exchange from and to",
+                lambda blackout: datetime.fromisoformat(blackout["to"]) > datetime.fromisoformat(blackout["from"]),
+            ),
+        ),
+    )
+
+    from_: Annotated[datetime, WRITTEN_TIME, Field("Its begin.")]
+    to: Annotated[datetime, WRITTEN_TIME, Field("Its end.")]
 
 
 def check_window(window: Window) -> None:

@@ -1,4 +1,4 @@
-"""A number of nodes, given outright or as a percentage: Kubernetes' IntOrString, with its meaning fixed."""
+"""A number of nodes, as an integer or a percentage: Kubernetes' IntOrString, with its meaning fixed."""
 
 import re
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class IntOrPercent:
     """So many nodes, or so many percent of them."""
 
     number: int
     percent: bool = False
 
     @classmethod
-    def parse(cls, value: object) -> "Share":
+    def parse(cls, value: object) -> "IntOrPercent":
         """Read an integer such as ``2`` or a percentage such as ``"10%"``.
 
         Raises:

@@ -1,0 +1,186 @@
+"""Derives the schema of an API object from the dataclass that carries it."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import Field as DataclassField
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
+
+from nodeupgrade.api.field import LASTING, Field, ListType
+from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.json import field_name, seconds_name, to_json
+from nodeupgrade.api.schema.model import (
+    ArraySchema,
+    BooleanSchema,
+    IntegerSchema,
+    IntOrStringSchema,
+    MapSchema,
+    NumberSchema,
+    ObjectSchema,
+    Schema,
+    StringSchema,
+)
+
+MOST_NODES = 100_000
+"""More nodes than any cluster has."""
+
+_DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A type without its annotations, and what these say together."""
+
+    kind: Any
+    field: Field
+
+
+@cache
+def schema_of(kind: type) -> ObjectSchema:
+    """Derive the schema of a dataclass."""
+    declared = _declared(kind)
+    schema = _object(declared)
+    return replace(schema, default=declared.field.default) if declared.field.default is not None else schema
+
+
+def _declared(hint: Any) -> _Declared:
+    if isinstance(hint, NewType):
+        return _declared(hint.__supertype__)
+    if get_origin(hint) is Annotated:
+        inner = _declared(hint.__origin__)
+        field = inner.field
+        for mark in hint.__metadata__:
+            field = field.overridden(mark)
+        return _Declared(inner.kind, field)
+    if get_origin(hint) in {Union, types.UnionType}:
+        return _declared(next(argument for argument in get_args(hint) if argument is not type(None)))
+    return _Declared(hint, getattr(hint, "SCHEMA", Field()))
+
+
+def _schema(declared: _Declared) -> Schema:
+    kind, field, origin = declared.kind, declared.field, get_origin(declared.kind)
+    common = {
+        name: getattr(field, name) for name in ("description", "expected", "rules", "transitions", "checks", "mutable")
+    }
+    if origin is tuple:
+        return _array(declared, common)
+    if origin is not None and issubclass(origin, Mapping):
+        inner = _schema(_declared(get_args(kind)[1]))
+        most = _bound(declared, field.max_properties)
+        return MapSchema(
+            additional_properties=inner, min_properties=field.min_properties, max_properties=most, **common
+        )
+    if kind is IntOrPercent:
+        return _int_or_string(field, common)
+    if is_dataclass(kind):
+        return _object(declared)
+    if kind is timedelta:
+        return _duration(field, common)
+    if kind is datetime:
+        return StringSchema(format="date-time", max_length=field.max_length, pattern=field.pattern, **common)
+    if kind is int:
+        return IntegerSchema(minimum=field.minimum, maximum=field.maximum, **common)
+    if kind is float:
+        return NumberSchema(**common)
+    if kind is bool:
+        return BooleanSchema(**common)
+    return _string(declared, common)
+
+
+def _string(declared: _Declared, common: dict[str, Any]) -> StringSchema:
+    kind, field = declared.kind, declared.field
+    members = tuple(member.value for member in kind) if issubclass(kind, StrEnum) and not field.open else ()
+    return StringSchema(
+        min_length=field.min_length,
+        max_length=field.max_length,
+        pattern=field.pattern,
+        enum=field.enum or members,
+        **common,
+    )
+
+
+def _duration(field: Field, common: dict[str, Any]) -> StringSchema:
+    rules = (*common.pop("rules"), *((LASTING,) if field.positive else ()))
+    expected = common.pop("expected") or "a duration such as 90s, 15m or 1h30m"
+    return StringSchema(min_length=2, max_length=16, pattern=_DURATION, expected=expected, rules=rules, **common)
+
+
+def _int_or_string(field: Field, common: dict[str, Any]) -> IntOrStringSchema:
+    limit = "" if field.maximum is None else f" to {field.maximum}"
+    expected = common.pop("expected") or f"a number from 1{limit} or a percentage from 1% to 100%"
+    return IntOrStringSchema(
+        maximum=MOST_NODES if field.maximum is None else field.maximum, expected=expected, **common
+    )
+
+
+def _array(declared: _Declared, common: dict[str, Any]) -> ArraySchema:
+    field = declared.field
+    return ArraySchema(
+        items=_schema(_declared(get_args(declared.kind)[0])),
+        max_items=_bound(declared, field.max_items),
+        list_type=ListType.MAP if field.list_map_key else field.list_type,
+        list_map_key=field.list_map_key,
+        **common,
+    )
+
+
+def _bound(declared: _Declared, most: int | None) -> int:
+    if most is None:
+        raise TypeError(f"{declared.kind} needs max_items or max_properties")
+    return most
+
+
+def _object(declared: _Declared) -> ObjectSchema:
+    kind, field = declared.kind, declared.field
+    hints = typing.get_type_hints(kind, include_extras=True)
+    properties, required = {}, []
+    for each in fields(kind):
+        inside = _declared(hints[each.name])
+        schema = _schema(inside)
+        name = field_name(each.name)
+        if each.default is MISSING and each.default_factory is MISSING:
+            required.append(name)
+        elif inside.field.defaulted:
+            schema = replace(schema, default=_default(each, schema, inside.field))
+        if inside.field.resolved and isinstance(schema, ObjectSchema):
+            schema = _resolved(schema)
+        properties[name] = schema
+    return ObjectSchema(
+        description=field.description,
+        expected=field.expected,
+        rules=field.rules,
+        transitions=field.transitions,
+        checks=field.checks,
+        mutable=field.mutable,
+        properties=properties,
+        required=tuple(required),
+    )
+
+
+def _default(each: "DataclassField[Any]", schema: Schema, declared: Field) -> object:
+    if declared.default is not None:
+        return declared.default
+    if isinstance(schema, ObjectSchema) and not schema.rules:
+        return {}  # the API server fills in what is inside, but asks the rules of a default before it does
+    return to_json(each.default if each.default_factory is MISSING else each.default_factory())
+
+
+def _resolved(schema: ObjectSchema) -> ObjectSchema:
+    """Leave nothing but types and sizes."""
+    return ObjectSchema(properties=dict(_checked_already(name, child) for name, child in schema.properties.items()))
+
+
+def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
+    match schema:
+        case StringSchema(pattern=pattern, rules=rules) if pattern == _DURATION:
+            return seconds_name(name), IntegerSchema(minimum=1 if LASTING in rules else 0)
+        case StringSchema(max_length=max_length, enum=enum):
+            return name, StringSchema(max_length=max_length, enum=enum)
+        case ArraySchema(items=items, max_items=max_items):
+            return name, ArraySchema(items=_checked_already("", items)[1], max_items=max_items)
+        case _:
+            raise TypeError(f"{name}: a {type(schema).__name__} cannot be handed on")

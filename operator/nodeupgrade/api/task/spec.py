@@ -1,0 +1,185 @@
+"""The spec of a NodeUpgradeTask: what the control plane wants of one node, and what it found in the end."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar, TypeAlias
+
+from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, immutable
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
+from nodeupgrade.api.values import RunId
+
+KUBELET_VERSION = Field(max_length=63)
+RUN = Field("One attempt at this node; the status counts only for the run it names.", max_length=64)
+RESTARTED = Field("As namespace/pod/container.", max_items=20)
+ContainerPath: TypeAlias = Annotated[str, Field(max_length=400)]
+"""A container as namespace/pod/container, or a pod as namespace/name."""
+
+
+class TaskAction(StrEnum):
+    """What the control plane wants of the node side."""
+
+    WAIT = "Wait"
+    """Do nothing yet: the node is claimed by a rollout and waits for its turn."""
+    PRECHECK = "Precheck"
+    """Look, prove and report what an upgrade would do; touch nothing."""
+    UPGRADE = "Upgrade"
+    """Upgrade the node; the only action that admits work."""
+    ABORT = "Abort"
+    """Stop and roll back unless the run is committed."""
+    RELEASE = "Release"
+    """The run is over and accounted for; the task may be claimed by another NodeUpgrade."""
+
+
+class ArtifactKind(StrEnum):
+    """Where the kubelet binary comes from."""
+
+    IMAGE = "Image"
+    URL = "URL"
+    PRE_STAGED = "PreStaged"
+
+
+_AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRef:
+    """The NodeUpgrade that holds the task."""
+
+    SCHEMA: ClassVar = Field("The NodeUpgrade that holds the task.")
+
+    name: Annotated[str, Field(max_length=253)]
+    uid: Annotated[str, Field(max_length=64)]
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskArtifact:
+    """The kubelet binary for one node's platform, fully resolved.
+
+    Attributes:
+        kind: which of the following count.
+        ref: image reference pinned by digest (Image).
+        path: absolute path inside the image (Image) or on the node (PreStaged).
+        url: where to download from (URL).
+        sha256: 64 lower-case hexadecimal digits (URL, PreStaged).
+        pull_secret: Secret in the operator's namespace to pull the image with (Image).
+    """
+
+    SCHEMA: ClassVar = Field("The kubelet binary for the node's platform, fully resolved.")
+
+    kind: Annotated[ArtifactKind, Field("Which of the following count.")]
+    ref: Annotated[str | None, Field(max_length=512)] = None
+    path: Annotated[str | None, Field(max_length=1024)] = None
+    url: Annotated[str | None, Field(max_length=2048)] = None
+    sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
+    pull_secret: Annotated[str | None, Field(max_length=253)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CordonRecord:
+    """Who cordoned the node."""
+
+    SCHEMA: ClassVar = Field("Who cordoned the node.")
+
+    was_unschedulable: Annotated[bool, Field("It was cordoned before the run.")] = False
+    by_us: Annotated[bool, Field("It was cordoned for the run.")] = False
+
+
+class Verdict(StrEnum):
+    """How the control plane counts a finished run."""
+
+    PRECHECKED = "Prechecked"
+    SUCCEEDED = "Succeeded"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    ROLLED_BACK = "RolledBack"
+    ROLLBACK_FAILED = "RollbackFailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """How an earlier run on this node ended, kept when the task is claimed anew."""
+
+    upgrade: Annotated[str, Field("The NodeUpgrade that held the task.", max_length=253)]
+    from_version: Annotated[str, KUBELET_VERSION]
+    to_version: Annotated[str, KUBELET_VERSION]
+    result: Annotated[Verdict, Field("How it ended.")]
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """What the control plane found when it verified the node by itself after the run named by ``run_id``."""
+
+    SCHEMA: ClassVar = Field("What the control plane found when it verified the node after the run.")
+
+    run_id: Annotated[RunId, RUN]
+    outcome: Verdict
+    reason: Annotated[Reason, Field(max_length=128, open=True)]
+    message: Annotated[str, Field(max_length=512)] = ""
+    restarted: Annotated[Count, Field("Containers that were restarted.")] = 0
+    restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
+    decided_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardGrant:
+    """What the control plane says of the readiness guard.
+
+    Attributes:
+        wanted: when the node side is only to look, that it would be.
+        answers: ``GuardReport.ask`` of the request; empty until one is answered.
+        kubelet_runs_by: the moment, written into the guard's parameters; each pod is guarded from then on for as long
+            as its own probes need.
+    """
+
+    SCHEMA: ClassVar = Field("What the control plane says of the readiness guard.")
+
+    wanted: Annotated[bool, Field("The node side asks for it before it stops the kubelet.")] = False
+    answers: Annotated[str, Field("The request that is answered.", max_length=64)] = ""
+    kubelet_runs_by: Annotated[
+        datetime | None,
+        Field("When the new kubelet has to run; missing in an answer: no guard is possible."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What the control plane wants of one node, and what it found in the end. Times are UTC."""
+
+    SCHEMA: ClassVar = Field(
+        "What the control plane wants of the node, and what it found in the end.",
+        rules=(
+            Rule(
+                f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
+                "an action other than Wait and Release needs a runID",
+                lambda spec: spec["action"] in _AT_REST or bool(spec["runID"]),
+            ),
+        ),
+    )
+
+    node_name: Annotated[NameOfNode, Field("The node.", transitions=(immutable("it is the lock"),))]
+    node_uid: Annotated[str, Field(max_length=64, transitions=(immutable("a replaced node needs a new task"),))]
+    upgrade_ref: UpgradeRef
+    wave: Annotated[str, Field("The wave the node belongs to.", max_length=63)] = ""
+    order: Annotated[Count, Field("The node's place in the rollout, counted from 0.")] = 0
+    run_id: Annotated[RunId, RUN]
+    action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
+    action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
+    action_message: Annotated[str, Field(max_length=512)] = ""
+    retry: Annotated[str, Field("The token of the retry that opened the task again.", max_length=256)] = ""
+    resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been going on.")] = False
+    from_version: Annotated[str, KUBELET_VERSION]
+    to_version: Annotated[str, KUBELET_VERSION]
+    allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
+    artifact: TaskArtifact
+    hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
+    kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
+    verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
+    deadline: Annotated[datetime | None, Field("When the run is aborted.")] = None
+    guard: GuardGrant = GuardGrant()
+    cordon: CordonRecord = CordonRecord()
+    verdict: RunVerdict | None = None
+    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=5)] = ()

@@ -1,0 +1,232 @@
+"""The status of a NodeUpgradeTask: what the node side says about a run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from nodeupgrade.api.field import Count, Field
+from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
+
+
+class TaskPhase(StrEnum):
+    """What is true of the node's run."""
+
+    PENDING = "Pending"
+    STAGING = "Staging"
+    PRECHECKING = "Prechecking"
+    STAGED = "Staged"
+    """Everything is ready and proved; before it stops the kubelet the node side waits for the readiness guard."""
+    PRECHECKED = "Prechecked"
+    """Asked to look only: nothing objects to an upgrade; ``preview`` says what it would do."""
+    REFUSED = "Refused"
+    """Preflight said no; the node is untouched."""
+    RUNNING = "Running"
+    """The executor on the host has taken over."""
+    VERIFYING = "Verifying"
+    SUCCEEDED = "Succeeded"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"
+    ROLLBACK_FAILED = "RollbackFailed"
+    FAILED = "Failed"
+    """Given up before anything was touched, for a technical reason such as a failed download."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the run is over."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset(
+    {
+        TaskPhase.PRECHECKED,
+        TaskPhase.REFUSED,
+        TaskPhase.SUCCEEDED,
+        TaskPhase.ROLLED_BACK,
+        TaskPhase.ROLLBACK_FAILED,
+        TaskPhase.FAILED,
+    }
+)
+
+
+STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
+"""Names of the steps, among those of ``domain.node.journal.Step``, from which the control plane concludes something."""
+
+
+class StepResult(StrEnum):
+    """What the journal truthfully knows of a step."""
+
+    DOING = "Doing"
+    DONE = "Done"
+    FAILED = "Failed"
+    UNDOING = "Undoing"
+    UNDONE = "Undone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStatus:
+    """One step of the run, as the journal tells it."""
+
+    name: Annotated[str, Field(max_length=64)]
+    result: StepResult
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    detail: Annotated[str | None, Field(max_length=128)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletBinary:
+    """A kubelet binary."""
+
+    version: Annotated[str | None, KUBELET_VERSION] = None
+    sha256: Annotated[str | None, Field(max_length=64)] = None
+    path: Annotated[str | None, Field(max_length=1024)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletStatus:
+    """The kubelet before and after, and the seconds in between."""
+
+    SCHEMA: ClassVar = Field("The kubelet before and after, and the seconds in between.")
+
+    before: KubeletBinary | None = None
+    after: KubeletBinary | None = None
+    down_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeStatus:
+    """The container runtime, as CRI names it."""
+
+    SCHEMA: ClassVar = Field("The container runtime, as CRI names it.")
+
+    name: Annotated[str, Field(max_length=63)] = ""
+    version: Annotated[str, Field(max_length=63)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerCounts:
+    """What became of the containers."""
+
+    SCHEMA: ClassVar = Field("What became of the containers.")
+
+    baseline: Annotated[Count, Field("Running before.")] = 0
+    rewritten: Annotated[Count, Field("Whose stored hash was rewritten.")] = 0
+    unchanged: Annotated[Count, Field("Whose stored hash was right for both versions.")] = 0
+    restarted: Annotated[Count, Field("Which should be 0.")] = 0
+    unknown: Annotated[Count, Field("Of which it is not known, because the runtime did not answer at the end.")] = 0
+    restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
+    ended_list: Annotated[
+        tuple[ContainerPath, ...],
+        Field("That ended by themselves, or with their pod, while the new kubelet settled in.", max_items=20),
+    ] = ()
+    readiness_flaps: Annotated[
+        tuple[ContainerPath, ...],
+        Field("Pods, as namespace/name, that were reported unready although their containers ran on.", max_items=20),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hazard:
+    """Something that forbids the upgrade or, if it is a ``warning``, only deserves attention."""
+
+    reason: Annotated[str, Field(max_length=128)]
+    pod: Annotated[str, Field(max_length=400)] = ""
+    detail: Annotated[str, Field(max_length=512)] = ""
+    warning: Annotated[bool, Field("It forbids nothing.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartForecast:
+    """A container that a plain kubelet swap would restart, and why."""
+
+    container: Annotated[str, Field("As namespace/pod/container.", max_length=400)]
+    why: Annotated[str, Field(max_length=256)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What an upgrade would do on this node; nothing has been touched."""
+
+    SCHEMA: ClassVar = Field("What an upgrade would do on this node; nothing has been touched.")
+
+    rewritten: Annotated[Count, Field("Containers whose stored hash would be rewritten.")] = 0
+    unchanged: Annotated[Count, Field("Containers whose stored hash is right for both versions.")] = 0
+    would_restart: Annotated[Count, Field("Containers that a plain kubelet swap would restart.")] = 0
+    would_restart_list: Annotated[tuple[RestartForecast, ...], Field("The first of them.", max_items=20)] = ()
+    static_pods: Annotated[Count, Field("Static pods whose manifest would be pinned.")] = 0
+    removed_flags: Annotated[
+        tuple[Annotated[str, Field(max_length=128)], ...],
+        Field("Kubelet flags that would be left out.", max_items=64),
+    ] = ()
+
+
+class GuardState(StrEnum):
+    """What the node side knows of the readiness guard."""
+
+    ASKED = "Asked"
+    IN_FORCE = "InForce"
+    """Seen: a dry run by the node's own kubelet was denied, right before that was stopped."""
+    NOT_IN_FORCE = "NotInForce"
+    """The kubelet was exchanged without it; ``detail`` says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardReport:
+    """What the node side says of the readiness guard.
+
+    Attributes:
+        state: ``None`` as long as it was not asked for.
+        ask: the control plane's answer names it.
+    """
+
+    SCHEMA: ClassVar = Field("What the node side says of the readiness guard.")
+
+    state: GuardState | None = None
+    ask: Annotated[str, Field("New for every request.", max_length=64)] = ""
+    exposure_seconds: Annotated[Count, Field("How long the new kubelet may need to have probed every pod.")] = 0
+    detail: Annotated[str, Field("Why it is not in force, and why flaps were not observed, if so.", max_length=256)] = (
+        ""
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """What the node side says about the run named by ``run_id``; the control plane ignores any other.
+
+    Attributes:
+        reason: one of ``nodeupgrade.api.reasons.Reason``; text, so that a newer agent's words can be shown.
+    """
+
+    SCHEMA: ClassVar = Field(
+        "What the node side says about the run named by runID.",
+        defaulted=True,
+        default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value},
+    )
+
+    run_id: Annotated[str, RUN] = ""
+    observed_generation: Annotated[int, Field(defaulted=True)] = -1
+    phase: TaskPhase = TaskPhase.PENDING
+    reason: Annotated[str, Field(max_length=128)] = ""
+    message: Annotated[str, Field("A sentence that says what to do.", max_length=512)] = ""
+    steps: Annotated[tuple[StepStatus, ...], Field(max_items=16)] = ()
+    kubelet: KubeletStatus = KubeletStatus()
+    runtime: RuntimeStatus = RuntimeStatus()
+    containers: ContainerCounts = ContainerCounts()
+    guard: GuardReport = GuardReport()
+    hazards: Annotated[
+        tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=20)
+    ] = ()
+    preview: Preview | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def failed_step(self) -> str:
+        """The step that a failed run came to: one that could not be undone, else the last of those that were undone.
+
+        Each of these carries the cause. Empty if no step failed.
+        """
+        failed = [step.name for step in self.steps if step.result is StepResult.FAILED]
+        undone = [step.name for step in self.steps if step.detail]
+        return next(iter((*failed, *reversed(undone))), "")

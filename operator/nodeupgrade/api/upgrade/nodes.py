@@ -1,0 +1,188 @@
+"""``spec.nodes``: which nodes are upgraded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from nodeupgrade.api.field import (
+    IMMUTABLE,
+    LABEL_KEY,
+    LABEL_KEY_PATTERN,
+    LABEL_NAME,
+    SET,
+    Field,
+    NameOfNode,
+    Rule,
+    TransitionRule,
+    additions_only,
+    keys_match,
+    stays_or_not,
+)
+from nodeupgrade.api.json import Json
+
+MOST_NAMES: Final = 500
+
+_LABEL_VALUE = Field(max_length=63, pattern=rf"({LABEL_NAME})?", expected="the value of a label, at most 63 characters")
+
+
+class CordonedPolicy(StrEnum):
+    """Whether a node that somebody else cordoned is left alone or upgraded as it is."""
+
+    SKIP = "Skip"
+    INCLUDE = "Include"
+
+
+class NotReadyPolicy(StrEnum):
+    """Whether a node that is not Ready is passed over or waited for."""
+
+    SKIP = "Skip"
+    BLOCK = "Block"
+
+
+class Membership(StrEnum):
+    """Whether nodes that come to match after the plan was made belong to the rollout."""
+
+    SNAPSHOT = "Snapshot"
+    CONTINUOUS = "Continuous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One term of a label selector or of a node selector."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+                "In and NotIn need values, Exists and DoesNotExist must not have any",
+                lambda term: (term["operator"] in {"In", "NotIn"}) == bool(term.get("values")),
+            ),
+        ),
+    )
+
+    key: Annotated[str, LABEL_KEY, Field("The label's key.")]
+    operator: Annotated[
+        str, Field("How the label's value relates to the values.", enum=("In", "NotIn", "Exists", "DoesNotExist"))
+    ]
+    values: Annotated[tuple[Annotated[str, _LABEL_VALUE], ...], Field("For In and NotIn only.", max_items=64)] = ()
+
+
+def _selects(selector: Json) -> bool:
+    return bool(selector.get("matchLabels") or selector.get("matchExpressions"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSelector:
+    """A metav1.LabelSelector that selects something: one that is empty would mean everything."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "(has(self.matchLabels) && self.matchLabels.size() > 0) || "
+                "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
+                "an empty selector would select every node; write matchLabels or matchExpressions, or leave the "
+                "selector out",
+                _selects,
+            ),
+        ),
+    )
+
+    match_labels: Annotated[
+        Mapping[str, Annotated[str, _LABEL_VALUE]] | None,
+        Field(
+            "Labels with exactly these values.",
+            max_properties=32,
+            rules=(
+                keys_match(LABEL_KEY_PATTERN, "one of its keys is not the key of a label such as example.com/pool"),
+            ),
+        ),
+    ] = None
+    match_expressions: Annotated[tuple[Requirement, ...], Field("Terms that must all hold.", max_items=32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExclusion:
+    """Nodes that are left out although they are selected."""
+
+    SCHEMA: ClassVar = Field(
+        "Nodes that are left out although they are selected. Names, and a selector where there was none, may be added "
+        "at any time; nothing may be taken away.",
+        defaulted=True,
+        mutable=True,
+        transitions=(
+            TransitionRule(
+                "!has(oldSelf.selector) || (has(self.selector) && self.selector == oldSelf.selector)",
+                "its selector may be added, neither changed nor taken away; add names, or create another NodeUpgrade",
+                lambda new, old: "selector" not in old or new.get("selector") == old["selector"],
+            ),
+        ),
+    )
+
+    selector: Annotated[LabelSelector | None, Field("Nodes to leave out, by label.")] = None
+    names: Annotated[
+        tuple[NameOfNode, ...],
+        SET,
+        Field(
+            "Nodes to leave out, by name.",
+            max_items=MOST_NAMES,
+            defaulted=True,
+            transitions=(
+                additions_only("names may be added, not taken away; upgrade these nodes with another NodeUpgrade"),
+            ),
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelection:
+    """Which nodes are upgraded: those selected, those named, or all; less the excluded ones."""
+
+    SCHEMA: ClassVar = Field(
+        "Which nodes are upgraded.",
+        expected="a selector, names, or all: true",
+        rules=(
+            Rule(
+                "(has(self.all) && self.all) || (has(self.names) && self.names.size() > 0) || has(self.selector)",
+                "it selects nothing; write a selector, names, or all: true",
+                lambda nodes: bool(nodes.get("all") or nodes.get("names") or nodes.get("selector")),
+            ),
+        ),
+        transitions=(stays_or_not("selector"),),
+    )
+
+    selector: Annotated[LabelSelector | None, IMMUTABLE, Field("Nodes by label.")] = None
+    names: Annotated[
+        tuple[NameOfNode, ...],
+        SET,
+        IMMUTABLE,
+        Field("Nodes by name, beside those that are selected.", max_items=MOST_NAMES, defaulted=True),
+    ] = ()
+    all: Annotated[bool, IMMUTABLE, Field("All nodes, without a selector.", defaulted=True)] = False
+    exclude: NodeExclusion = field(default_factory=NodeExclusion)
+    control_plane: Annotated[
+        bool,
+        IMMUTABLE,
+        Field("Whether nodes with a control plane's role label belong; those named always do.", defaulted=True),
+    ] = False
+    cordoned: Annotated[
+        CordonedPolicy,
+        IMMUTABLE,
+        Field("Whether nodes that somebody else cordoned are left alone or upgraded as they are.", defaulted=True),
+    ] = CordonedPolicy.SKIP
+    not_ready: Annotated[
+        NotReadyPolicy,
+        IMMUTABLE,
+        Field(
+            "Whether nodes that have not been Ready for five minutes are passed over, or waited for until they are.",
+            defaulted=True,
+        ),
+    ] = NotReadyPolicy.SKIP
+    membership: Annotated[
+        Membership,
+        IMMUTABLE,
+        Field(
+            "Whether nodes that come to match after the plan was made belong to the rollout (Continuous).",
+            defaulted=True,
+        ),
+    ] = Membership.SNAPSHOT

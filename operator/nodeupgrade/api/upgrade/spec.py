@@ -1,0 +1,196 @@
+"""The spec of a NodeUpgrade: what a person wants, each field declared once with all that holds of it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
+from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
+from nodeupgrade.api.schema.derive import schema_of
+from nodeupgrade.api.upgrade.artifact import Artifact
+from nodeupgrade.api.upgrade.nodes import NodeSelection
+from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
+from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
+from nodeupgrade.api.upgrade.windows import Blackout, Window
+
+
+class SkewPolicy(StrEnum):
+    """Whether a target outside the API server's supported kubelet versions is refused or only mentioned."""
+
+    ENFORCE = "Enforce"
+    WARN = "Warn"
+
+
+class OverlapPolicy(StrEnum):
+    """What happens when an older rollout holds the same nodes: wait for it, or ask for a human."""
+
+    QUEUE = "Queue"
+    FAIL = "Fail"
+
+
+class DeletionPolicy(StrEnum):
+    """What happens to nodes in flight when the NodeUpgrade is deleted."""
+
+    FINISH_IN_FLIGHT = "FinishInFlight"
+    ROLLBACK_IN_FLIGHT = "RollbackInFlight"
+
+
+class RolloutAction(StrEnum):
+    """What is wanted of the rollout: a report only, work, no further node, or the end."""
+
+    PLAN = "Plan"
+    RUN = "Run"
+    PAUSE = "Pause"
+    ABORT = "Abort"
+
+
+ACTION_STEPS = {
+    RolloutAction.PLAN: (RolloutAction.RUN, RolloutAction.ABORT),
+    RolloutAction.RUN: (RolloutAction.PAUSE, RolloutAction.ABORT),
+    RolloutAction.PAUSE: (RolloutAction.RUN, RolloutAction.ABORT),
+    RolloutAction.ABORT: (),
+}
+"""Which action may follow which."""
+
+
+def _action_rule() -> TransitionRule:
+    steps = (
+        f"(oldSelf == '{before}' && self in {[after.value for after in following]})"
+        for before, following in ACTION_STEPS.items()
+        if following
+    )
+    return TransitionRule(
+        " || ".join(("self == oldSelf", *steps)),
+        "Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
+        "create another NodeUpgrade to begin anew",
+        lambda new, old: new == old or new in ACTION_STEPS[RolloutAction(old)],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashSettings:
+    """What may be done to stored hashes."""
+
+    SCHEMA: ClassVar = Field("What may be done to the hashes that kubelets store with containers.", defaulted=True)
+
+    mode: Annotated[
+        HashMode,
+        Field("AssertUnchanged refuses nodes where any stored hash would have to be rewritten.", defaulted=True),
+    ] = HashMode.REWRITE
+
+
+_VersionPrefix = Annotated[
+    str,
+    Field(max_length=16, pattern=r"v1\.[0-9]{1,4}(\.[0-9]{1,4})?", expected="the begin of a version such as v1.30"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeSpec:
+    """What a person asked for, validated."""
+
+    SCHEMA: ClassVar = Field(
+        "What is wanted. One object is one rollout: for another version, create another object.",
+        rules=(APPROVALS_NAME_WAVES,),
+    )
+
+    version: Annotated[
+        str,
+        IMMUTABLE,
+        Field(
+            "The kubelet version to reach, for example v1.33.13.",
+            max_length=63,
+            pattern=r"v1\.[0-9]{1,4}\.[0-9]{1,4}([-+][0-9A-Za-z.-]+)?",
+            expected="a version such as v1.33.13",
+        ),
+    ]
+    artifact: Artifact
+    nodes: NodeSelection
+    allow_downgrade: Annotated[
+        bool, IMMUTABLE, Field("Whether nodes that run a newer kubelet may be taken back.", defaulted=True)
+    ] = False
+    from_versions: Annotated[
+        tuple[_VersionPrefix, ...],
+        SET,
+        IMMUTABLE,
+        Field(
+            "Upgrade only nodes whose version begins like one of these, for example v1.30 or v1.30.4. Empty: all.",
+            max_items=32,
+            defaulted=True,
+        ),
+    ] = ()
+    skew_policy: Annotated[
+        SkewPolicy,
+        IMMUTABLE,
+        Field(
+            "Whether a target outside the API server's supported kubelet versions is refused or only mentioned.",
+            defaulted=True,
+        ),
+    ] = SkewPolicy.ENFORCE
+    hash: Annotated[HashSettings, IMMUTABLE] = field(default_factory=HashSettings)
+    waves: Annotated[
+        tuple[Wave, ...],
+        Field(
+            "Groups of nodes, one finished before the next begins; nodes that no wave takes form the last wave, "
+            "remainder. Only the limits maxConcurrent, soak and failureThreshold may be changed.",
+            max_items=MOST_WAVES,
+            list_map_key="name",
+            defaulted=True,
+            transitions=(WAVES_STAY,),
+        ),
+    ] = ()
+    strategy: Strategy = field(default_factory=Strategy)
+    windows: Annotated[
+        tuple[Window, ...],
+        Field(
+            "When nodes may be started: in any of the windows, less the blackouts. Without windows: at any time. "
+            "Nodes in flight are always finished.",
+            max_items=16,
+            defaulted=True,
+            mutable=True,
+        ),
+    ] = ()
+    blackouts: Annotated[
+        tuple[Blackout, ...],
+        Field("When no node may be started, whatever the windows say.", max_items=16, defaulted=True, mutable=True),
+    ] = ()
+    kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
+    verify: Annotated[VerifySettings, IMMUTABLE] = field(default_factory=VerifySettings)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    overlap_policy: Annotated[
+        OverlapPolicy,
+        IMMUTABLE,
+        Field("When an older rollout holds the same nodes: wait for it, or ask for a human.", defaulted=True),
+    ] = OverlapPolicy.QUEUE
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Field(
+            "What happens to nodes in flight when this object is deleted; nodes that were upgraded stay upgraded.",
+            defaulted=True,
+            mutable=True,
+        ),
+    ] = DeletionPolicy.FINISH_IN_FLIGHT
+    action: Annotated[
+        RolloutAction,
+        Field(
+            "Plan reports what would happen and touches nothing. Pause starts no further node; nodes in flight are "
+            "finished. Abort ends the rollout for good; nodes in flight are taken back unless they are all but done.",
+            defaulted=True,
+            mutable=True,
+            transitions=(_action_rule(),),
+        ),
+    ] = RolloutAction.RUN
+    approved_waves: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        SET,
+        Field(
+            "Waves that may begin although their approval is Manual. Names are added, never taken away.",
+            max_items=MOST_WAVES + 1,
+            defaulted=True,
+            mutable=True,
+            transitions=(additions_only("an approval cannot be taken back; set spec.action to Pause to stop"),),
+        ),
+    ] = ()
+
+
+SPEC: Final = schema_of(UpgradeSpec)

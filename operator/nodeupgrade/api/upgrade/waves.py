@@ -1,0 +1,110 @@
+"""``spec.waves``: in which groups nodes are upgraded, and who lets each begin."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from nodeupgrade.api.field import IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
+from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.upgrade.nodes import LabelSelector
+
+MOST_WAVES: Final = 20
+
+SLOTS: Final = 100
+"""Nodes in flight at most, whatever is asked for: each has a place in the status, which must stay small."""
+
+REMAINDER: Final = "remainder"
+"""Name of the wave that takes all nodes which no wave of the spec takes."""
+
+
+class ApprovalPolicy(StrEnum):
+    """Whether a wave begins by itself or when somebody approves it."""
+
+    AUTO = "Auto"
+    MANUAL = "Manual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Nodes that are finished before the next wave begins; exactly one of ``selector`` and ``size`` is given."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "has(self.selector) != has(self.size)",
+                "exactly one of selector and size is needed",
+                lambda wave: ("selector" in wave) != ("size" in wave),
+            ),
+        ),
+        transitions=(stays_or_not("selector"), stays_or_not("size")),
+    )
+
+    name: Annotated[
+        str,
+        Field(
+            "Name of the wave, a DNS label.",
+            min_length=1,
+            max_length=63,
+            pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+            expected="a name of lower-case letters, digits and hyphens, at most 63",
+            rules=(
+                Rule(
+                    f"self != '{REMAINDER}'",
+                    f"{REMAINDER} is the wave of all nodes that no other wave takes; choose another name",
+                    lambda name: name != REMAINDER,
+                ),
+            ),
+        ),
+    ]
+    selector: Annotated[
+        LabelSelector | None,
+        IMMUTABLE,
+        Field("Nodes of the wave, by label; a node belongs to the first wave that takes it."),
+    ] = None
+    size: Annotated[
+        IntOrPercent | None,
+        IMMUTABLE,
+        Field("Or so many of the nodes that are left; a percentage is of the rollout's nodes."),
+    ] = None
+    max_concurrent: Annotated[
+        IntOrPercent | None,
+        Field(
+            "Nodes of the wave in flight at the same time, beside the strategy's limit; a percentage is of the wave's "
+            "nodes and rounds down, to at least one.",
+            maximum=SLOTS,
+            mutable=True,
+        ),
+    ] = None
+    soak: Annotated[timedelta, Field("Rest after the wave's last node.", defaulted=True, mutable=True)] = timedelta()
+    approval: Annotated[
+        ApprovalPolicy,
+        IMMUTABLE,
+        Field(
+            "Whether the wave begins by itself, or when its name is in approvedWaves or in the annotation "
+            "nodeupgrade.dev/approve.",
+            defaulted=True,
+        ),
+    ] = ApprovalPolicy.AUTO
+    failure_threshold: Annotated[
+        IntOrPercent | None,
+        Field(
+            "Failed or rolled-back nodes of the wave at which no further node is started, beside the strategy's "
+            "threshold.",
+            mutable=True,
+        ),
+    ] = None
+
+
+WAVES_STAY = TransitionRule(
+    "self.map(wave, wave.name) == oldSelf.map(wave, wave.name)",
+    "waves can neither be added, taken away, renamed nor put in another order; create another NodeUpgrade",
+    lambda new, old: [wave["name"] for wave in new] == [wave["name"] for wave in old],
+)
+
+APPROVALS_NAME_WAVES = Rule(
+    f"self.approvedWaves.all(name, name == '{REMAINDER}' || self.waves.exists(wave, wave.name == name))",
+    f"approvedWaves names a wave that does not exist; write names of spec.waves, or {REMAINDER}",
+    lambda spec: set(spec["approvedWaves"]) <= {REMAINDER, *(wave["name"] for wave in spec["waves"])},
+    advisory=True,
+)
