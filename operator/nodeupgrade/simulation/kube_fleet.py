@@ -13,6 +13,7 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import (
     START_KUBELET,
@@ -134,7 +135,7 @@ class FleetSimulator:
         elif part is Part.REFUSE_FOR_NOW:
             message = "pod default/web-0: its sandbox is not ready although containers run in it"
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.POD_IN_TRANSITION, message=message)
-        elif task.only_looked:
+        elif task.kind is RunKind.PRECHECK:
             await self._finish_look(task)
         elif reported.phase in {TaskPhase.STAGING, TaskPhase.STAGED}:
             await self._begin(task, ask)

@@ -7,15 +7,13 @@ A status counts only for the run it names, so what an earlier attempt left behin
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
-
-LOOKING = "-plan"
-"""How the identifier of a run ends that is only to look, for ``action: Plan``; so it is told apart for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +34,9 @@ class Task:
     baseline: str = ""
 
     @property
-    def only_looked(self) -> bool:
-        """Whether its run is, or was, only to look."""
-        return self.spec.run_id.endswith(LOOKING)
+    def kind(self) -> RunKind:
+        """What its run is, or was, for."""
+        return kind_of(self.spec.run_id)
 
     @property
     def open(self) -> bool:

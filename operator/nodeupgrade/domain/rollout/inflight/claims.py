@@ -10,6 +10,7 @@ from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -53,7 +54,7 @@ def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     """Give back what is claimed and was never begun."""
     own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
-    idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.only_looked)
+    idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
     message = "the claim is given back"
     return tuple(
         Release(node=task.name, task=task, reason=Reason.CLAIMED, message=f"node {task.name}: {message}")
@@ -131,7 +132,7 @@ def _reopened(survey: Survey, now: datetime, *, by_itself: bool) -> Iterable[Reo
         task = standing.task
         if task is None or task.verdict is None or standing.view is None or standing.place is Place.IN_FLIGHT:
             continue
-        if task.only_looked and survey.spec.action is RolloutAction.RUN:
+        if task.kind is RunKind.PRECHECK and survey.spec.action is RolloutAction.RUN:
             yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
@@ -163,7 +164,7 @@ def _run_id(upgrade: Upgrade, now: datetime) -> RunId:
 def _history(held: Task) -> tuple[PastRun, ...]:
     """Remember how the runs before ended, the last ones only; a look that touched nothing is not a run."""
     verdict = held.verdict
-    if verdict is None or held.only_looked:
+    if verdict is None or held.kind is RunKind.PRECHECK:
         return held.spec.history
     past = PastRun(
         upgrade=held.spec.upgrade_ref.name,

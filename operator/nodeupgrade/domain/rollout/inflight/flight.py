@@ -8,11 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, sentence
-from nodeupgrade.api.task.object import LOOKING, Task
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind, of_kind
 from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (
@@ -193,7 +194,7 @@ def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonR
     own, fresh = survey.fleet.own_task(node.name), task_spec(survey, node, 0, now)
     return replace(
         fresh,
-        run_id=RunId(f"{fresh.run_id}{LOOKING}") if action is TaskAction.PRECHECK else fresh.run_id,
+        run_id=of_kind(fresh.run_id, RunKind.PRECHECK if action is TaskAction.PRECHECK else RunKind.UPGRADE),
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
@@ -234,7 +235,7 @@ def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> Nod
         return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)
     if pod is not None and not pod.deleting:
         return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
-    if not lost and not task.only_looked and task.spec.action is not TaskAction.RELEASE:
+    if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         return Release(node=name, task=task, reason=Reason.PROGRESSING, message=f"node {name} is accounted for")
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
     message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"

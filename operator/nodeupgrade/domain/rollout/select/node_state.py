@@ -7,6 +7,7 @@ from enum import StrEnum
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
@@ -77,7 +78,11 @@ class Standing:
     @property
     def judged(self) -> Verdict | None:
         """How its upgrade ended, known from the verdict on, while the node still holds its slot."""
-        if self.place not in {Place.FINISHED, Place.IN_FLIGHT} or self.task is None or self.task.only_looked:
+        if (
+            self.place not in {Place.FINISHED, Place.IN_FLIGHT}
+            or self.task is None
+            or self.task.kind is RunKind.PRECHECK
+        ):
             return None
         return None if self.task.verdict is None else self.task.verdict.outcome
 
@@ -131,7 +136,7 @@ def stand(
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
             return standing(Place.REFUSED, verdict.reason, message, again)
         planning = spec.action is RolloutAction.PLAN
-        if not task.only_looked or (planning and verdict.outcome is not Verdict.PRECHECKED):
+        if task.kind is RunKind.UPGRADE or (planning and verdict.outcome is not Verdict.PRECHECKED):
             return standing(Place.FINISHED, verdict.reason, verdict.message)
         if planning:
             return standing(Place.CHECKED)

@@ -1,0 +1,25 @@
+"""Identifiers of runs: what a run is for. Nothing else looks into them for that."""
+
+from enum import StrEnum
+
+from nodeupgrade.api.values import RunId
+
+_PRECHECK = "-plan"
+
+
+class RunKind(StrEnum):
+    """What a run is for. Its identifier says so, and it stays so whatever happens to the task's action."""
+
+    UPGRADE = "Upgrade"
+    PRECHECK = "Precheck"
+    """It only looks, for ``action: Plan``."""
+
+
+def of_kind(run: RunId, kind: RunKind) -> RunId:
+    """Mark a run as one of a kind."""
+    return RunId(f"{run}{_PRECHECK}") if kind is RunKind.PRECHECK else run
+
+
+def kind_of(run: RunId) -> RunKind:
+    """Tell what a run is for."""
+    return RunKind.PRECHECK if run.endswith(_PRECHECK) else RunKind.UPGRADE
