@@ -226,7 +226,7 @@ def test_the_guard_ends_by_itself(pod: Pod) -> None:
 
 @pytest.mark.parametrize("probes", PROBED.values(), ids=PROBED.keys())
 def test_each_pod_is_guarded_for_as_long_as_its_probes_need(server: ApiServer, probes: dict[str, Json]) -> None:
-    """The policy and ``domain.exposure`` compute the same."""
+    """The policy and ``kubelet/probe_delay.py`` compute the same."""
     pod = Pod(server)
     pod.create(probes)
     began = datetime.now(UTC) - exposure(pod.served())

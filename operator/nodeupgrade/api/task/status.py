@@ -50,7 +50,7 @@ _TERMINAL = frozenset(
 
 
 STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
-"""Names of the steps, among those of ``domain.node.journal.Step``, from which the control plane concludes something."""
+"""Names of steps, of those of ``domain.node.run.journal.Step``, from which the control plane concludes something."""
 
 
 class StepResult(StrEnum):
