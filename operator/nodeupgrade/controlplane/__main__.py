@@ -6,30 +6,25 @@ import sys
 
 import structlog
 
-from nodeupgrade.controlplane.app import serve
+from nodeupgrade.controlplane.serve import serve
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
+from nodeupgrade.wiring.controlplane import log_to_stderr
+
+_log = structlog.get_logger(__name__)
 
 
 def main() -> int:
-    """Read the settings and serve; 1 when they are incomplete."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
+    """Read the settings and serve until told to stop; 1 when they are incomplete, or when it ends otherwise."""
+    log_to_stderr()
+    logging.captureWarnings(capture=True)
     for chatty in ("kopf.objects", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-    )
     try:
         settings = from_environment(os.environ)
     except SettingsError as error:
-        sys.stderr.write(f"error: {error}\n")
+        _log.error("cannot start", error=str(error))
         return 1
-    serve(settings)
-    return 0
+    return serve(settings)
 
 
 if __name__ == "__main__":

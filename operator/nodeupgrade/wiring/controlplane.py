@@ -1,17 +1,22 @@
 """The control plane: what drives NodeUpgrades."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube import KubeClient, Session
+from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
+from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NotFoundError
+
+__all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
 
 STATUS_INTERVAL = timedelta(seconds=5)
 """How far writes of a NodeUpgrade's status are apart that only move counters along."""
@@ -21,9 +26,30 @@ STATUS_INTERVAL = timedelta(seconds=5)
 class ControlPlane:
     """What drives NodeUpgrades, and the informers it sees the fleet through; they must be kept running."""
 
+    kube: KubeClient
     rollouts: Rollouts
     fleet: InformedFleet
     metrics: Metrics
+
+    def session(self) -> Session:
+        """Open a session with our login, for kopf."""
+        return self.kube.session()
+
+    async def check_access(self) -> None:
+        """Look whether everything that is followed is there and may be followed.
+
+        Raises:
+            NotFoundError: A CustomResourceDefinition is not installed.
+            ForbiddenError: A permission is missing.
+            UnavailableError: The API server does not answer.
+        """
+        followed = (UPGRADES, *(informer.resource for informer in self.fleet.informers))
+        try:
+            await asyncio.gather(*map(self.kube.check_access, followed))
+        except NotFoundError as error:
+            raise NotFoundError(f"{error}; install the CustomResourceDefinitions (crds/)") from error
+        except ForbiddenError as error:
+            raise ForbiddenError(f"{error}; grant the permissions in manifests/operator-rbac.yaml") from error
 
 
 @asynccontextmanager
@@ -60,7 +86,7 @@ async def control_plane(
             status_interval=STATUS_INTERVAL,
         )
         with served(metrics, metrics_host, metrics_port):
-            yield ControlPlane(rollouts=rollouts, fleet=fleet, metrics=metrics)
+            yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, metrics=metrics)
 
 
 def _state(fleet: InformedFleet, queue_depth: int) -> State:

@@ -35,6 +35,14 @@ async def test_the_operator_may_follow_what_it_follows(api_server: ApiServer) ->
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
         for resource in (NODES, TASKS, UPGRADES, PODS.within(NAMESPACE)):
             await follow(operator, resource)
+            await operator.check_access(resource)
+
+
+async def test_whoever_may_not_follow_learns_it_at_once(api_server: ApiServer) -> None:
+    async with KubeClient.open(api_server.kubeconfig("nobody")) as nobody:
+        for resource in (NODES, TASKS, UPGRADES, PODS.within(NAMESPACE)):
+            with pytest.raises(ForbiddenError):
+                await nobody.check_access(resource)
 
 
 async def test_the_operator_may_guard_nodes(api_server: ApiServer) -> None:

@@ -1,6 +1,6 @@
 """The Kubernetes API, as raw JSON over the official client's transport."""
 
 from nodeupgrade.adapters.kube.client import KubeClient
-from nodeupgrade.adapters.kube.transport import Patience
+from nodeupgrade.adapters.kube.transport import Patience, Session
 
-__all__ = ["KubeClient", "Patience"]
+__all__ = ["KubeClient", "Patience", "Session"]

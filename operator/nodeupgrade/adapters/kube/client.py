@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.transport import AheadError, Patience, Transport
+from nodeupgrade.adapters.kube.transport import AheadError, Patience, Session, Transport
 from nodeupgrade.adapters.kube.words import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -69,6 +69,25 @@ class KubeClient(TypedKube):
             yield cls(transport)
         finally:
             await transport.close()
+
+    def session(self) -> Session:
+        """Open a session with the same login, for a library that speaks HTTP itself; it is closed with the client."""
+        return self._transport.session()
+
+    async def check_access(self, resource: Resource) -> None:
+        """Look whether a kind may be listed and watched.
+
+        Raises:
+            NotFoundError: There is no such kind.
+            ForbiddenError: It may not be.
+            UnavailableError: The API server does not answer.
+        """
+        listed = await self._transport.request("GET", path(resource), query={"limit": "1"})
+        version = listed["metadata"]["resourceVersion"]
+        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
+        async with contextlib.aclosing(self._transport.lines(path(resource), query)) as lines:
+            async for _ in lines:
+                return
 
     def utcnow(self) -> datetime:
         """Wall-clock time, UTC."""

@@ -61,6 +61,14 @@ class Patience:
     retry_seconds: float = RETRY_FOR_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Plain HTTP to the API server, for a library that speaks for itself: every request is signed as ours are."""
+
+    server: str
+    http: aiohttp.ClientSession
+
+
 class Transport:
     """Sends requests with the identity of a kubeconfig or of the pod it runs in.
 
@@ -74,6 +82,7 @@ class Transport:
         self._client = client
         self._patience = patience
         self._answered = answered
+        self._sessions: list[aiohttp.ClientSession] = []
 
     @classmethod
     async def connect(
@@ -111,7 +120,29 @@ class Transport:
 
     async def close(self) -> None:
         """Close the connections."""
+        for session in self._sessions:
+            await session.close()
         await self._client.close()
+
+    def session(self) -> Session:
+        """Open a session with the same login: the same authority and certificates, and the token as it is by then."""
+        configuration = self._client.configuration
+
+        async def sign(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            for signature in (await configuration.auth_settings()).values():
+                request.headers[signature["key"]] = signature["value"]
+            if (name := configuration.tls_server_name) is not None:
+                request.server_hostname = name
+            return await send(request)
+
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._client.rest_client.ssl_context),
+            middlewares=(sign,),
+            proxy=configuration.proxy,
+            trust_env=True,
+        )
+        self._sessions.append(session)
+        return Session(configuration.host, session)
 
     async def request(
         self,

@@ -1,12 +1,12 @@
-"""Who has to look again when something changed: translates news into names in the work queue."""
+"""Which NodeUpgrades are due for a pass when something changed: turns events into names in the work queue."""
 
 from nodeupgrade.controlplane.queue import WorkQueue
 
 GATHERING_SECONDS = 0.2
-"""How long news of the fleet is gathered before a pass: one pass serves all of it."""
+"""How long events of the fleet are gathered before a pass: one pass serves all of them."""
 
 
-class Dispatcher:
+class Enqueuer:
     """Knows which NodeUpgrades are active, since a Node may concern any of them.
 
     Nothing is lost when it errs: every unfinished NodeUpgrade is looked at now and then whatever it was told.
@@ -16,12 +16,12 @@ class Dispatcher:
         self._queue = queue
         self._active: set[str] = set()
 
-    def changed(self, name: str) -> None:
+    def upgrade_changed(self, name: str) -> None:
         """A NodeUpgrade itself changed, or may need work."""
         self._active.add(name)
         self._queue.add(name)
 
-    def concerned(self, name: str | None) -> None:
+    def fleet_changed(self, name: str | None) -> None:
         """Nodes of a NodeUpgrade changed; None stands for Nodes that may belong to any."""
         for each in self._active if name is None else {name}:
             self._queue.add(each, GATHERING_SECONDS)

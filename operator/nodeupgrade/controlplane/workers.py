@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.controlplane.dispatcher import Dispatcher
+from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
@@ -66,7 +66,7 @@ class Telemetry(Protocol):
         ...
 
 
-async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler, telemetry: Telemetry) -> None:
+async def work(queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry) -> None:
     """Serve the queue for ever. Only expected errors are survived: after a bug of ours, starting anew is safer.
 
     A NodeUpgrade rests for as long as its pass took, so that the largest fleet leaves time for everything else.
@@ -89,14 +89,14 @@ async def work(queue: WorkQueue, dispatcher: Dispatcher, rollouts: Reconciler, t
             _tell(name, done.actions)
             again = pace(done)
             if done.over:
-                dispatcher.over(name)
+                enqueuer.over(name)
         finally:
             queue.done(name, rest=clock() - began)
         if again is not None:
             queue.add(name, again)
 
 
-async def resync(dispatcher: Dispatcher, rollouts: Reconciler) -> None:
+async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
     """Put every unfinished rollout into the queue now and then: no event has to arrive for anything to happen.
 
     What no rollout is left to clear away is cleared away as well.
@@ -104,7 +104,7 @@ async def resync(dispatcher: Dispatcher, rollouts: Reconciler) -> None:
     while True:
         try:
             for name in await rollouts.unfinished():
-                dispatcher.changed(name)
+                enqueuer.upgrade_changed(name)
             _tell("", await rollouts.sweep())
         except NodeUpgradeError as error:
             _log.warning("cannot look over everything", error=str(error))

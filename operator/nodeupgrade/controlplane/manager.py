@@ -1,0 +1,108 @@
+"""Starts what works beside kopf's own tasks, in the same event loop: informers, workers, the resync.
+
+They are meant to run for ever. If one of them ends, the operator ends: its Deployment starts it again, and everything
+it knew is in the API.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import structlog
+
+from nodeupgrade.controlplane.enqueue import Enqueuer
+from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.settings import OperatorSettings
+from nodeupgrade.controlplane.workers import measure_lag, resync, work
+from nodeupgrade.wiring.controlplane import ControlPlane, Session, control_plane
+
+WORKERS = 4
+"""Rollouts that are worked on at the same time; a pass mostly waits for the API server."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Manager:
+    """Holds the control plane between start-up and clean-up.
+
+    Args:
+        settings: What the deployment decides.
+        stop: Set as soon as a task has ended that should not have.
+
+    Attributes:
+        enqueuer: Hears of events.
+        failed: Whether a task has ended that should not have.
+    """
+
+    def __init__(self, settings: OperatorSettings, stop: asyncio.Event) -> None:
+        self._settings, self._stop = settings, stop
+        self._queue = WorkQueue()
+        self._stack = AsyncExitStack()
+        self._plane: ControlPlane | None = None
+        self._may_log_in = True
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.enqueuer = Enqueuer(self._queue)
+        self.failed = False
+
+    async def start(self) -> None:
+        """Log in, look whether everything may be followed, and start all tasks.
+
+        Raises:
+            NoClusterError: Nothing says which API server.
+            ForbiddenError: The operator lacks a permission.
+            NotFoundError: A CustomResourceDefinition is not installed.
+            UnavailableError: The API server does not answer.
+            OSError: The port for metrics is taken.
+        """
+        settings = self._settings
+        building = control_plane(
+            settings.agents,
+            operator_node=settings.node,
+            kubeconfig=settings.kubeconfig,
+            metrics_host=settings.metrics_host,
+            metrics_port=settings.metrics_port,
+            queue_depth=lambda: len(self._queue),
+            concerned=self.enqueuer.fleet_changed,
+            troubled=_complain,
+        )
+        async with AsyncExitStack() as stack:
+            plane = await stack.enter_async_context(building)
+            await plane.check_access()
+            self._plane, self._stack = plane, stack.pop_all()
+        self._run("informers", plane.fleet.run())
+        self._run("resync", resync(self.enqueuer, plane.rollouts))
+        self._run("event loop lag", measure_lag(plane.metrics))
+        for number in range(WORKERS):
+            self._run(f"worker {number}", work(self._queue, self.enqueuer, plane.rollouts, plane.metrics))
+        _log.info("started")
+
+    async def stop(self) -> None:
+        """Stop all tasks and close all connections."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    def log_in(self) -> Session | None:
+        """Return a session with our own login, but only once: when it was rejected, there is no other."""
+        opened, self._may_log_in = self._may_log_in, False
+        return self._plane.session() if opened and self._plane is not None else None
+
+    def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(job, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task not in self._tasks:
+            return  # it was told to
+        problem = None if task.cancelled() else task.exception()
+        _log.error("a task has ended that must not end", task=task.get_name(), exc_info=problem)
+        self.failed = True
+        self._stop.set()
+
+
+def _complain(kind: str, problem: str) -> None:
+    _log.warning("cannot follow", kind=kind, error=problem)

@@ -1,0 +1,95 @@
+"""One login for us and for kopf: the service account of a pod, whose token the kubelet renews."""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.config import incluster_config
+
+from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.ports.kube import NODES
+
+
+@pytest.fixture
+async def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+    """A pod's service account; the API server answers with the token that it was sent."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    made += ["-days", "2", "-subj", "/CN=apiserver", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made += ["-out", tmp_path / "ca.crt", "-keyout", tmp_path / "key"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)  # noqa: ASYNC221
+    (tmp_path / "token").write_text("first")
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"name": request.headers["Authorization"]}})
+
+    server = web.Application()
+    server.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(server)
+    await runner.setup()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "ca.crt", tmp_path / "key")
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    try:
+        yield tmp_path
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_renewed_token_is_used_by_whoever_speaks(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = property(lambda _: timedelta(0), lambda _, __: None)
+    monkeypatch.setattr(incluster_config.InClusterConfigLoader, "_token_refresh_period", at_once, raising=False)
+    async with KubeClient.open() as kube:
+        session = kube.session()
+
+        async def told() -> tuple[str, str]:
+            async with session.http.get(f"{session.server}/api") as answer:
+                theirs = (await answer.json())["metadata"]["name"]
+            return (await kube.get(NODES, "any"))["metadata"]["name"], theirs
+
+        assert await told() == ("bearer first", "bearer first")
+        (account / "token").write_text("second")
+        assert await told() == ("bearer second", "bearer second")
+    assert session.http.closed
+
+
+async def test_an_authority_that_nobody_knows_is_not_believed(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
+    async with KubeClient.open() as kube:
+        session = kube.session()
+        with pytest.raises(OSError, match="localhost"):
+            await session.http.get(f"{session.server}/api")
+    assert (account / "token").exists()
+
+
+async def test_what_a_kubeconfig_says_of_the_connection_counts_for_both(account: Path) -> None:
+    cluster = {
+        "server": f"https://localhost:{os.environ['KUBERNETES_SERVICE_PORT']}",
+        "certificate-authority": str(account / "ca.crt"),
+        "tls-server-name": "127.0.0.1",
+    }
+    config = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "it", "user": {"token": "mine"}}],
+    }
+    (account / "kubeconfig").write_text(json.dumps(config))
+    async with KubeClient.open(account / "kubeconfig") as kube:
+        session = kube.session()
+        async with session.http.get(f"{session.server}/api") as answer:
+            theirs = (await answer.json())["metadata"]["name"]
+        assert (await kube.get(NODES, "any"))["metadata"]["name"] == theirs == "Bearer mine"

@@ -1,0 +1,109 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.controlplane import manager as managers
+from nodeupgrade.controlplane.manager import Manager
+from nodeupgrade.controlplane.settings import OperatorSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.ports.kube import ForbiddenError
+from tests.unit.controlplane.test_queue import Flaky
+
+SETTINGS = OperatorSettings(agents=AgentSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
+
+
+@dataclass
+class Fleet:
+    """Informers that can be made to end."""
+
+    end: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    async def run(self) -> None:
+        await self.end
+
+
+@dataclass
+class Plane:
+    """A control plane without an API server."""
+
+    refuses: bool = False
+    closed: bool = False
+    fleet: Fleet = field(default_factory=Fleet)
+    rollouts: Flaky = field(default_factory=Flaky)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    async def check_access(self) -> None:
+        if self.refuses:
+            raise ForbiddenError("nodes is forbidden")
+
+    def session(self) -> object:
+        return object()
+
+
+@pytest.fixture
+async def plane(monkeypatch: pytest.MonkeyPatch) -> Plane:
+    made = Plane()
+
+    @asynccontextmanager
+    async def control_plane(*_: Any, **__: Any) -> AsyncIterator[Plane]:
+        try:
+            yield made
+        finally:
+            made.closed = True
+
+    monkeypatch.setattr(managers, "control_plane", control_plane)
+    return made
+
+
+async def test_a_task_that_ends_ends_the_operator(plane: Plane) -> None:
+    stop = asyncio.Event()
+    manager = Manager(SETTINGS, stop)
+    await manager.start()
+    await asyncio.sleep(0)
+    assert not stop.is_set()
+    plane.fleet.end.set_exception(RuntimeError("a bug"))
+    await asyncio.wait_for(stop.wait(), 10)
+    assert manager.failed
+    await manager.stop()
+    assert plane.closed
+
+
+async def test_a_task_that_returns_ends_the_operator_too(plane: Plane) -> None:
+    stop = asyncio.Event()
+    manager = Manager(SETTINGS, stop)
+    await manager.start()
+    plane.fleet.end.set_result(None)
+    await asyncio.wait_for(stop.wait(), 10)
+    assert manager.failed
+    await manager.stop()
+
+
+async def test_tasks_that_are_stopped_are_no_failure(plane: Plane) -> None:
+    stop = asyncio.Event()
+    manager = Manager(SETTINGS, stop)
+    await manager.start()
+    await manager.stop()
+    assert (manager.failed, stop.is_set(), plane.closed) == (False, False, True)
+
+
+async def test_what_is_missing_keeps_everything_from_starting(plane: Plane) -> None:
+    plane.refuses = True
+    manager = Manager(SETTINGS, asyncio.Event())
+    with pytest.raises(ForbiddenError):
+        await manager.start()
+    assert plane.closed
+    assert manager.log_in() is None
+
+
+async def test_there_is_one_login(plane: Plane) -> None:
+    manager = Manager(SETTINGS, asyncio.Event())
+    await manager.start()
+    assert manager.log_in() is not None
+    assert manager.log_in() is None, "it was rejected, and there is no other"
+    await manager.stop()
+    assert plane.closed
