@@ -60,6 +60,10 @@ class RuntimeView(RestartView, Protocol):
 class ContainerRuntime(RuntimeView, Protocol):
     """Reads what runs, and rewrites stored hashes. Implementations bound every call in time.
 
+    How hashes are written is the runtime's own affair: while it runs, or, where it would overwrite them, while it is
+    stopped. What is stopped for that is started by the next method that needs an answer, so that whoever calls sees one
+    thing only: what was written is served after a restart of the unit. See docs/decisions/what-a-runtime-offers.md.
+
     All methods may raise Transient when the runtime does not answer.
     """
 
@@ -67,8 +71,8 @@ class ContainerRuntime(RuntimeView, Protocol):
         """Change stored hashes from those of each image to the ones beside it, and nothing else.
 
         Cut off, it may have changed any part of them. Repeating it is harmless: metadata already as wanted is left
-        alone. A hash that is ``None`` in
-        the new hashes leaves that annotation as it is; an annotation absent from the metadata is never added.
+        alone. A hash that is ``None`` in the new hashes leaves that annotation as it is; an annotation absent from the
+        metadata is never added.
 
         Raises:
             MetadataConflict: stored bytes are neither the before-image nor its rewritten form.

@@ -6,6 +6,7 @@ from typing import Protocol
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.runtimes import supported_runtimes
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.files import FilesView
@@ -56,5 +57,4 @@ def runtime_named(name: str) -> RuntimeAdapter:
     for adapter in RUNTIMES:
         if adapter.kind.name == name:
             return adapter
-    known = ", ".join(adapter.kind.name for adapter in RUNTIMES)
-    raise Refused(Reason.UNSUPPORTED_RUNTIME, f"the runtime is {name or 'unknown'}; only {known} is supported")
+    raise Refused(Reason.UNSUPPORTED_RUNTIME, f"the runtime is {name or 'unknown'}; only {supported_runtimes()}")

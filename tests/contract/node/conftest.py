@@ -24,7 +24,8 @@ SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
 UNIT_DIRECTORIES = ["/etc/systemd/system", "/usr/lib/systemd/system"]
 """Where people and where packages put unit files."""
 
-REAL = pytest.param(None, marks=pytest.mark.e2e, id="real")
+REAL_RUNTIMES = ["containerd"]
+"""Fixtures of this module, one for each runtime, and of its name."""
 
 
 @pytest.fixture(scope="session")
@@ -55,10 +56,11 @@ def systemd(node: Node, request: pytest.FixtureRequest) -> Iterator[SystemdWorld
     world.close()
 
 
-@pytest.fixture(params=[*RUNTIME_DOUBLES, REAL])
+@pytest.fixture(params=[*RUNTIME_DOUBLES, *(pytest.param(name, marks=pytest.mark.e2e) for name in REAL_RUNTIMES)])
 def runtime_world(request: pytest.FixtureRequest) -> RuntimeWorld:
     """Every runtime there is."""
-    world: RuntimeWorld = request.param() if request.param else request.getfixturevalue("containerd")
+    world: RuntimeWorld
+    world = request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param()
     return world
 
 

@@ -5,13 +5,15 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
+from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.files import Files
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.disk import ModelDisk
 from nodeupgrade.simulation.node.files import SimulatedFiles
-from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
+from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.timeline import Timeline
@@ -24,6 +26,13 @@ class SimulatedRuntimeWorld:
         timeline = Timeline()
         self.runtime = SimulatedRuntime(timeline, Calls(timeline))
         self._pods = 0
+
+    @property
+    def unit(self) -> UnitStatus:
+        return UnitStatus(
+            name=RUNTIME_UNIT, load_state="loaded", active_state="active", sub_state="running", main_pid=MAIN_PID,
+            program=RUNTIME_PROGRAM, command=(RUNTIME_PROGRAM,),
+        )  # fmt: skip
 
     def start_container(self, hashes: StoredHashes) -> ContainerId:
         self._pods += 1

@@ -17,6 +17,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
 from tests.contract.node.cripods import CriPods
 
@@ -54,10 +55,19 @@ class ContainerdWorld:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.processes = ProcessTable(node.root / "proc")
-        self.runtime = ContainerdRuntime(node.containerd_socket, processes=self.processes)
+        self.runtime = ContainerdRuntime(
+            node.containerd_socket,
+            processes=self.processes,
+            files=HostFiles(node.root),
+            prefix=tuple(node.command()),
+        )
         self.client = ContainerdClient(Connection(node.containerd_socket, metadata=NAMESPACE))
         self.pods = CriPods(node.containerd_socket, IMAGE)
         self.services = systemd(node)
+
+    @property
+    def unit(self) -> UnitStatus:
+        return self.services.status(CONTAINERD)
 
     def start_container(self, hashes: StoredHashes) -> ContainerId:
         return self.pods.start(hashes)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
@@ -48,8 +49,8 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert len({quick.process, sandbox.process, sandbox.monitor}) == 3
 
 
-def test_a_container_has_the_shim_of_its_sandbox(runtime_world: RuntimeWorld) -> None:
-    """Told where everything is asked for."""
+def test_a_container_has_a_monitor(runtime_world: RuntimeWorld) -> None:
+    """Told where everything is asked for; containerd's are those of the sandboxes."""
     container_id = runtime_world.start_container(OLD)
 
     seen = runtime_world.runtime.inventory(full=True)
@@ -58,7 +59,9 @@ def test_a_container_has_the_shim_of_its_sandbox(runtime_world: RuntimeWorld) ->
     assert container is not None
     sandbox = seen.sandbox(container.sandbox_id)
     assert sandbox is not None
-    assert container.monitor == sandbox.monitor is not None
+    assert container.monitor is not None
+    if runtime_world.runtime.kind.name == SupportedRuntime.CONTAINERD:
+        assert container.monitor == sandbox.monitor
 
 
 def test_what_started_or_ended_since_the_last_look_is_seen(runtime_world: RuntimeWorld) -> None:
@@ -171,6 +174,26 @@ def test_a_container_that_is_gone_is_said_to_be_gone(runtime_world: RuntimeWorld
 def test_the_runtime_says_who_it_is(runtime_world: RuntimeWorld) -> None:
     info = runtime_world.runtime.info()
 
-    assert info.name == "containerd"
+    assert info.name == runtime_world.runtime.kind.name
     assert info.version[0].isdigit()
     assert "v1" in info.cri_versions
+
+
+def test_a_runtime_that_nobody_touched_would_come_back_as_it_runs(runtime_world: RuntimeWorld) -> None:
+    runtime, unit = runtime_world.runtime, runtime_world.unit
+    info = runtime.info()
+
+    start = runtime.next_start(unit, info.process)
+
+    assert unit.name == runtime.kind.unit
+    assert (start.as_it_runs, start.starter, start.complaint) == (True, "", "")
+    assert start.program == unit.program
+    assert start.places == info.places
+
+
+def test_whatever_makes_a_restart_gentler_can_be_taken_away_by_its_name(runtime_world: RuntimeWorld) -> None:
+    """And says what it does, or why nothing is done."""
+    tuning = runtime_world.runtime.restart_tuning(runtime_world.unit)
+
+    assert {file.path for file in tuning.files} <= {str(path) for path in runtime_world.runtime.kind.tuning}
+    assert tuning.why

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.runtime import ContainerRuntime
@@ -19,6 +20,11 @@ class RuntimeWorld(Protocol):
     @property
     def runtime(self) -> ContainerRuntime:
         """The port."""
+        ...
+
+    @property
+    def unit(self) -> UnitStatus:
+        """Its unit, as it is."""
         ...
 
     def start_container(self, hashes: StoredHashes) -> ContainerId:

@@ -100,6 +100,18 @@ def test_a_container_that_is_not_the_same(after: ContainerInstance | None, story
     assert told(Inventory(containers=containers, sandboxes=(SANDBOX,))) == [story]
 
 
+def test_a_monitor_of_its_own_is_one_that_a_container_can_lose() -> None:
+    """Where a monitor looks after a whole pod, its loss is told once: of the sandbox."""
+    own, shared = (replace(MAIN, monitor=monitor) for monitor in (Process(pid=12, started=102), SANDBOX.monitor))
+    unmonitored = Inventory(containers=(MAIN,), sandboxes=(SANDBOX,))
+
+    def lost(before: ContainerInstance) -> list[str]:
+        return [str(d) for d in differences(replace(BEFORE, containers=(before,)), unmonitored)]
+
+    assert lost(own) == ["ns/web/main monitor lost: Process(pid=12, started=102) became None"]
+    assert lost(shared) == []
+
+
 @pytest.mark.parametrize(
     ("after", "story"),
     [

@@ -39,7 +39,7 @@ class RuntimeInfo:
     """Which runtime answers.
 
     Attributes:
-        name: as the CRI names it, for example ``containerd``.
+        name: as the CRI names it, for example ``cri-o``.
         version: for example ``1.6.20``.
         cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
         cgroup_driver: the driver that it tells kubelets to use, ``cgroupfs`` or ``systemd``; ``None`` if it does not.

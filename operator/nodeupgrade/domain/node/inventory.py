@@ -57,8 +57,8 @@ class ContainerInstance:
         created_at: nanoseconds since the epoch.
         started_at: nanoseconds since the epoch; ``None`` where the runtime was not asked.
         process: the container's init process; ``None`` unless it runs.
-        monitor: the shim that looks after it, where shims look after whole pods; otherwise, or where the runtime was
-            not asked, ``None``.
+        monitor: the process that looks after it for the runtime. Where one looks after a whole pod, that of its
+            sandbox, or ``None`` where the runtime was not asked; one of its own is told always.
         exit_code: ``None`` unless the container exited and the runtime was asked.
     """
 
@@ -87,8 +87,8 @@ class SandboxInstance:
 
     Attributes:
         process: the sandbox's (pause) process.
-        monitor: the shim or conmon that looks after the pod. A container that lost it looks healthy to the API
-            and cannot be stopped, logged or restarted any more.
+        monitor: the process that looks after the pod for the runtime. A container that lost it looks healthy to the
+            API and cannot be stopped, logged or restarted any more.
         ip: address the runtime reports; empty for host-network sandboxes; ``None`` where it was not asked.
         static_hash: annotation ``kubernetes.io/config.hash`` of a static pod.
     """

@@ -103,7 +103,7 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
 def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet uses the cgroup driver that the pods were started with, and runs on this hierarchy at all.
 
-    From 1.31 a kubelet takes the driver from the runtime, if that tells (containerd 2 does), and not from its own
+    From 1.31 a kubelet takes the driver from the runtime, if that tells, and not from its own
     configuration. With another driver it finds no pod's cgroup, and kills every pod.
     """
     told = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None

@@ -79,9 +79,17 @@ def differences(
     free = frozenset(may_complete)
     containers = {c.id: c for c in after.containers}
     sandboxes = {s.id: s for s in after.sandboxes}
+    monitors = {s.id: s.monitor for s in before.sandboxes}
     completed_pods = _completed_pods(before, containers, free)
     found = [
-        *(d for c in before.running() if c.id not in ignored for d in _container(c, containers.get(c.id), after, free)),
+        *(
+            d
+            for c in before.running()
+            if c.id not in ignored
+            for d in _container(
+                c, containers.get(c.id), after, free, own_monitor=c.monitor != monitors.get(c.sandbox_id)
+            )
+        ),
         *(
             d
             for s in before.sandboxes
@@ -162,7 +170,10 @@ def _container(
     after: ContainerInstance | None,
     inventory: Inventory,
     free: frozenset[ContainerId],
+    *,
+    own_monitor: bool,
 ) -> Iterator[Difference]:
+    """Compare one container; a monitor that looks after the whole pod is its sandbox's to compare."""
     if _completed(before, after, free):
         return
 
@@ -182,6 +193,8 @@ def _container(
     elif before.process is not None and after.process is None:
         yield different(Kind.ENDING, f"process {before.process} is gone")
     else:
+        if own_monitor and before.monitor is not None and before.monitor != after.monitor:
+            yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
         yield from (different(Kind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after)))
 
 

@@ -1,8 +1,8 @@
 """The node's containers as the API showed them before a run, to be compared with what it shows after.
 
-The node side compares far more (processes, shims, start times). This is the second opinion, from a source that the
-node side does not control: container identity and restart count in pod status. It is written small, for it has to
-outlive the operator in an annotation.
+The node side compares far more (processes, their monitors, start times). This is the second opinion, from a source
+that the node side does not control: container identity and restart count in pod status. It is written small, for it has
+to outlive the operator in an annotation.
 """
 
 import base64

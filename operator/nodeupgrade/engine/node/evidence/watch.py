@@ -1,7 +1,7 @@
 """Looking whether anything that ran before was harmed, often and at little cost, from the moment a kubelet starts.
 
-Polled rather than subscribed to: a listing takes 10 ms on a node with 110 pods, containerd has had events over the CRI
-since 1.7 only, and an event would save a quarter of a second at most.
+Polled rather than subscribed to: a listing takes 10 ms on a node with 110 pods, not every runtime has events over the
+CRI, and an event would save a quarter of a second at most.
 """
 
 from dataclasses import dataclass, field

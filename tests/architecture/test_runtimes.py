@@ -1,0 +1,76 @@
+"""What a container runtime is stands behind its port: another one is a package, and a line in each of a few files."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.api.runtimes import SupportedRuntime, supported_runtimes
+from nodeupgrade.domain.errors import Refused
+from nodeupgrade.wiring.runtimes import RUNTIMES, runtime_named
+from tests.contract.node.conftest import REAL_RUNTIMES
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "operator" / "nodeupgrade"
+ITS_WORDS = re.compile(r"containerd|shim", re.IGNORECASE)
+CORE = ("domain", "engine", "agent")
+
+LINES = {"api/runtimes.py", "wiring/runtimes.py"}
+"""Where each runtime has its line."""
+OF_OTHERS = {
+    "adapters/cri/client.py",
+    "api/reasons.py",
+    "api/values.py",
+    "kubelet/",
+    "simulation/",
+}
+"""Where the word is not about what this project does with containerd: what the CRI is in its versions, a reason's own
+name, the form of an API field, flags and defaults of kubelets, and doubles, which play a node that has it."""
+
+
+def naming(package: Path, parts: Iterable[str] = ("",)) -> set[str]:
+    """Modules below some parts of the package in which a word of containerd's stands, be it in a comment."""
+    paths = (path for part in parts for path in (package / part).rglob("*.py"))
+    return {str(path.relative_to(package)) for path in paths if ITS_WORDS.search(path.read_text(encoding="utf-8"))}
+
+
+def test_no_word_of_a_runtime_is_in_the_core() -> None:
+    assert naming(PACKAGE, CORE) == set()
+
+
+@pytest.mark.parametrize("line", ["import nodeupgrade.adapters.containerd", "unit = 'Containerd.service'", "# a shim"])
+def test_a_word_in_the_core_would_be_noticed(tmp_path: Path, line: str) -> None:
+    (tmp_path / "engine/node").mkdir(parents=True)
+    (tmp_path / "engine/node/module.py").write_text(f"{line}\n")
+
+    assert naming(tmp_path, CORE) == {"engine/node/module.py"}
+
+
+def test_outside_of_its_package_a_runtime_has_two_lines() -> None:
+    named = {name for name in naming(PACKAGE) if not name.startswith("adapters/containerd/")}
+
+    assert {name for name in named if not name.startswith(tuple(OF_OTHERS))} == LINES
+
+
+def test_every_supported_runtime_has_an_adapter_and_is_in_the_contract_suite() -> None:
+    kinds = [adapter.kind.name for adapter in RUNTIMES]
+
+    assert kinds == list(SupportedRuntime)
+    assert list(SupportedRuntime) == REAL_RUNTIMES
+    assert [runtime_named(name) for name in SupportedRuntime] == list(RUNTIMES)
+
+
+def test_the_document_names_the_files_that_another_runtime_touches() -> None:
+    text = (CHECKOUT / "docs" / "adding-a-runtime.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+/[^`]*)` \|", text, re.MULTILINE)
+
+    assert {f"operator/nodeupgrade/{line}" for line in LINES} <= set(named)
+    assert len(named) <= 5, "its own package, and at most four more"
+    assert [path for path in named if "NAME" not in path and not (CHECKOUT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["", "docker", "containerd-like"])
+def test_a_runtime_without_an_adapter_is_refused_by_name(name: str) -> None:
+    with pytest.raises(Refused, match=rf"{name or 'unknown'}; only {supported_runtimes()}"):
+        runtime_named(name)
