@@ -17,13 +17,13 @@ from nodeupgrade.agent.pod_watch import PodWatch
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import Released, TaskReporter, is_late, may_begin
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import run_of
+from nodeupgrade.api.task.run_id import attempt_of, task_run
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.attempts import attempt_of, is_worth_another
+from nodeupgrade.domain.node.run.attempts import is_worth_another
 from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.domain.node.run.report import probes_forgotten_at
 from nodeupgrade.domain.node.run.task_report import (
@@ -163,7 +163,7 @@ class Agent:
     async def _inherit(self, task: Task, inherited: EarlierRun) -> TaskStatus | None:
         attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
         log.info("an earlier run was found", run=attempt, over=journal.finished is not None)
-        self._accounted.add(run_of(attempt))
+        self._accounted.add(task_run(attempt))
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if journal.finished is None:
             await self._executor.bring_back(plan)
@@ -258,8 +258,8 @@ class Agent:
 
     def _mark_told(self) -> None:
         try:
-            for run in (attempt for task_run in self._accounted for attempt in self._runs.of(task_run)):
-                self._runs.mark_told(run)
+            for attempt in (attempt for run in self._accounted for attempt in self._runs.of(run)):
+                self._runs.mark_told(attempt)
         except NodeUpgradeError as error:
             log.warning("the run will be told once more", error=str(error))
 

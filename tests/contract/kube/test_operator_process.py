@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from nodeupgrade.api.task_status import TaskPhase
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.api.task import Task, Verdict, parse_task
-from nodeupgrade.api.upgrade import Upgrade
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import Verdict
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment

@@ -18,10 +18,10 @@ from nodeupgrade.adapters.files.atomic import (
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.adapters.journal.messages import JOURNAL, RunMessages
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
-from nodeupgrade.domain.node.run.attempts import task_run
 from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.ports.disk import Disk
 from nodeupgrade.ports.runs import BusyError

@@ -12,10 +12,11 @@ import structlog
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.api.json import MalformedFileError
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.attempts import is_worth_another, task_run
+from nodeupgrade.domain.node.run.attempts import is_worth_another
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
 from nodeupgrade.domain.node.run.report import report_of
 from nodeupgrade.ports.files import FilesView

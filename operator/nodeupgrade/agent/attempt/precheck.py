@@ -15,12 +15,12 @@ from nodeupgrade.agent.host.staging import borrow, give_back
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.errors import Inconsistent, Refused
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.node.run.attempts import attempt_of
 from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
 from nodeupgrade.engine.node.facts.gather import Candidate
 from nodeupgrade.engine.node.facts.readiness import forbids_execution

@@ -21,8 +21,8 @@ class Task:
     """A NodeUpgradeTask with the marks of the object that carries it.
 
     Attributes:
-        baseline: the node's containers before the run, as ``domain.baseline`` writes them; kept in an annotation
-            while the node is in flight, so that it outlives the operator.
+        baseline: the node's containers before the run, as ``domain.rollout.inflight.baseline`` writes
+            them; kept in an annotation while the node is in flight, so that it outlives the operator.
     """
 
     name: NodeName

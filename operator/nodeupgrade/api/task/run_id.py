@@ -1,4 +1,4 @@
-"""Identifiers of runs: what a run is for. Nothing else looks into them for that."""
+"""Identifiers of runs: what a run is for, and which attempt at it. Nothing else looks into them."""
 
 from enum import StrEnum
 
@@ -23,3 +23,13 @@ def of_kind(run: RunId, kind: RunKind) -> RunId:
 def kind_of(run: RunId) -> RunKind:
     """Tell what a run is for."""
     return RunKind.PRECHECK if run.endswith(_PRECHECK) else RunKind.UPGRADE
+
+
+def attempt_of(run: RunId, number: int) -> RunId:
+    """The name of one attempt at a task's run, counted from 1: under it the node keeps plan and journal."""
+    return RunId(f"{run}.{number}")
+
+
+def task_run(attempt: RunId) -> RunId:
+    """The run of the task that an attempt belongs to."""
+    return RunId(attempt.rpartition(".")[0])

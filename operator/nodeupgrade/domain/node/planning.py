@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.run_settings import HashMode
+from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import admission, drift
@@ -24,7 +25,6 @@ from nodeupgrade.domain.node.plan import (
     StaticPodPin,
 )
 from nodeupgrade.domain.node.pods import NodePod
-from nodeupgrade.domain.node.run.attempts import task_run
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
 from nodeupgrade.kubelet.flags import drop_in

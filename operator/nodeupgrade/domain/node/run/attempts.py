@@ -7,21 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
 from nodeupgrade.domain.node.run.report import RunReport, report_of
 
 LISTED = 20
-
-
-def attempt_of(run: RunId, number: int) -> RunId:
-    """The name of one attempt at a task's run, counted from 1: under it the node keeps plan and journal."""
-    return RunId(f"{run}.{number}")
-
-
-def task_run(attempt: RunId) -> RunId:
-    """The run of the task that an attempt belongs to."""
-    return RunId(attempt.rpartition(".")[0])
 
 
 def summed_up(journals: Sequence[Journal]) -> RunReport | None:
