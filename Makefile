@@ -13,7 +13,7 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels crds history oracle proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels checks crds history oracle proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -77,6 +77,9 @@ proto: venv ## Generate the committed protobuf modules from their .proto files
 
 crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
+
+checks: venv ## Generate docs/checks.md from the checks of a node
+	$(BIN)/python -m tools.generate_checks
 
 history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets
 	$(BIN)/python -m tools.generate_history

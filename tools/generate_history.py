@@ -105,11 +105,12 @@ def _section(title: str, listed: list[Row]) -> Iterator[str]:
     yield from (f"## {title}", "", "| releases | what holds | upstream | relied on by |", "|---|---|---|---|")
     for row in listed:
         by = ", ".join(f"`{path}`" for path in row.used_by)
-        yield f"| {_releases(row.fact)} | {row.fact.what} | [{row.fact.reference}]({row.fact.link}) | {by} |"
+        yield f"| {releases(row.fact)} | {row.fact.what} | [{row.fact.reference}]({row.fact.link}) | {by} |"
     yield ""
 
 
-def _releases(fact: Fact) -> str:
+def releases(fact: Fact) -> str:
+    """The releases that a fact holds for, in words."""
     if isinstance(fact, MinorChange):
         return f"{fact.since} on" if fact.last is None else f"{fact.since} to 1.{fact.last}"
     return ", ".join(

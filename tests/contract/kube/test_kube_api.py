@@ -13,7 +13,7 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.node.checks.endpoints import Answering, answering
+from nodeupgrade.domain.node.endpoints import Answering, answering
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (

@@ -6,9 +6,9 @@ from typing import Any
 from nodeupgrade.adapters.containerd.restart.hazards import find
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.readiness import Readiness
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
-from nodeupgrade.domain.node.checks.traffic import Traffic
+from nodeupgrade.domain.node.checks.services import Traffic
+from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, RuntimeProcess, UnitCommand, UnitStatus
 from nodeupgrade.domain.node.inventory import (
     ContainerInstance,

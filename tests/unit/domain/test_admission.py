@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, Host, rejections
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, Host
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
 from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.kubelet.settings import configured
@@ -229,21 +230,21 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
 
 @pytest.mark.parametrize(("found", "told", "control"), CASES.values(), ids=CASES.keys())
 def test_a_pod_that_would_be_killed_is_told_of_and_no_other(found: Admission, told: str, control: Admission) -> None:
-    [finding] = rejections(found)
+    [finding] = ask(CHECKS, found)
 
     assert finding.reason is Reason.POD_WOULD_NOT_BE_ADMITTED
     assert told in finding.detail
-    assert list(rejections(control)) == []
+    assert list(ask(CHECKS, control)) == []
 
 
 def test_every_check_is_tried_by_some_case() -> None:
-    assert [check.__name__ for check in CHECKS if not any(list(check(found)) for found, _, _ in CASES.values())] == []
+    assert [check.name for check in CHECKS if not any(list(check(found)) for found, _, _ in CASES.values())] == []
 
 
 def test_pods_that_have_ended_count_for_nothing() -> None:
     ended = {**pod("b", os={"name": "windows"}), "status": {"phase": "Failed"}}
 
-    assert list(rejections(admission(pod("a"), ended, config=b"maxPods: 1"))) == []
+    assert list(ask(CHECKS, admission(pod("a"), ended, config=b"maxPods: 1"))) == []
 
 
 def asks(**requests: str) -> Json:

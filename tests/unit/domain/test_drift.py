@@ -7,7 +7,8 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
-from nodeupgrade.domain.node.checks.drift import Drift, ReadAtStart, Start, Was, cautions, find, objections
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
 from nodeupgrade.domain.node.checks.drift.running import compare
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.pods import Json
@@ -178,19 +179,19 @@ def test_a_change_is_found_and_what_is_none_is_not(drifted: Start, told: str, co
 
 
 def test_what_is_refused_says_what_to_do() -> None:
-    [finding] = objections(find(start(CONFIGURATION), DriftPolicy.REFUSE))
+    [finding] = ask(CHECKS, find(start(CONFIGURATION), DriftPolicy.REFUSE))
 
     assert finding.reason is Reason.CONFIGURATION_DRIFT
     assert "restart the kubelet at a time of your choice first" in finding.detail
     assert "kubelet.configurationDrift: Accept" in finding.detail
-    assert cautions(find(start(CONFIGURATION), DriftPolicy.REFUSE)) == ()
+    assert ask(WARNINGS, find(start(CONFIGURATION), DriftPolicy.REFUSE)) == ()
 
 
 def test_what_is_accepted_is_told_all_the_same() -> None:
     accepted = find(start(CONFIGURATION), DriftPolicy.ACCEPT)
 
-    assert list(objections(accepted)) == []
-    [caution] = cautions(accepted)
+    assert list(ask(CHECKS, accepted)) == []
+    [caution] = ask(WARNINGS, accepted)
     assert caution.reason is Reason.CONFIGURATION_DRIFT
     assert "so would the old one on the way back" in caution.detail
     assert "/var/lib/kubelet/config.yaml was changed" in caution.detail
@@ -199,10 +200,10 @@ def test_what_is_accepted_is_told_all_the_same() -> None:
 def test_nobody_can_accept_what_nobody_knows() -> None:
     unknown = start(changed("/opt/start", Was.UNIT), unit=started_unit(start_line="/opt/start $ARGS"))
 
-    [finding] = objections(find(unknown, DriftPolicy.ACCEPT))
+    [finding] = ask(CHECKS, find(unknown, DriftPolicy.ACCEPT))
 
     assert "Accept" not in finding.detail
-    assert cautions(find(unknown, DriftPolicy.ACCEPT)) == ()
+    assert ask(WARNINGS, find(unknown, DriftPolicy.ACCEPT)) == ()
 
 
 def test_the_command_line_to_come_is_known_where_it_is_another_one() -> None:

@@ -24,7 +24,7 @@ from nodeupgrade.kubelethash import (
     hash_container,
     hash_manifest_container,
 )
-from tests.unit.domain.sound import NEW, OLD, SPEC, facts, instance, inventory, kubelet, pod, sandbox
+from tests.unit.domain.sound import NEW, OLD, SPEC, facts, instance, inventory, kubelet, pod, readiness, sandbox
 
 REQUEST = RunRequest(
     run_id=RunId("run-1"),
@@ -132,7 +132,11 @@ def test_a_program_that_vanishes_is_never_a_refusal_without_a_reason(fields: dic
 
 
 def test_health_that_cannot_be_asked_forbids_the_run() -> None:
-    assert reasons(plan(facts(), layout=read_layout(("--healthz-port=0",)))) == [Reason.UNSUPPORTED_SERVICE_MANAGER]
+    silent = read_layout(("--cgroup-driver=systemd", "--healthz-port=0"))
+
+    assert reasons(plan(facts(readiness=readiness(layout=silent)), layout=silent)) == [
+        Reason.UNSUPPORTED_SERVICE_MANAGER
+    ]
 
 
 @pytest.mark.parametrize(("disk", "admitted"), [("ssd", True), ("hdd", False)])

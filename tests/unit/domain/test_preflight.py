@@ -7,12 +7,14 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, SandboxId
-from nodeupgrade.domain.node.checks.preflight import CHECKS, preflight
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.kubelet.flags import Arguments
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import (
     OLD,
@@ -188,11 +190,11 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
     ),
     "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
-    # what domain.readiness looks at
+    # what the room startup looks at
     "a kubelet that would not start": (
         Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(gates_output="unrecognized feature gate: Foo")},
     ),
-    # what domain.runtime_drift and domain.unit_commands look at
+    # what the rooms runtime and units look at
     "a runtime that would not come back": (
         Reason.RUNTIME_CONFIGURATION_DRIFT,
         {"runtime_found": runtime_found(next=NextStart(program="/bin/containerd", complaint="failed to load TOML"))},
@@ -216,23 +218,37 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     ),
     # clients
     "a startup probe that has not succeeded": (Reason.POD_IN_TRANSITION, {"traffic": traffic([STARTING])}),
+    "a node that lost what a pod requires of it": (
+        Reason.NODE_AFFINITY_NOT_MET, {"pods": pods(nodeSelector={"disk": "spinning"})},
+    ),
+    # health
+    "nobody can ask for the kubelet's health": (
+        Reason.UNSUPPORTED_SERVICE_MANAGER,
+        {"readiness": readiness(layout=read_layout(("--cgroup-driver=systemd", "--healthz-port=0")))},
+    ),
     # space
     "no space for programs": (Reason.INSUFFICIENT_SPACE, {"kubelet": kubelet(free_bytes=64 * 1024 * 1024 - 1)}),
     "no space for the journal": (Reason.INSUFFICIENT_SPACE, {"state_free_bytes": 0}),
 }  # fmt: skip
 
 
+NOT_OF_ADMISSION = [check for check in CHECKS if ".checks.admission." not in check.room]
+ROOMS = {"kubelet", "runtime", "units", "pods"}
+"""Rooms whose checks are tried here one by one; other rooms have tests of their own."""
+
+
 @pytest.mark.parametrize(("reason", "defect"), DEFECTS.values(), ids=DEFECTS.keys())
 def test_a_defect_is_named_once(reason: Reason, defect: dict[str, Any]) -> None:
-    found = preflight(facts(**defect))
+    found = ask(NOT_OF_ADMISSION, facts(**defect))
 
     assert [finding.reason for finding in found] == [reason], [str(finding) for finding in found]
     assert found[0].detail
 
 
 def test_every_check_is_tried_by_some_defect() -> None:
-    silent = {check.__name__ for check in CHECKS} - {
-        check.__name__ for check in CHECKS for _, defect in DEFECTS.values() if any(check(facts(**defect)))
+    own = [check for check in CHECKS if check.room.rpartition(".")[2] in ROOMS]
+    silent = {check.name for check in own} - {
+        check.name for check in own for _, defect in DEFECTS.values() if any(check(facts(**defect)))
     }
 
     assert silent == set()

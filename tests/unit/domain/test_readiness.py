@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.readiness import CHECKS, unready
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.startup import CHECKS
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -83,15 +84,15 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("reason", "defect", "told"), DEFECTS.values(), ids=DEFECTS.keys())
 def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str, Any], told: str) -> None:
-    [finding] = unready(readiness(**defect))
+    [finding] = ask(CHECKS, readiness(**defect))
 
     assert finding.reason is reason
     assert told in finding.detail
 
 
 def test_every_check_is_tried_by_some_defect() -> None:
-    silent = {check.__name__ for check in CHECKS} - {
-        check.__name__ for check in CHECKS for _, defect, _ in DEFECTS.values() if any(check(readiness(**defect)))
+    silent = {check.name for check in CHECKS} - {
+        check.name for check in CHECKS for _, defect, _ in DEFECTS.values() if any(check(readiness(**defect)))
     }
 
     assert silent == set()
@@ -119,4 +120,4 @@ def test_every_check_is_tried_by_some_defect() -> None:
     ],
 )
 def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:
-    assert list(unready(readiness(**fine))) == []
+    assert list(ask(CHECKS, readiness(**fine))) == []

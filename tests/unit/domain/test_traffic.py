@@ -6,8 +6,11 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.domain.node.checks.endpoints import Answering, answering
-from nodeupgrade.domain.node.checks.traffic import Clients, Risk, cautions, namespaces, objections, risk_of
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks import probes, services
+from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
+from nodeupgrade.domain.node.endpoints import Answering, answering
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import NEW, traffic
@@ -21,8 +24,8 @@ EXEC = {"exec": {"command": ["true"]}, "periodSeconds": 10, "timeoutSeconds": 1}
 
 def pod(name: str = "web", *, sidecar: bool = False, ready: bool = True, **fields: Any) -> dict[str, Any]:
     """A pod with one container; fields that are no probes go into the container's status."""
-    probes = {key: fields.pop(key) for key in [*fields] if key.endswith("Probe")}
-    container = {"name": "app", **probes, **({"restartPolicy": "Always"} if sidecar else {})}
+    asked = {key: fields.pop(key) for key in [*fields] if key.endswith("Probe")}
+    container = {"name": "app", **asked, **({"restartPolicy": "Always"} if sidecar else {})}
     status = {"name": "app", "state": {"running": {}}, "ready": ready, "started": True, **fields}
     return {
         "metadata": {"namespace": "shop", "name": name, "uid": name},
@@ -44,9 +47,21 @@ def slices(service: str, *names: str, **conditions: bool) -> dict[str, Any]:
     }
 
 
-def clients(risk: Risk, **services: tuple[str, ...]) -> Clients:
-    found = [Answering(service=f"shop/{name}", ready=frozenset(who)) for name, who in services.items()]
+def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
+    found = [Answering(service=f"shop/{name}", ready=frozenset(who)) for name, who in answering_now.items()]
     return Clients(risk=risk, services=tuple(found))
+
+
+def probed(seen: Traffic) -> probes.ProbedPods:
+    return probes.ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
+
+
+def objections(seen: Traffic) -> tuple[Finding, ...]:
+    return (*ask(probes.CHECKS, probed(seen)), *ask(services.CHECKS, seen))
+
+
+def warnings(seen: Traffic) -> tuple[Finding, ...]:
+    return (*ask(probes.WARNINGS, probed(seen)), *ask(services.WARNINGS, seen))
 
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
@@ -80,7 +95,7 @@ def test_what_forbids_a_run(reason: Reason, words: str, given: dict[str, Any]) -
     (found,) = objections(facts)
 
     assert (found.reason, words in found.detail) == (reason, True), found.detail
-    assert not cautions(facts)
+    assert not warnings(facts)
 
 
 CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
@@ -124,7 +139,7 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
 def test_what_deserves_attention(reason: Reason, words: str, given: dict[str, Any]) -> None:
     facts = traffic(**given)
 
-    (found,) = cautions(facts)
+    (found,) = warnings(facts)
 
     assert (found.reason, words in found.detail) == (reason, True), found.detail
     assert not [*objections(facts)]
@@ -156,14 +171,14 @@ SILENT: dict[str, dict[str, Any]] = {
 def test_nothing_is_said_where_nothing_is_to_be_noticed(given: dict[str, Any]) -> None:
     facts = traffic(**given)
 
-    assert ([*objections(facts)], cautions(facts)) == ([], ())
+    assert ([*objections(facts)], warnings(facts)) == ([], ())
 
 
 def test_many_pods_make_few_sentences() -> None:
     pods = [pod(f"web-{number}", readinessProbe=HTTP, startupProbe=TCP) for number in range(100)]
-    services = {f"web-{number}": (f"shop/web-{number}",) for number in range(100)}
+    alone = {f"web-{number}": (f"shop/web-{number}",) for number in range(100)}
 
-    found = cautions(traffic(pods, clients=clients(Risk.ACCEPTED, **services)))
+    found = warnings(traffic(pods, clients=clients(Risk.ACCEPTED, **alone)))
 
     assert [each.reason for each in found] == [Reason.STARTUP_PROBE_RUNS_AGAIN] + 6 * [Reason.ENDPOINTS_WOULD_BE_LOST]
     assert "95 other Services: " in str(found[-1])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodeupgrade.domain.node.checks.unit_commands import is_harmless, objections, unknown_commands
+from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.units import CHECKS, is_harmless, unknown_commands
 from tests.unit.domain.sound import command, unit
 
 HARMLESS = [
@@ -51,7 +52,7 @@ UNKNOWN = [
 @pytest.mark.parametrize("line", HARMLESS)
 def test_known_forms_pass(line: str) -> None:
     assert is_harmless(command(line))
-    assert list(objections(unit("kubelet.service", commands=(command(line),)))) == []
+    assert list(ask(CHECKS, (unit("kubelet.service", commands=(command(line),)),))) == []
 
 
 @pytest.mark.parametrize("line", UNKNOWN)
@@ -59,7 +60,7 @@ def test_known_forms_pass(line: str) -> None:
 def test_every_other_is_named_with_its_line(line: str, when: str) -> None:
     found = unit("kubelet.service", commands=(command("/usr/bin/kubelet", "ExecStart"), command(line, when)))
 
-    [finding] = objections(found)
+    [finding] = ask(CHECKS, (found,))
 
     assert f"{when}={line}" in finding.detail
     assert "systemctl cat kubelet.service" in finding.detail

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.traffic import Clients
+from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork

@@ -20,8 +20,8 @@ from nodeupgrade.api.values import Digest, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
-from nodeupgrade.domain.node.checks.endpoints import answering
-from nodeupgrade.domain.node.checks.traffic import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine

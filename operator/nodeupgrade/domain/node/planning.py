@@ -1,18 +1,17 @@
 """From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks import admission, drift
+from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.preflight import preflight
-from nodeupgrade.domain.node.checks.traffic import cautions
+from nodeupgrade.domain.node.checks.proof import Proof
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
 from nodeupgrade.domain.node.plan import (
@@ -25,8 +24,7 @@ from nodeupgrade.domain.node.plan import (
     StaticPodPin,
 )
 from nodeupgrade.domain.node.pods import NodePod
-from nodeupgrade.domain.placement import unmet_placement
-from nodeupgrade.domain.views import RUN_LABEL, view_node, view_pod
+from nodeupgrade.domain.views import RUN_LABEL
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import UnsupportedKubelet
@@ -80,7 +78,7 @@ class Examination:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """What people should know of, whatever forbids the run."""
-        return (*drift.cautions(self.facts.drift), *cautions(self.facts.traffic))
+        return registry.warnings(self.facts)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -108,21 +106,24 @@ def examine(
     static = match(manifests, facts.inventory, request.node)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
-    findings = [*preflight(facts, starts_as_it_runs, pods_are_admitted), *_health_can_be_asked(layout), *unread]
     rewriting = _rewriting(facts)
-    findings += rewriting.findings
     pins: tuple[StaticPodPin, ...] = ()
+    unpinned: tuple[Finding, ...] = ()
     current = facts.kubelet.current
     if current is not None and current.minor != facts.target.minor:
-        pins, unpinned = plan_pins(static)
-        findings += (*static.findings, *unpinned)
-    found = Examination(
-        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=tuple(findings)
+        pins, kept = plan_pins(static)
+        unpinned = (*static.findings, *kept)
+    found = Examination(request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=())
+    proof = Proof(
+        target=facts.target,
+        hash_mode=request.hash_mode,
+        rewriting=rewriting,
+        unread=unread,
+        unpinned=unpinned,
+        agents=found.agents,
     )
-    if request.hash_mode is HashMode.ASSERT_UNCHANGED:
-        found = replace(found, refusals=(*found.refusals, *_hashes_stay(found)))
-    if found.refusals:
-        return found
+    if refusals := registry.refusals(facts, proof):
+        return replace(found, refusals=refusals)
     plan = _plan(found, layout)
     return replace(found, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
@@ -133,19 +134,6 @@ def _rewriting(facts: NodeFacts) -> Rewriting:
         with suppress(UnsupportedKubelet):  # the preflight has named it
             return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
     return Rewriting(containers=(), findings=())
-
-
-def _hashes_stay(found: Examination) -> Iterator[Finding]:
-    """Nothing has to be rewritten. The agent's own container is not what anybody wants to hear of first."""
-    changed = sorted((c for c in found.rewriting.containers if c.changes), key=lambda c: c.pod.uid in found.agents)
-    if changed:
-        others = f", like those of {counted(len(changed) - 1, 'other container')}" if len(changed) > 1 else ""
-        detail = (
-            f"its stored hash would have to be rewritten for kubelet {found.facts.target}{others} "
-            f"({len(changed)} in all), which hash.mode: AssertUnchanged forbids"
-        )
-        subject = f"{changed[0].pod}/{changed[0].name}"
-        yield Finding(reason=Reason.HASHES_WOULD_CHANGE, subject=subject, detail=detail)
 
 
 def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
@@ -187,30 +175,6 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
     )
-
-
-def starts_as_it_runs(facts: NodeFacts) -> Iterator[Finding]:
-    """The kubelet would start as it runs now, or somebody accepts that it would not: see domain.node.drift."""
-    yield from drift.objections(facts.drift)
-
-
-def pods_are_admitted(facts: NodeFacts) -> Iterator[Finding]:
-    """Every pod would be admitted again: see domain.node.admission."""
-    yield from admission.rejections(facts.admission)
-    node = view_node(dict(facts.node))
-    running = {container.pod.uid for container in facts.inventory.running()}
-    for pod in facts.pods:
-        if pod.ref.uid not in running:
-            continue
-        if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
-            detail = f"{unmet}, so any kubelet start would kill it"
-            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
-
-
-def _health_can_be_asked(layout: KubeletLayout) -> Iterator[Finding]:
-    if layout.healthz_url is None:
-        detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
-        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
 
 
 def _run_of(pod: NodePod) -> str | None:

@@ -13,7 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node import fence
-from nodeupgrade.domain.node.checks.unit_commands import is_harmless
+from nodeupgrade.domain.node.checks.units import is_harmless
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Step

@@ -7,9 +7,10 @@ from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, Host
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
-from nodeupgrade.domain.node.checks.readiness import Readiness
+from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
-from nodeupgrade.domain.node.checks.traffic import Traffic
+from nodeupgrade.domain.node.checks.services import Traffic
+from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, NodePod
@@ -105,6 +106,17 @@ class NodeFacts:
             target=self.target,
             host=self.host,
         )
+
+    @property
+    def probed(self) -> ProbedPods:
+        """What a fresh kubelet asks probes of."""
+        seen = self.traffic
+        return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
+
+    @property
+    def units(self) -> tuple[UnitStatus, ...]:
+        """The units whose programs are started anew."""
+        return (self.kubelet.unit, self.runtime_unit)
 
     def running_pods(self) -> Iterator[NodePod]:
         """Those of the pods of which a container runs."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
 from nodeupgrade.kubelet import history
@@ -36,21 +37,40 @@ def named(labels: Sequence[str]) -> str:
     return ", ".join(labels[:NAMED]) + more
 
 
-def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -> Iterator[Finding]:
-    """Containers that the new kubelet would kill, or not look after.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedPods:
+    """What the checks of this module look at.
 
-    One that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it. A kubelet
-    that starts counts failures from nothing, so this forbids the run only if it may happen before the run is over.
-
-    Args:
+    Attributes:
+        pods: of the node, as the API server shows them; manifests know nothing of probes' results.
+        current: version of the running kubelet; ``None`` if it does not say.
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
-    defect = history.SIDECAR_STOPS_RESTARTS
-    for container in _running(pods):
+
+    pods: tuple[NodePod, ...]
+    current: KubeletVersion | None
+    target: KubeletVersion
+    settle: float
+
+
+@check(
+    Reason.POD_IN_TRANSITION,
+    Reason.STARTUP_PROBE_RUNS_AGAIN,
+    Reason.KUBELET_DEFECT,
+    follows=(history.STARTUP_PROBES, history.PROBES_KEPT, history.SIDECAR_STOPS_RESTARTS),
+)
+def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
+    """The new kubelet kills no container for its probes, and looks after all of them.
+
+    A container that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it.
+    A kubelet that starts counts failures from nothing, so this forbids the run only if it may happen before it is over.
+    """
+    target, defect = facts.target, history.SIDECAR_STOPS_RESTARTS
+    for container in _running(facts.pods):
         if (startup := container.spec.get("startupProbe")) is None:
             continue
         if container.status.get("started") is False:
-            if (soonest := _tries(startup) - period(startup)) <= settle:
+            if (soonest := _tries(startup) - period(startup)) <= facts.settle:
                 detail = (
                     f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
                     "failures, while the run still watches it: wait until it has"
@@ -70,19 +90,22 @@ def objections(pods: Iterable[NodePod], target: KubeletVersion, settle: float) -
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
-def cautions(
-    pods: Sequence[NodePod], current: KubeletVersion | None, target: KubeletVersion, settle: float
-) -> Iterator[Finding]:
-    """What deserves attention about probes that nothing is refused for; one sentence for all that it holds for."""
-    refused = {objection.subject for objection in objections(pods, target, settle)}
-    running = [container for container in _running(pods) if container.label not in refused]
-    failing = [c.label for c in running if "readinessProbe" in c.spec and _is_unready(c)]
+@check(Reason.PROBE_FAILS, follows=(history.PROBES_KEPT,))
+def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
+    """No readiness probe fails before anything is done."""
+    failing = [c.label for c in _let_live(facts) if "readinessProbe" in c.spec and _is_unready(c)]
     if failing:
-        moment = "" if keeps_probes(target) else (
-            f"; kubelet {target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
+        moment = "" if keeps_probes(facts.target) else (
+            f"; kubelet {facts.target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
         )  # fmt: skip
         detail = f"the readiness probes of {counted(len(failing), 'container')} fail now: {named(failing)}{moment}"
         yield Finding(reason=Reason.PROBE_FAILS, detail=detail)
+
+
+@check(Reason.STARTUP_PROBE_RUNS_AGAIN, follows=(history.STARTUP_PROBES, history.PROBES_KEPT))
+def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
+    """Every startup probe that the new kubelet runs again is known to succeed."""
+    running, target = _let_live(facts), facts.target
     again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
     if again:
         first = min(_tries(container.spec["startupProbe"]) for container in again)
@@ -92,13 +115,25 @@ def cautions(
             f"containers run: {named([container.label for container in again])}"
         )
         yield Finding(severity=Severity.WARN, reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
-    timed = [c.label for c in running if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
+
+
+@check(Reason.EXEC_PROBE_TIMED, follows=(history.EXEC_PROBES_TIMED,))
+def exec_probes_are_timed_already(facts: ProbedPods) -> Iterator[Finding]:
+    """The new kubelet is not the first to hold exec probes to their timeout."""
+    target, current = facts.target, facts.current
+    timed = [c.label for c in _let_live(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
     if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
         detail = (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
             f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
         )
         yield Finding(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
+
+
+def _let_live(facts: ProbedPods) -> list[_Running]:
+    """Containers that run and that nothing is refused for."""
+    refused = {finding.subject for finding in probes_let_containers_live(facts)}
+    return [container for container in _running(facts.pods) if container.label not in refused]
 
 
 def _running(pods: Iterable[NodePod]) -> Iterator[_Running]:
@@ -150,3 +185,11 @@ def _same(startup: Json, other: Json) -> bool:
 def _tries(probe: Json) -> int:
     """Seconds of failures after which a kubelet kills the container."""
     return int(probe.get("failureThreshold") or 3) * period(probe)
+
+
+CHECKS: tuple[Check[ProbedPods], ...] = (probes_let_containers_live,)
+WARNINGS: tuple[Check[ProbedPods], ...] = (
+    readiness_probes_succeed,
+    startup_probes_succeed_again,
+    exec_probes_are_timed_already,
+)

@@ -3,11 +3,9 @@
 They are asked before anything is written or cordoned, and once more before the node's task is created.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TypeVar
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
@@ -18,6 +16,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import SkewPolicy, UpgradeSpec
+from nodeupgrade.domain.check import Check, check_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.rollout import guard
@@ -75,15 +74,11 @@ class Candidate:
 
 _BEGINNING = tuple(deed.__name__ for deed in (Claim, Cordon, StartTask))
 
-T = TypeVar("T")
-
-Check = Callable[[Candidate], Finding | None]
-
 
 def judge(candidate: Candidate) -> Finding | None:
     """Run all checks whose facts are known, in order."""
     checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
-    return next((finding for check in checks if (finding := check(candidate))), None)
+    return next((finding for check in checks for finding in check(candidate)), None)
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
@@ -108,6 +103,7 @@ def unsupported_version(version: str) -> str | None:
     return None
 
 
+@check_one(Reason.OBJECT_UNREADABLE)
 def task_is_readable(candidate: Candidate) -> Finding | None:
     """A task of a newer version, or one that somebody damaged, may stand for a run that goes on."""
     if not candidate.unreadable:
@@ -116,12 +112,14 @@ def task_is_readable(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
 
 
+@check_one(Reason.UNSUPPORTED_VERSION)
 def node_version_is_known(candidate: Candidate) -> Finding | None:
     """The hashes stored on the node can be recomputed only for versions we know."""
     problem = unsupported_version(candidate.node.kubelet_version)
     return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{_named(candidate)}: {problem}") if problem else None
 
 
+@check_one(Reason.ALREADY_AT_TARGET)
 def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
     if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
@@ -129,6 +127,7 @@ def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{_named(candidate)} runs {candidate.target} already")
 
 
+@check_one(Reason.UNSUPPORTED_SOURCE)
 def source_is_wanted(candidate: Candidate) -> Finding | None:
     """``spec.fromVersions`` lists the versions, or their beginnings, from which nodes are taken."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
@@ -138,6 +137,7 @@ def source_is_wanted(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.UNSUPPORTED_SOURCE, detail=because)
 
 
+@check_one(Reason.DOWNGRADE_NOT_ALLOWED)
 def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     """Going back has to be asked for."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
@@ -146,6 +146,7 @@ def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=because)
 
 
+@check_one(Reason.VERSION_SKEW, follows=(history.THREE_MINORS_BEHIND,))
 def skew_is_supported(candidate: Candidate) -> Finding | None:
     """The API server must support the target, unless the step brings a too old node nearer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
@@ -160,6 +161,7 @@ def skew_is_supported(candidate: Candidate) -> Finding | None:
     return None
 
 
+@check_one(Reason.UNSUPPORTED_NODE)
 def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     """There must be a kubelet under Linux that is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
@@ -172,6 +174,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     return None
 
 
+@check_one(Reason.UNSUPPORTED_RUNTIME)
 def runtime_is_supported(candidate: Candidate) -> Finding | None:
     """Only runtimes whose stored hashes we can rewrite."""
     if is_supported(candidate.node.runtime_name):
@@ -180,6 +183,13 @@ def runtime_is_supported(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
+@check_one(
+    Reason.READINESS_GUARD_UNAVAILABLE,
+    follows=(
+        history.ADMISSION_POLICIES,
+        history.PROBES_KEPT,
+    ),
+)
 def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     """Where the readiness guard is required, no node is exchanged without it."""
     verify = candidate.spec.verify
@@ -191,6 +201,7 @@ def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
 
 
+@check_one(Reason.ARTIFACT_UNAVAILABLE)
 def artifact_has_platform(candidate: Candidate) -> Finding | None:
     """There must be a binary for the node's platform."""
     if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
@@ -199,6 +210,7 @@ def artifact_has_platform(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail=because)
 
 
+@check_one(Reason.OVERLAP_CONFLICT)
 def node_is_free(candidate: Candidate) -> Finding | None:
     """Two rollouts never hold one node."""
     task = _task_of_others(candidate)
@@ -208,6 +220,7 @@ def node_is_free(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
 
 
+@check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS)
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     """Somebody's cordon means hands off, unless spec.nodes.cordoned says otherwise."""
     node = candidate.node
@@ -221,6 +234,7 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
 
+@check_one(Reason.NODE_NOT_READY)
 def node_is_ready(candidate: Candidate) -> Finding | None:
     """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says.
 
@@ -237,6 +251,7 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
 
 
+@check_one(Reason.WRITE_REFUSED)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
@@ -250,6 +265,7 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     return None if setback is None else setback.finding(name)
 
 
+@check_one(Reason.NODE_AFFINITY_NOT_MET)
 def placements_are_met(candidate: Candidate) -> Finding | None:
     """A kubelet that starts kills pods whose node selector or required node affinity its node no longer meets."""
     for pod in _living(candidate):
@@ -258,6 +274,7 @@ def placements_are_met(candidate: Candidate) -> Finding | None:
     return None
 
 
+@check_one(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,))
 def taints_are_tolerated(candidate: Candidate) -> Finding | None:
     """A kubelet from 1.24 on kills pods that do not tolerate a NoExecute taint when it starts."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
@@ -269,7 +286,7 @@ def taints_are_tolerated(candidate: Candidate) -> Finding | None:
     return None
 
 
-BEFORE_PODS: tuple[Check, ...] = (
+BEFORE_PODS: tuple[Check[Candidate], ...] = (
     task_is_readable,
     node_version_is_known,
     node_is_not_at_target,
@@ -285,7 +302,7 @@ BEFORE_PODS: tuple[Check, ...] = (
     node_is_ready,
     writes_are_accepted,
 )
-WITH_PODS: tuple[Check, ...] = (placements_are_met, taints_are_tolerated)
+WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)
 
 
 def _is_being_upgraded_for_others(candidate: Candidate) -> bool:

@@ -10,8 +10,8 @@ from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
-from nodeupgrade.domain.node.checks.readiness import Readiness
-from nodeupgrade.domain.node.checks.traffic import Clients, Traffic
+from nodeupgrade.domain.node.checks.services import Clients, Traffic
+from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.pods import Json, view

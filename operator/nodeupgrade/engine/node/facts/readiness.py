@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import Host
-from nodeupgrade.domain.node.checks.mounts import has_option, is_read_only
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.ports.files import FilesView
 from nodeupgrade.ports.kubelet import Kubelet

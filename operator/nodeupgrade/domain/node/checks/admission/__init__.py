@@ -6,6 +6,6 @@ not whether anybody is: so what is asked here is whether all of them fit togethe
 """
 
 from nodeupgrade.domain.node.checks.admission.facts import NOTHING_SEEN, Admission, Host
-from nodeupgrade.domain.node.checks.admission.registry import CHECKS, rejections
+from nodeupgrade.domain.node.checks.admission.registry import CHECKS
 
-__all__ = ["CHECKS", "NOTHING_SEEN", "Admission", "Host", "rejections"]
+__all__ = ["CHECKS", "NOTHING_SEEN", "Admission", "Host"]

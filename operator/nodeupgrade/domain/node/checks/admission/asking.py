@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
 from nodeupgrade.domain.node.pods import Json, NodePod, Role
@@ -10,6 +12,7 @@ from nodeupgrade.kubelet import history
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT))
 def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start rejects restartable init containers, as 1.28 does while its gate is off.
 
@@ -35,6 +38,7 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
         return  # the same pods, by the same right
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())))
 def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
     """Each sysctl of a pod is one that the kubelet allows by itself or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
@@ -55,6 +59,7 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
                     break
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,))
 def operating_system_fits(facts: Admission) -> Iterator[Finding]:
     """No pod is for another operating system."""
     compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
@@ -72,6 +77,7 @@ def operating_system_fits(facts: Admission) -> Iterator[Finding]:
             )
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.APPARMOR_PROFILES_LOOKED_UP,))
 def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
     """The host confines programs by AppArmor where a pod asks for it, and older kubelets find the profiles loaded."""
     looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
@@ -16,6 +18,16 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
 
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(
+        history.DEVICE_CHECKPOINT_V2,
+        history.DEVICES_FORGOTTEN,
+        history.DEVICE_PODS_REJECTED,
+        history.DEVICES_ALLOCATED_ANEW,
+        history.RESTARTED_NOT_FOUND,
+    ),
+)
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
 
@@ -32,6 +44,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """A memory manager with the policy Static reckons ended init containers of guaranteed pods anew (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
@@ -48,6 +61,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
 def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     """With full-pcpus-only a kubelet wants as many free cores again before it sees what a container has (#129078)."""
     options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
@@ -62,6 +76,7 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
 def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
     """A strict topology policy may find no place any more for init containers of a guaranteed pod (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, counted
+from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.amounts import (
     CPU,
@@ -26,6 +27,7 @@ _KEYS = {
 }
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
 def pods_fit(facts: Admission) -> Iterator[Finding]:
     """What all pods ask for together is there, by the configuration on disk and by what the node says it has.
 

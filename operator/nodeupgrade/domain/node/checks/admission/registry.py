@@ -1,9 +1,6 @@
 """The checks, in the order in which they are told."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
-
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.node.checks.admission.asking import (
     apparmor_is_there,
     operating_system_fits,
@@ -19,9 +16,7 @@ from nodeupgrade.domain.node.checks.admission.exclusive import (
 from nodeupgrade.domain.node.checks.admission.facts import Admission
 from nodeupgrade.domain.node.checks.admission.fitting import pods_fit
 
-Check: TypeAlias = Callable[[Admission], Iterator[Finding]]
-
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check[Admission], ...] = (
     pods_fit,
     operating_system_fits,
     sysctls_are_allowed,
@@ -32,9 +27,3 @@ CHECKS: tuple[Check, ...] = (
     whole_cores_are_not_asked_for_twice,
     numa_nodes_are_not_chosen_anew,
 )
-
-
-def rejections(facts: Admission) -> Iterator[Finding]:
-    """Run every check."""
-    for check in CHECKS:
-        yield from check(facts)

@@ -5,6 +5,6 @@ everything else that a start reads, and for what these leave open, when it was c
 """
 
 from nodeupgrade.domain.node.checks.drift.facts import NO_DRIFT, Discrepancy, Drift, ReadAtStart, Start, Was
-from nodeupgrade.domain.node.checks.drift.judging import cautions, find, objections
+from nodeupgrade.domain.node.checks.drift.judging import CHECKS, WARNINGS, find
 
-__all__ = ["NO_DRIFT", "Discrepancy", "Drift", "ReadAtStart", "Start", "Was", "cautions", "find", "objections"]
+__all__ = ["CHECKS", "NO_DRIFT", "WARNINGS", "Discrepancy", "Drift", "ReadAtStart", "Start", "Was", "find"]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import DriftPolicy
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.drift.command import Command, command, other_variables, same_words
 from nodeupgrade.domain.node.checks.drift.facts import Discrepancy, Drift, ReadAtStart, Start, Was
@@ -31,8 +32,9 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
     )
 
 
-def objections(drift: Drift) -> Iterator[Finding]:
-    """What forbids the run: everything, or with ``Accept`` what nobody can accept."""
+@check(Reason.CONFIGURATION_DRIFT)
+def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
+    """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
     for discrepancy in drift.discrepancies:
         if drift.policy is DriftPolicy.REFUSE or not discrepancy.acceptable:
             remedy = (
@@ -43,8 +45,9 @@ def objections(drift: Drift) -> Iterator[Finding]:
             yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
 
 
-def cautions(drift: Drift) -> tuple[Finding, ...]:
-    """What people should know of a run that goes on all the same, before anything is touched."""
+@check(Reason.CONFIGURATION_DRIFT)
+def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
+    """No change since the kubelet's start had to be accepted."""
     accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]
     if drift.policy is DriftPolicy.REFUSE or not accepted:
         return ()
@@ -156,3 +159,7 @@ def _hidden(word: str) -> str:
 def _some(told: list[str], separator: str = ", ") -> str:
     more = f"{separator}and {len(told) - NAMED} more" if len(told) > NAMED else ""
     return f"{separator.join(told[:NAMED])}{more}"
+
+
+CHECKS: tuple[Check[Drift], ...] = (kubelet_starts_as_it_runs,)
+WARNINGS: tuple[Check[Drift], ...] = (nothing_is_accepted,)

@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.placement import unmet_placement
+from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
     UnreadablePod,
     UnsupportedKubelet,
+    changes,
     qos_class,
     resize_may_restart,
 )
 
 
+@check(Reason.STORED_HASH_NOT_REPRODUCED)
 def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
     """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
     for container in facts.inventory.running():
@@ -27,6 +32,7 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
 
 
+@check(Reason.POD_IN_TRANSITION)
 def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod with a running container has one ready sandbox with an address.
 
@@ -55,11 +61,13 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
 
 
+@check(Reason.POD_HAS_TWO_SHIMS)
 def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """No pod is in a state in which a restart of the runtime is known to cost it."""
     yield from facts.hazards.pods
 
 
+@check(Reason.POD_IN_TRANSITION)
 def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
     """Every container that the API server shows running is one the runtime holds.
 
@@ -76,6 +84,17 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
                 yield Finding(reason=Reason.POD_IN_TRANSITION, subject=f"{pod.ref}/{name}", detail=detail)
 
 
+@check(
+    Reason.POD_CGROUP_MOVES,
+    follows=(
+        changes.HUGE_PAGES_COUNT,
+        changes.INIT_CONTAINERS_COUNT,
+        changes.STATUS_TRUSTED,
+        changes.POD_RESOURCES_COUNT,
+        changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
+        changes.EACH_CONTAINER_MUST_MATCH,
+    ),
+)
 def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
     """The new kubelet looks for each pod where the old one put it.
 
@@ -101,6 +120,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
 
 
+@check(Reason.RESIZE_POLICY_RESTART, follows=(changes.RESIZE_POLICY_ACTED_ON,))
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
     """No container has a restarting resize policy on the first step to a kubelet that acts on it."""
     current = facts.kubelet.current
@@ -122,3 +142,23 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
                     "delete the pod first, or change the policy in its template"
                 )
                 yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)
+
+
+@check(Reason.NODE_AFFINITY_NOT_MET)
+def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
+    """The node meets the node selector and the required node affinity of every running pod."""
+    node = view_node(dict(facts.node))
+    for pod in facts.running_pods():
+        if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
+            detail = f"{unmet}, so any kubelet start would kill it"
+            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+
+
+CHECKS: tuple[Check[NodeFacts], ...] = (
+    stored_is_served,
+    runtime_holds_the_pods,
+    sandboxes_are_sound,
+    pods_survive_a_restart,
+    pods_keep_their_cgroup,
+    nothing_is_resized,
+)

@@ -4,11 +4,11 @@ Whatever is found here would turn up a few seconds later too, but then without a
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.kubelet import history
@@ -53,15 +53,7 @@ class Readiness:
     read_only: tuple[str, ...] = ()
 
 
-Check: TypeAlias = Callable[[Readiness], Iterator[Finding]]
-
-
-def unready(facts: Readiness) -> Iterator[Finding]:
-    """Run every check."""
-    for check in CHECKS:
-        yield from check(facts)
-
-
+@check(Reason.KUBELET_WOULD_NOT_START)
 def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet knows every feature gate that is set, and lets it be set so.
 
@@ -79,6 +71,7 @@ def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
             return
 
 
+@check(Reason.KUBELET_WOULD_NOT_START)
 def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
     """What starts is what was looked at: systemd has read the unit files as they are."""
     for unit in facts.units:
@@ -90,6 +83,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
+@check(Reason.PROGRAM_NOT_REPLACEABLE)
 def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
     """Nothing that has to be replaced is immutable, or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
@@ -100,6 +94,11 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
         yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
 
 
+@check(
+    Reason.POD_CGROUP_MOVES,
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.CGROUP_DRIVER_FROM_RUNTIME, history.CGROUP_V1_REFUSED),
+)
 def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet uses the cgroup driver that the pods were started with, and runs on this hierarchy at all.
 
@@ -124,6 +123,9 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
+@check(
+    Reason.KUBELET_WOULD_NOT_START, follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED)
+)
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read the state files that the old one keeps; it would not start otherwise."""
     for name, data in facts.state.items():
@@ -132,6 +134,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
+@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.MEMORY_MANAGER,))
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the policies that are configured; no kubelet would start otherwise."""
     for name, key, flag, default in MANAGERS:
@@ -182,7 +185,7 @@ def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
     return None
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Check[Readiness], ...] = (
     feature_gates_are_known,
     units_are_as_loaded,
     files_can_be_changed,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
@@ -70,12 +71,17 @@ def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
     return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
 
 
-def objections(unit: UnitStatus) -> Iterator[Finding]:
-    """Every command of a unit that nobody can vouch for, by the line that it comes from."""
-    for command in unknown_commands(unit):
-        detail = (
-            f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
-            f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
-            "into a unit of its own that runs before"
-        )
-        yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
+@check(Reason.UNIT_COMMAND_UNKNOWN)
+def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]:
+    """Nothing is run beside the programs of these units that might change what a run depends on."""
+    for unit in units:
+        for command in unknown_commands(unit):
+            detail = (
+                f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
+                f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
+                "into a unit of its own that runs before"
+            )
+            yield Finding(reason=Reason.UNIT_COMMAND_UNKNOWN, detail=detail)
+
+
+CHECKS: tuple[Check[tuple[UnitStatus, ...]], ...] = (units_start_nothing_else,)

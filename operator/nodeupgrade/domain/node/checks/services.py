@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks import probes
-from nodeupgrade.domain.node.checks.endpoints import Answering
 from nodeupgrade.domain.node.checks.probes import named
+from nodeupgrade.domain.node.endpoints import Answering
 from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.views import is_ready
 from nodeupgrade.kubelet import history
@@ -88,9 +88,9 @@ def namespaces(pods: Iterable[NodePod]) -> tuple[str, ...]:
     return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
 
 
-def objections(facts: Traffic) -> Iterator[Finding]:
-    """What forbids the run."""
-    yield from probes.objections(facts.pods, facts.target, facts.settle)
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, follows=(history.PROBES_KEPT,))
+def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
+    """No Service loses its last endpoint where ``verify.readinessGuard: Require`` promises that none is lost."""
     if facts.clients.risk is Risk.REFUSED:
         yield from (
             Finding(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
@@ -99,12 +99,13 @@ def objections(facts: Traffic) -> Iterator[Finding]:
         )
 
 
-def cautions(facts: Traffic) -> tuple[Finding, ...]:
-    """What deserves attention and forbids nothing: few sentences, however many pods there are."""
-    return (*probes.cautions(facts.pods, facts.current, facts.target, facts.settle), *_about_clients(facts))
-
-
-def _about_clients(facts: Traffic) -> Iterator[Finding]:
+@check(
+    Reason.ENDPOINTS_WOULD_BE_LOST,
+    Reason.SERVICES_NOT_READ,
+    follows=(history.PROBES_KEPT, history.NODE_STEADY),
+)
+def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
+    """Services keep all endpoints, or nobody asks for that; few sentences, however many pods there are."""
     clients, losing = facts.clients, tuple(_losing(facts))
     if clients.risk is Risk.NONE:
         return
@@ -174,3 +175,7 @@ def _is_probed(pod: NodePod) -> bool:
         and (container.spec.get("readinessProbe") or container.spec.get("startupProbe"))
         for container in pod.containers
     )
+
+
+CHECKS: tuple[Check[Traffic], ...] = (services_keep_endpoints,)
+WARNINGS: tuple[Check[Traffic], ...] = (clients_notice_nothing,)

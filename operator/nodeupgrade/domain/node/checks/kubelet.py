@@ -1,0 +1,115 @@
+"""The kubelet that runs, and the program that shall replace it."""
+
+from collections.abc import Iterator
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.kubelet.flags import complaint
+from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
+
+FREE_BYTES = 64 * 1024 * 1024
+
+
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER)
+def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
+    """The kubelet runs as a systemd service of its own program file."""
+    unit = facts.kubelet.unit
+    if unit.load_state != "loaded" or not unit.running:
+        detail = f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+    elif facts.kubelet.program is None:
+        detail = "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+    elif facts.kubelet.current is None:
+        detail = f"{facts.kubelet.program} does not say which kubelet version it is"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+
+
+@check(Reason.UNSUPPORTED_VERSION, Reason.ALREADY_AT_TARGET, Reason.DOWNGRADE_NOT_ALLOWED)
+def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
+    """Both versions' hashes are known, and the step is one that was asked for."""
+    current = facts.kubelet.current
+    for version in (current, facts.target):
+        try:
+            if version is not None:
+                era_of(version)
+        except UnsupportedKubelet as error:
+            yield Finding(reason=Reason.UNSUPPORTED_VERSION, detail=str(error))
+    if current is None:
+        return
+    if current == facts.target:
+        yield Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"the kubelet is {current} already")
+    elif facts.target < current and not facts.allow_downgrade:
+        detail = f"{facts.target} is older than the node's {current}; set allowDowngrade: true if that is meant"
+        yield Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=detail)
+
+
+@check(
+    Reason.ARTIFACT_UNAVAILABLE,
+    Reason.DIGEST_MISMATCH,
+    Reason.INSUFFICIENT_SPACE,
+    Reason.WRONG_VERSION_REPORTED,
+    Reason.KUBELET_FLAGS_REJECTED,
+)
+def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
+    """The new program has the promised digest, runs here, and is the version it should be."""
+    kubelet = facts.kubelet
+    if kubelet.missing is not None:
+        yield kubelet.missing
+    elif facts.promised is not None and kubelet.after != facts.promised:
+        detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {facts.promised}"
+        yield Finding(reason=Reason.DIGEST_MISMATCH, detail=detail)
+    elif kubelet.staged_version != str(facts.target):
+        said = kubelet.staged_version or f"nothing usable ({kubelet.staged_output.strip()[:120] or 'no output'})"
+        detail = f"asked for its version, the staged kubelet says {said}, not {facts.target}"
+        yield Finding(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
+    elif kubelet.arguments_status != 0:
+        detail = (
+            f"kubelet {facts.target} does not accept the node's command line: "
+            f"{complaint(kubelet.arguments_output)[:160]}; "
+            "change the flags on the node, list them in spec.kubelet.removeFlags, or set flagPolicy: Strip"
+        )
+        yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
+
+
+@check(Reason.KUBELET_FLAGS_REJECTED)
+def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
+    """Where flags have to go, the unit starts the program directly, so that a drop-in can replace its line."""
+    kubelet = facts.kubelet
+    if kubelet.arguments.removed and kubelet.unit.program != kubelet.program:
+        flags = ", ".join(kubelet.arguments.removed)
+        detail = (
+            f"{flags} must go for {facts.target}, but unit {kubelet.unit.name} starts {kubelet.unit.program or '?'} "
+            f"rather than {kubelet.program}; remove them where that program takes them from"
+        )
+        yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
+
+
+@check(Reason.INSUFFICIENT_SPACE)
+def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
+    """With the new program staged there is still room for the journal and for what the kubelet itself writes."""
+    for what, free in (
+        ("the kubelet's program lies", facts.kubelet.free_bytes),
+        ("the journal is kept", facts.state_free_bytes),
+    ):
+        if free < FREE_BYTES:
+            detail = f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"
+            yield Finding(reason=Reason.INSUFFICIENT_SPACE, detail=detail)
+
+
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER)
+def health_can_be_asked(facts: NodeFacts) -> Iterator[Finding]:
+    """The kubelet says whether it is well, so that somebody can tell whether the new one is."""
+    if facts.readiness.layout.healthz_url is None:
+        detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
+        yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
+
+
+CHECKS: tuple[Check[NodeFacts], ...] = (
+    kubelet_is_managed,
+    versions_are_known,
+    program_is_as_promised,
+    arguments_can_be_changed,
+)

@@ -1,0 +1,69 @@
+"""The container runtime: may it be restarted, and would it come back as it runs?"""
+
+from collections.abc import Iterator
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.runtime_drift import drift
+from nodeupgrade.kubelet import history
+
+
+@check(Reason.UNSUPPORTED_RUNTIME, follows=(history.CRI_V1_REQUIRED,))
+def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
+    """The runtime is one whose stored hashes can be rewritten, and restarting it leaves containers alone."""
+    runtime, unit = facts.runtime, facts.runtime_unit
+    if not is_as_expected(facts):
+        detail = f"the runtime is {runtime.name} {runtime.version}; only {facts.runtime_found.name} is supported"
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+        return
+    if not unit.running:
+        detail = f"{runtime.name} does not run as unit {unit.name} ({unit.load_state}, {unit.active_state})"
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    else:
+        yield from facts.hazards.unit
+    yield from _nothing_else_restarts(facts)
+    if runtime.binary_version is not None and runtime.binary_version != runtime.version:
+        detail = (
+            f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
+            "an upgrade of the runtime; restart it at a time of your choice first"
+        )
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+    if history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
+        detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+def is_as_expected(facts: NodeFacts) -> bool:
+    """Whether the runtime that answers is of the kind that the node is said to have, and was looked at as."""
+    return facts.runtime.name == facts.runtime_found.name
+
+
+def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
+    others = [
+        name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
+    ]
+    if others:
+        detail = (
+            f"{', '.join(others)} would be restarted together with {facts.runtime_unit.name}; "
+            "remove that dependency, or stop these services first"
+        )
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_comes_back(facts: NodeFacts) -> Iterator[Finding]:
+    """What answers is what would be restarted, and it would come back as it runs."""
+    if is_as_expected(facts):
+        yield from drift(facts.runtime_found)
+
+
+@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY)
+def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
+    """The runtime is none that is known to lose something when it is restarted, nor too busy for it."""
+    if is_as_expected(facts):
+        yield from facts.hazards.runtime
+
+
+CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_comes_back)

@@ -1,0 +1,78 @@
+"""All checks: each finds something in some case, under the reasons that it declares, and docs/checks.md lists it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.check import Check, check
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks import admission, probes, registry, services, startup
+from tests.unit.domain import test_admission, test_preflight, test_readiness, test_traffic
+from tests.unit.domain.sound import facts, readiness, traffic
+from tools import generate_checks
+
+Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
+
+ROOMS: dict[str, Cases] = {
+    "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
+    "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
+    "admission": (admission.CHECKS, [found for found, _, _ in test_admission.CASES.values()]),
+    "probes": (
+        (*probes.CHECKS, *probes.WARNINGS),
+        [
+            test_traffic.probed(traffic(**given))
+            for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())
+        ],
+    ),
+    "services": (
+        (*services.CHECKS, *services.WARNINGS),
+        [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
+    ),
+}
+
+
+@pytest.mark.parametrize("cases", ROOMS.values(), ids=ROOMS.keys())
+def test_a_check_finds_nothing_under_a_reason_that_it_does_not_declare(cases: Cases) -> None:
+    checks, tried = cases
+
+    for one in checks:
+        assert {finding.reason for each in tried for finding in one(each)} <= set(one.reasons), one.name
+
+
+@pytest.mark.parametrize("room", ["probes", "services"])
+def test_every_check_of_probes_and_services_is_tried_by_some_case(room: str) -> None:
+    checks, tried = ROOMS[room]
+
+    assert [one.name for one in checks if not any(any(one(each)) for each in tried)] == []
+
+
+def test_every_check_says_what_holds_and_why_it_may_not() -> None:
+    for one in generate_checks.every():
+        assert one.holds.endswith("."), one.name
+        assert one.reasons, one.name
+
+
+def test_no_two_checks_have_one_name_in_a_room() -> None:
+    names = [(one.room, one.name) for one in generate_checks.every()]
+
+    assert len(names) == len(set(names))
+
+
+def test_the_table_of_checks_is_current() -> None:
+    assert generate_checks.PAGE.read_text(encoding="utf-8") == generate_checks.page(), "run `make checks`"
+
+
+@check()
+def nothing_is_odd(numbers: tuple[int, ...]) -> Iterator[Finding]:
+    """No number is odd,
+    whatever it is.
+
+    The rest is for who reads the code.
+    """
+    yield from ()
+
+
+def test_a_check_is_named_and_explained_by_its_function() -> None:
+    assert (nothing_is_odd.name, nothing_is_odd.room) == ("nothing_is_odd", __name__)
+    assert nothing_is_odd.holds == "No number is odd, whatever it is."

@@ -1,0 +1,88 @@
+"""Write docs/checks.md: every check, what it may find, and what of Kubernetes it follows.
+
+Run ``python -m tools.generate_checks`` after adding or changing a check; ``--check`` only says whether the page is what
+the checks declare.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from nodeupgrade.api.reasons import Severity
+from nodeupgrade.domain.check import Check
+from nodeupgrade.domain.node.checks import registry
+from nodeupgrade.domain.rollout.select import admission
+from tools.generate_history import releases
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "checks.md"
+
+HEAD = """# Checks
+
+Generated from the checks themselves; to change it: `make checks`. A node is upgraded only if no check finds anything
+that forbids it. All of them are asked before anything is touched, by every upgrade, by `action: Plan` and, as far as
+the API server alone can tell, by `nodeupgrade plan`. What the reasons mean and what to do:
+[reference.md](reference.md#all-reasons). What changed between releases of Kubernetes:
+[kubelet-history.md](kubelet-history.md): a check that follows such changes names their releases here, and asks about
+the node's two versions; one that names none concerns every version.
+"""
+
+AnyCheck = Check[Any]  # Any: each looks at facts of its own
+
+SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
+    (
+        "What the API server tells",
+        "Asked by the control plane before a node is claimed and again before it is cordoned. The first one decides.",
+        (*admission.BEFORE_PODS, *admission.WITH_PODS),
+    ),
+    (
+        "What the node tells",
+        "Asked by the agent on the node. Everything that is found is told, in this order.",
+        registry.CHECKS,
+    ),
+    ("What planning shows", "Found while the rewriting of hashes is planned; told after the rest.", registry.PROOFS),
+    ("Warnings", "They forbid nothing, and are shown with the task and by `nodeupgrade plan`.", registry.WARNINGS),
+)
+
+
+def every() -> tuple[AnyCheck, ...]:
+    """All checks."""
+    return tuple(check for _, _, checks in SECTIONS for check in checks)
+
+
+def page() -> str:
+    """The page's text."""
+    return "\n".join((HEAD, *("\n".join(_section(*section)) for section in SECTIONS)))
+
+
+def _section(title: str, explanation: str, checks: Iterable[AnyCheck]) -> Iterator[str]:
+    head = "| check | what holds | reason | severity | versions | upstream |"
+    yield from (f"## {title}", "", explanation, "", head, "|---|---|---|---|---|---|")
+    warns = title == "Warnings"
+    for check in checks:
+        reasons = ", ".join(f"`{reason}`" for reason in check.reasons)
+        severities = (Severity.WARN,) if warns else (reason.severity for reason in check.reasons)
+        severity = ", ".join(dict.fromkeys(each.value for each in severities))
+        versions = "; ".join(dict.fromkeys(releases(fact) for fact in check.follows)) or "all"
+        links = dict.fromkeys(f"[{fact.reference}]({fact.link})" for fact in check.follows)
+        room = check.room.removeprefix("nodeupgrade.domain.")
+        yield (
+            f"| `{check.name}` in `{room}` | {check.holds.replace('``', '`')} | {reasons} | {severity} | {versions} | "
+            f"{', '.join(links)} |"
+        )
+    yield ""
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    if parser.parse_args().check:
+        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page() else 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
