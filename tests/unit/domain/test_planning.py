@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.planning import RunRequest, plan_run
+from nodeupgrade.domain.node.planning import RunRequest, examine
 from nodeupgrade.domain.node.pods import view
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
@@ -59,7 +59,8 @@ READ = default_static_container(WRITTEN, host_network=False)
 def plan(
     given_facts: NodeFacts, manifests: dict[str, bytes] | None = None, layout: KubeletLayout | None = None
 ) -> RunPlan | tuple[Finding, ...]:
-    return plan_run(REQUEST, given_facts, layout or read_layout(()), manifests or {})
+    found = examine(REQUEST, given_facts, layout or read_layout(()), manifests or {})
+    return found.plan or found.refusals
 
 
 def planned(found: RunPlan | tuple[Finding, ...]) -> RunPlan:

@@ -6,13 +6,14 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
 from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, immutable
+from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.api.values import RunId
 
 KUBELET_VERSION = Field(max_length=63)
 RUN = Field("One attempt at this node; the status counts only for the run it names.", max_length=64)
-RESTARTED = Field("As namespace/pod/container.", max_items=20)
+RESTARTED = Field("As namespace/pod/container.", max_items=CONTAINERS_LISTED)
 ContainerPath: TypeAlias = Annotated[str, Field(max_length=400)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
 
@@ -118,7 +119,7 @@ class RunVerdict:
     run_id: Annotated[RunId, RUN]
     outcome: Verdict
     reason: Annotated[Reason, Field(max_length=128, open=True)]
-    message: Annotated[str, Field(max_length=512)] = ""
+    message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     restarted: Annotated[Count, Field("Containers that were restarted.")] = 0
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     decided_at: datetime | None = None
@@ -168,7 +169,7 @@ class TaskSpec:
     run_id: Annotated[RunId, RUN]
     action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
-    action_message: Annotated[str, Field(max_length=512)] = ""
+    action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     retry: Annotated[str, Field("The token of the retry that opened the task again.", max_length=256)] = ""
     resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been going on.")] = False
     from_version: Annotated[str, KUBELET_VERSION]

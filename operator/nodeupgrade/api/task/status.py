@@ -6,6 +6,13 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import Count, Field
+from nodeupgrade.api.limits import (
+    CONTAINERS_LISTED,
+    FORECAST_LENGTH,
+    GUARD_DETAIL_LENGTH,
+    MESSAGE_LENGTH,
+    STEP_DETAIL_LENGTH,
+)
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
 
 
@@ -71,7 +78,7 @@ class StepStatus:
     result: StepResult
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    detail: Annotated[str | None, Field(max_length=128)] = None
+    detail: Annotated[str | None, Field(max_length=STEP_DETAIL_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +125,17 @@ class ContainerCounts:
     restarted_list: Annotated[tuple[ContainerPath, ...], RESTARTED] = ()
     ended_list: Annotated[
         tuple[ContainerPath, ...],
-        Field("That ended by themselves, or with their pod, while the new kubelet settled in.", max_items=20),
+        Field(
+            "That ended by themselves, or with their pod, while the new kubelet settled in.",
+            max_items=CONTAINERS_LISTED,
+        ),
     ] = ()
     readiness_flaps: Annotated[
         tuple[ContainerPath, ...],
-        Field("Pods, as namespace/name, that were reported unready although their containers ran on.", max_items=20),
+        Field(
+            "Pods, as namespace/name, that were reported unready although their containers ran on.",
+            max_items=CONTAINERS_LISTED,
+        ),
     ] = ()
 
 
@@ -132,7 +145,7 @@ class Hazard:
 
     reason: Annotated[str, Field(max_length=128)]
     pod: Annotated[str, Field(max_length=400)] = ""
-    detail: Annotated[str, Field(max_length=512)] = ""
+    detail: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     warning: Annotated[bool, Field("It forbids nothing.")] = False
 
 
@@ -141,7 +154,7 @@ class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
     container: Annotated[str, Field("As namespace/pod/container.", max_length=400)]
-    why: Annotated[str, Field(max_length=256)]
+    why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +166,9 @@ class Preview:
     rewritten: Annotated[Count, Field("Containers whose stored hash would be rewritten.")] = 0
     unchanged: Annotated[Count, Field("Containers whose stored hash is right for both versions.")] = 0
     would_restart: Annotated[Count, Field("Containers that a plain kubelet swap would restart.")] = 0
-    would_restart_list: Annotated[tuple[RestartForecast, ...], Field("The first of them.", max_items=20)] = ()
+    would_restart_list: Annotated[
+        tuple[RestartForecast, ...], Field("The first of them.", max_items=CONTAINERS_LISTED)
+    ] = ()
     static_pods: Annotated[Count, Field("Static pods whose manifest would be pinned.")] = 0
     removed_flags: Annotated[
         tuple[Annotated[str, Field(max_length=128)], ...],
@@ -185,9 +200,9 @@ class GuardReport:
     state: GuardState | None = None
     ask: Annotated[str, Field("New for every request.", max_length=64)] = ""
     exposure_seconds: Annotated[Count, Field("How long the new kubelet may need to have probed every pod.")] = 0
-    detail: Annotated[str, Field("Why it is not in force, and why flaps were not observed, if so.", max_length=256)] = (
-        ""
-    )
+    detail: Annotated[
+        str, Field("Why it is not in force, and why flaps were not observed, if so.", max_length=GUARD_DETAIL_LENGTH)
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,14 +223,14 @@ class TaskStatus:
     observed_generation: Annotated[int, Field(defaulted=True)] = -1
     phase: TaskPhase = TaskPhase.PENDING
     reason: Annotated[str, Field(max_length=128)] = ""
-    message: Annotated[str, Field("A sentence that says what to do.", max_length=512)] = ""
+    message: Annotated[str, Field("A sentence that says what to do.", max_length=MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=16)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     guard: GuardReport = GuardReport()
     hazards: Annotated[
-        tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=20)
+        tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED)
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None

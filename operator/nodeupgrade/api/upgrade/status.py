@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import SET, Count, Field, NameOfNode
+from nodeupgrade.api.limits import APPROVER_LENGTH, CONDITION_MESSAGE_LENGTH, FAILURE_MESSAGE_LENGTH, FAILURES_LISTED
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 
 
@@ -46,7 +47,7 @@ class NodeFailure:
     node: NameOfNode
     step: Annotated[str | None, Field("The step that failed.", max_length=64)] = None
     reason: Annotated[str, Field(max_length=64)]
-    message: Annotated[str, Field(max_length=256)] = ""
+    message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
 
 
@@ -80,7 +81,7 @@ class Condition:
     type: Annotated[str, Field(max_length=64)]
     status: ConditionStatus
     reason: Annotated[str, Field("In one word, for programs.", max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
-    message: Annotated[str, Field("In a sentence, for people.", max_length=1024)]
+    message: Annotated[str, Field("In a sentence, for people.", max_length=CONDITION_MESSAGE_LENGTH)]
     last_transition_time: Annotated[datetime, Field("When the status last changed.")]
     observed_generation: Annotated[int, Field("The generation of the spec that this is about.")] = 0
 
@@ -127,7 +128,7 @@ class WaveStatus:
     in_progress: Count = 0
     started_at: datetime | None = None
     completed_at: Annotated[datetime | None, Field("When its last node was finished.")] = None
-    approved_by: Annotated[str | None, Field("Who or what approved it.", max_length=128)] = None
+    approved_by: Annotated[str | None, Field("Who or what approved it.", max_length=APPROVER_LENGTH)] = None
     approved_at: datetime | None = None
 
 
@@ -185,7 +186,7 @@ class UpgradeStatus:
         SET,
         Field("Nodes that hold a slot; written before a node is touched.", max_items=SLOTS),
     ] = ()
-    failures: Annotated[tuple[NodeFailure, ...], Field("The latest of them.", max_items=20)] = ()
+    failures: Annotated[tuple[NodeFailure, ...], Field("The latest of them.", max_items=FAILURES_LISTED)] = ()
     skips: Annotated[Mapping[str, Count] | None, Field("Reason to number of nodes.", max_properties=24)] = None
     current_wave: CurrentWave | None = None
     waves: Annotated[

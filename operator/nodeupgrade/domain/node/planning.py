@@ -91,14 +91,6 @@ class Examination:
         return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == task_run(self.request.run_id))
 
 
-def plan_run(
-    request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
-) -> RunPlan | tuple[Finding, ...]:
-    """Plan the run, or say everything that forbids it."""
-    found = examine(request, facts, layout, manifests)
-    return found.plan or found.refusals
-
-
 def examine(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
 ) -> Examination:

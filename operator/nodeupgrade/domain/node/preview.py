@@ -5,6 +5,7 @@ Both come from the examination that a real run is planned from; nothing is decid
 
 from collections.abc import Iterator, Mapping
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
@@ -12,7 +13,7 @@ from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.pods import NodePod, Role
-from nodeupgrade.domain.node.run.task_report import LISTED, shorten
+from nodeupgrade.domain.node.run.task_report import shorten
 from nodeupgrade.kubelethash import (
     KubeletVersion,
     UnhashableContainer,
@@ -21,8 +22,6 @@ from nodeupgrade.kubelethash import (
     explain,
     static_uid_may_stay,
 )
-
-WHY_LENGTH = 256
 
 _RESTARTS = frozenset(
     {
@@ -50,7 +49,7 @@ def preview(found: Examination) -> Preview | None:
         rewritten=rewritten,
         unchanged=len(planned) - rewritten,
         would_restart=len(restarts),
-        would_restart_list=tuple(restarts[:LISTED]),
+        would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
         static_pods=len(found.pins),
         removed_flags=found.facts.kubelet.arguments.removed,
     )
@@ -72,7 +71,7 @@ def _restarts(found: Examination, current: KubeletVersion) -> Iterator[RestartFo
         )
         told = "; besides, ".join(why for why in whys if why)
         if told:
-            yield RestartForecast(container=instance.label, why=shorten(told, WHY_LENGTH))
+            yield RestartForecast(container=instance.label, why=shorten(told, FORECAST_LENGTH))
 
 
 def _renamed(found: Examination, current: KubeletVersion) -> Iterator[tuple[PodUid, str]]:

@@ -1,5 +1,6 @@
 """Sums a finished run up."""
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.domain.node.evidence.verification import affected
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
@@ -10,7 +11,6 @@ from nodeupgrade.engine.node.evidence.watch import Look, last_look
 from nodeupgrade.engine.node.node import Node
 
 ROLLBACK_SETTLE_SECONDS = 15.0
-LISTED = 20
 
 
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
@@ -29,7 +29,7 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         baseline=sum(1 for _ in plan.baseline.running()),
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
-        listed=labels[:LISTED],
+        listed=labels[:CONTAINERS_LISTED],
         ended=affected(looked.seen.ended),
         looked=looked.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),

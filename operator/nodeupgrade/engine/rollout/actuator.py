@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
+from nodeupgrade.api.limits import MESSAGE_LENGTH
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
@@ -42,7 +43,6 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
-from nodeupgrade.domain.rollout.inflight.verdict import MESSAGE_LIMIT
 from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings, agent_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
@@ -186,7 +186,7 @@ class Actuator:
                 wanted = {
                     "action": TaskAction.ABORT.value,
                     "actionReason": action.reason.value,
-                    "actionMessage": action.message[:MESSAGE_LIMIT],
+                    "actionMessage": action.message[:MESSAGE_LENGTH],
                 }
                 await self._merge_task(task, {"spec": wanted})
             case GiveUp():
@@ -254,7 +254,7 @@ class Actuator:
             observed_generation=task.generation,
             phase=TaskPhase.FAILED,
             reason=action.reason,
-            message=action.message[:MESSAGE_LIMIT],
+            message=action.message[:MESSAGE_LENGTH],
             finished_at=now,
         )
         version = task.resource_version

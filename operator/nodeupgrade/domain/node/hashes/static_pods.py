@@ -164,7 +164,8 @@ def pin(data: bytes, uid: str) -> bytes:
 
 def _insert(text: str, uid: str) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode)  # noqa: S101 - _load has seen a map
+    if not isinstance(root, yaml.MappingNode):
+        raise NotEditableError("it is not a map")
     node = next((value for key, value in root.value if key.value == "metadata"), None)
     if not isinstance(node, yaml.MappingNode) or not node.value:
         raise NotEditableError("metadata is empty, or comes from elsewhere by a merge key")

@@ -6,11 +6,10 @@ Each attempt counts from what it found, so that a container which an earlier one
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
 from nodeupgrade.domain.node.run.report import RunReport, report_of
-
-LISTED = 20
 
 
 def summed_up(journals: Sequence[Journal]) -> RunReport | None:
@@ -32,7 +31,7 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
         last,
         down_seconds=None if None in downs else round(sum(down or 0.0 for down in downs), 3),
         restarted=len(listed) + sum(report.restarted - len(report.listed) for report in over),
-        listed=tuple(listed)[:LISTED],
+        listed=tuple(listed)[:CONTAINERS_LISTED],
         ended=tuple(label for label in ended if label not in listed),
         rebooted=any(report.rebooted for report in over),
     )

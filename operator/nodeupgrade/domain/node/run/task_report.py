@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, STEP_DETAIL_LENGTH
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.api.task.status import (
     ContainerCounts,
@@ -25,10 +26,6 @@ from nodeupgrade.domain.node.run.attempts import summed_up
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.run.report import RunReport
 
-MESSAGE_LENGTH = 512
-DETAIL_LENGTH = 128
-GUARD_DETAIL_LENGTH = 256
-LISTED = 20
 TOLD = 3
 _UNTOUCHED = "node untouched: "
 AND_UNTOUCHED = "; the node is untouched"
@@ -100,7 +97,7 @@ def hazards(findings: Sequence[Finding]) -> tuple[Hazard, ...]:
     """Findings as the API lists them, those that forbid first; of warnings there are few, and always room for them."""
     forbid = [Hazard(reason=f.reason, pod=f.subject, detail=shorten(f.detail)) for f in findings if f.forbids]
     warn = [Hazard(reason=f.reason, detail=shorten(f.detail), warning=True) for f in findings if not f.forbids]
-    return (*forbid[: LISTED - len(warn)], *warn)
+    return (*forbid[: CONTAINERS_LISTED - len(warn)], *warn)
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
@@ -165,7 +162,7 @@ def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobser
         unobserved: why it is not known which pods were reported unready; empty if it is.
     """
     told = [guard.detail, f"which pods were reported unready was not observed: {unobserved}" if unobserved else ""]
-    flapped = tuple(sorted(flaps.flapped))[:LISTED]
+    flapped = tuple(sorted(flaps.flapped))[:CONTAINERS_LISTED]
     return replace(
         status,
         message=_ended_with(status, flaps) if status.phase.terminal else status.message,
@@ -330,7 +327,7 @@ def _step(journal: Journal, step: Step) -> StepStatus | None:
         result=_RESULTS[last.mark],
         started_at=_moment(first),
         finished_at=_moment(last) if last.mark in {Mark.DONE, Mark.UNDONE, Mark.FAILED} else None,
-        detail=None if error is None else shorten(error, DETAIL_LENGTH),
+        detail=None if error is None else shorten(error, STEP_DETAIL_LENGTH),
     )
 
 
@@ -362,5 +359,5 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
         unchanged=summary.baseline - summary.restarted - len(summary.ended),
         restarted=summary.restarted,
         restarted_list=summary.listed,
-        ended_list=summary.ended[:LISTED],
+        ended_list=summary.ended[:CONTAINERS_LISTED],
     )

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
@@ -9,9 +10,6 @@ from nodeupgrade.api.task.status import STOP_KUBELET, VERIFY, StepResult, TaskPh
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.views import NodeView, PodView
-
-MESSAGE_LIMIT = 512
-LIST_LIMIT = 20
 
 _OUTCOMES = {
     TaskPhase.PRECHECKED: Verdict.PRECHECKED,
@@ -47,9 +45,9 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None,
         run_id=task.spec.run_id,
         outcome=outcome,
         reason=reason,
-        message=f"{because.removesuffix('.')}. {noted}."[:MESSAGE_LIMIT] if noted else because[:MESSAGE_LIMIT],
+        message=f"{because.removesuffix('.')}. {noted}."[:MESSAGE_LENGTH] if noted else because[:MESSAGE_LENGTH],
         restarted=count,
-        restarted_list=listed[:LIST_LIMIT],
+        restarted_list=listed[:CONTAINERS_LISTED],
         decided_at=now,
     )
 
@@ -84,7 +82,7 @@ def _readiness(task: Task, pods: tuple[PodView, ...]) -> str:
     flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
     unready = () if before is None else baseline.no_longer_ready(before, pods)
     later = _restarted_later(task, pods)
-    least = "at least " if len(flaps) == LIST_LIMIT else ""
+    least = "at least " if len(flaps) == CONTAINERS_LISTED else ""
     told = (
         f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
         f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",

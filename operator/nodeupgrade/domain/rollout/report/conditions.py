@@ -7,6 +7,7 @@ Ready alone.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -34,8 +35,6 @@ from nodeupgrade.domain.rollout.select.rollout_view import Survey
 from nodeupgrade.domain.rollout.select.waves import Front
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
-
-CONDITION_MESSAGE_LIMIT = 1024
 
 _QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 
@@ -289,7 +288,7 @@ def _dated(told: _Undated, before: Condition, generation: int, now: datetime) ->
         type=told.type.value,
         status=told.status,
         reason=told.reason.value,
-        message=told.message[:CONDITION_MESSAGE_LIMIT],
+        message=told.message[:CONDITION_MESSAGE_LENGTH],
         last_transition_time=before.last_transition_time if before.reason and before.status is told.status else now,
         observed_generation=generation,
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURES_LISTED
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview
@@ -23,9 +24,6 @@ from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import Place, Standing
 from nodeupgrade.domain.rollout.select.rollout_view import Survey
 from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, state_of
-
-FAILURES_LISTED = 20
-FAILURE_MESSAGE_LIMIT = 256
 
 ADMISSION = "admission"
 """The step in which a node is refused that nothing was begun on."""
@@ -99,7 +97,7 @@ def failures(survey: Survey, now: datetime) -> tuple[NodeFailure, ...]:
             node=standing.node,
             reason=standing.reason.value,
             step=_step(standing),
-            message=standing.message[:FAILURE_MESSAGE_LIMIT],
+            message=standing.message[:FAILURE_MESSAGE_LENGTH],
             time=since.get((standing.node, standing.reason.value)) or now,
         )
         for standing in troubled[:FAILURES_LISTED]

@@ -1,10 +1,10 @@
 """Approvals of waves: in the spec, where Git sees them, or by annotation, where the API server names the writer."""
 
+from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.waves import REMAINDER
 
 IN_SPEC = "spec.approvedWaves"
-_NAME_LIMIT = 128
 
 
 def approved_by(upgrade: Upgrade, wave: str) -> str | None:
@@ -12,7 +12,7 @@ def approved_by(upgrade: Upgrade, wave: str) -> str | None:
     if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
         return IN_SPEC
     if wave in upgrade.approvals:
-        return upgrade.approvals[wave][:_NAME_LIMIT] or APPROVE_ANNOTATION
+        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
     return None
 
 

@@ -6,6 +6,7 @@ CRI, and an event would save a quarter of a second at most.
 
 from dataclasses import dataclass, field
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.departures import Departures, Evidence, divide, may_be_harmless
@@ -22,7 +23,6 @@ WORD_SECONDS = 3.0
 """How long the runtime may take to say how something ended, or the agent that its pod was deleted."""
 LAST_LOOK_SECONDS = 30.0
 """How long the report waits for a runtime that does not answer; nothing depends on it any more."""
-LISTED = 20
 QUOTED = 320
 NOTHING = Departures(damage=())
 
@@ -167,8 +167,8 @@ def _log(node: Node, unit: str) -> tuple[str, ...]:
 
 def _story(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
     log = _log(node, plan.swap.unit)
-    listed = "; ".join(f"{difference}{_about(plan, difference, log)}" for difference in damage[:LISTED])
-    more = f" and {len(damage) - LISTED} more" if len(damage) > LISTED else ""
+    listed = "; ".join(f"{difference}{_about(plan, difference, log)}" for difference in damage[:CONTAINERS_LISTED])
+    more = f" and {len(damage) - CONTAINERS_LISTED} more" if len(damage) > CONTAINERS_LISTED else ""
     return f"{listed}{more}"
 
 
