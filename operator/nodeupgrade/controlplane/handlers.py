@@ -36,10 +36,9 @@ def registry(manager: Manager) -> kopf.OperatorRegistry:
         return None if session is None else kopf.AiohttpSession(server=session.server, aiohttp_session=session.http)
 
     # Only raw events: they cost nothing and carry no state. Whatever is missed, the resync finds.
-    @kopf.on.event(UPGRADES.group, UPGRADES.version, UPGRADES.plural, registry=handlers)
-    async def changed(name: str | None, **_: Any) -> None:
-        if name is not None:
-            manager.enqueuer.upgrade_changed(name)
+    @kopf.on.event(UPGRADES.group, UPGRADES.version, UPGRADES.plural, id="changed", registry=handlers)
+    async def changed(event: kopf.RawEvent, **_: Any) -> None:
+        manager.upgrade_changed(dict(event["object"]), deleted=event["type"] == "DELETED")
 
     return handlers
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
@@ -31,7 +32,6 @@ class Manager:
         stop: Set as soon as a task has ended that should not have.
 
     Attributes:
-        enqueuer: Hears of events.
         failed: Whether a task has ended that should not have.
     """
 
@@ -42,7 +42,7 @@ class Manager:
         self._plane: ControlPlane | None = None
         self._may_log_in = True
         self._tasks: set[asyncio.Task[None]] = set()
-        self.enqueuer = Enqueuer(self._queue)
+        self._enqueuer = Enqueuer(self._queue)
         self.failed = False
 
     async def start(self) -> None:
@@ -63,7 +63,7 @@ class Manager:
             metrics_host=settings.metrics_host,
             metrics_port=settings.metrics_port,
             queue_depth=lambda: len(self._queue),
-            concerned=self.enqueuer.fleet_changed,
+            concerned=self._enqueuer.fleet_changed,
             troubled=_complain,
         )
         async with AsyncExitStack() as stack:
@@ -71,10 +71,10 @@ class Manager:
             await plane.check_access()
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
-        self._run("resync", resync(self.enqueuer, plane.rollouts))
+        self._run("resync", resync(self._enqueuer, plane.rollouts))
         self._run("event loop lag", measure_lag(plane.metrics))
         for number in range(WORKERS):
-            self._run(f"worker {number}", work(self._queue, self.enqueuer, plane.rollouts, plane.metrics))
+            self._run(f"worker {number}", work(self._queue, self._enqueuer, plane.rollouts, plane.metrics))
         _log.info("started")
 
     async def stop(self) -> None:
@@ -89,6 +89,17 @@ class Manager:
         """Return a session with our own login, but only once: when it was rejected, there is no other."""
         opened, self._may_log_in = self._may_log_in, False
         return self._plane.session() if opened and self._plane is not None else None
+
+    def upgrade_changed(self, body: Json, *, deleted: bool) -> None:
+        """Take over what an event says of a NodeUpgrade, and have it looked at."""
+        name, uid = body["metadata"]["name"], body["metadata"]["uid"]
+        if self._plane is not None:
+            known = self._plane.fleet.upgrades
+            if deleted:
+                known.forget(name, uid)
+            else:
+                known.learn(body)
+        self._enqueuer.upgrade_changed(name)
 
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)

@@ -33,6 +33,7 @@ class Lagging(WriteThrough):
         super().__init__(kube, InformedFleet(kube, NAMESPACE))
         self._allowed = allowed
         self._more = asyncio.Event()
+        self.lists_of_upgrades = 0
 
     def allow(self, events: int) -> None:
         self._allowed += events
@@ -54,6 +55,7 @@ class Lagging(WriteThrough):
             yield event
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
+        self.lists_of_upgrades += resource == UPGRADES
         return super().pages(resource, labels=labels)
 
 
@@ -248,3 +250,22 @@ async def test_a_foreign_write_is_waited_for(fresh: bool) -> None:
         seen = await operator.fleet.read(await scene.upgrade())
         assert (seen.nodes["node-4"].labels["pool"] == "db") is not fresh  # type: ignore[index]
         assert operator.lists() == (lists if fresh else [before + 1 for before in lists])
+
+
+async def test_an_older_rollout_is_known_without_any_event_and_without_a_list_on_every_pass() -> None:
+    scene = await staged(Scene())
+    await scene.apply("younger")
+    operator = Operator(scene.kube)
+    async with running(operator):
+        for _ in range(4):
+            await operator.rollouts.reconcile("younger")
+            await news_arrives()
+        assert "Queued" in {condition.reason for condition in (await scene.upgrade("younger")).status.conditions}
+        assert operator.source.lists_of_upgrades == 1
+
+        # What kopf tells is known at once.
+        body = await scene.kube.get(UPGRADES, NAME)
+        operator.fleet.upgrades.forget(NAME, body["metadata"]["uid"])
+        await operator.rollouts.reconcile("younger")
+        assert "Queued" not in {condition.reason for condition in (await scene.upgrade("younger")).status.conditions}
+        assert operator.source.lists_of_upgrades == 1

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import UPGRADES, KubeApi
+from nodeupgrade.ports.kube import KubeApi
 
 
 async def gather(
@@ -34,14 +33,14 @@ async def gather(
         kube: The API server.
         upgrade: As it was read before anything else: its resourceVersion guards the status write, so anything that
             was true when the slots were counted is at least as new as that.
-        source: Where Nodes, tasks and agent pods are read.
+        source: Where Nodes, tasks, agent pods and the other NodeUpgrades are read.
         namespace: Where the operator is installed.
         operator_node: The node the operator runs on.
         setbacks: What the API server has refused lately.
         agents_lost: How many agents of a run in a row did not live long.
     """
     objects = await source.read(upgrade)
-    active, rivals = await _others(kube, upgrade)
+    active, rivals = _others(upgrade, objects.upgrades)
     fleet = FleetSnapshot(
         upgrade=upgrade,
         server=KubeletVersion.parse(await kube.server_version()),
@@ -58,22 +57,8 @@ async def gather(
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 
 
-def read_upgrade(body: Json) -> Upgrade | None:
-    """Read a NodeUpgrade; None if this version cannot."""
-    try:
-        return parse_upgrade(body)
-    except MalformedObjectError:
-        return None
-
-
-async def _others(kube: KubeApi, upgrade: Upgrade) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
+def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
     """Return the UIDs of all NodeUpgrades that may still touch nodes, and the others of them that can be read."""
-    active, rivals = set(), []
-    for body in await kube.list(UPGRADES):
-        uid = body["metadata"]["uid"]
-        other = upgrade if uid == upgrade.uid else read_upgrade(body)
-        if other is None or other.active:
-            active.add(uid)  # one that cannot be read, to be on the safe side
-        if other is not None and other.active and uid != upgrade.uid:
-            rivals.append(other)
-    return frozenset(active), tuple(rivals)
+    others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
+    own = {upgrade.uid} if upgrade.active else set()
+    return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)

@@ -13,6 +13,7 @@ from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod, vie
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
+from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObjects:
-    """All Nodes, all tasks, and the agent pods by node.
+    """All Nodes, all tasks, the agent pods by node, and all NodeUpgrades by name.
 
     Attributes:
         unreadable: why a Node or its task cannot be read by this version, by node.
@@ -31,6 +32,7 @@ class FleetObjects:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
 
 
 class FleetSource(Protocol):
@@ -49,6 +51,14 @@ class FleetSource(Protocol):
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
         """Return all Nodes, be it as they were a while ago."""
+        ...
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return all NodeUpgrades as they are now, by name.
+
+        Raises:
+            UnavailableError: They cannot be had just now.
+        """
         ...
 
 
@@ -72,11 +82,16 @@ class LiveFleet:
             ObjectCache(_view_agent)
             if self._agents is None
             else await self._all(self._agents, _view_agent, AGENT_LABELS),
+            await self.upgrades_listed(),
         )
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
         """Return what the API server lists now."""
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
+
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return what the API server lists now."""
+        return {body["metadata"]["name"]: known_upgrade(body) for body in await self._kube.list(UPGRADES)}
 
     async def _all(
         self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
@@ -88,7 +103,7 @@ class LiveFleet:
 
 
 class InformedFleet:
-    """Knows everything from informers, and from what our own writes returned.
+    """Knows everything from informers, and from what our own writes returned; of NodeUpgrades, from ``upgrades``.
 
     Args:
         kube: Where to list and watch.
@@ -108,6 +123,7 @@ class InformedFleet:
     ) -> None:
         self._concerned = concerned
         self._written: dict[str, str] = {}
+        self.upgrades = UpgradeCache(kube)
 
         def trouble(resource: Resource) -> Callable[[str], None]:
             return lambda problem: troubled(resource.kind, problem)
@@ -142,18 +158,23 @@ class InformedFleet:
         """
         if self._written.get(upgrade.name) != upgrade.resource_version:
             version = int(upgrade.resource_version)
-            await asyncio.gather(*(informer.at_least(version) for informer in self.informers))
+            await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
             self._written[upgrade.name] = upgrade.resource_version
-        return _assembled(self.nodes, self.tasks, self.agents)
+        return _assembled(self.nodes, self.tasks, self.agents, self.upgrades.views)
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
         """Return what the informer knows."""
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
+    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+        """Return what the API server lists now."""
+        return await self.upgrades.listed()
+
     def learn(self, resource: Resource, body: Json) -> None:
         """Take over what the API server answered to a write of ours."""
         if resource == UPGRADES:
             self._written[body["metadata"]["name"]] = body["metadata"]["resourceVersion"]
+            self.upgrades.learn(body)
         for informer in self.informers:
             if informer.resource == resource:
                 informer.learn(body)
@@ -206,11 +227,14 @@ class _Known(Protocol[T_co]):
     def unreadable(self) -> Mapping[str, str]: ...
 
 
-def _assembled(nodes: _Known[NodeView], tasks: _Known[Task], agents: _Known[AgentPodView]) -> FleetObjects:
+def _assembled(
+    nodes: _Known[NodeView], tasks: _Known[Task], agents: _Known[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
+) -> FleetObjects:
     return FleetObjects(
         # Both kinds are named after their node.
         nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
         tasks=cast("Mapping[NodeName, Task]", tasks.views),
         agents={pod.node: pod for pod in agents.views.values()},
         unreadable=cast("Mapping[NodeName, str]", {**nodes.unreadable, **tasks.unreadable}),
+        upgrades=upgrades,
     )

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
@@ -14,7 +13,7 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
-from nodeupgrade.engine.rollout.gathering import gather, read_upgrade
+from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
@@ -56,7 +55,7 @@ class Rollouts:
         kube: The API server.
         agents: What agent pods look like.
         operator_node: The node the control plane runs on.
-        fleet: Where Nodes, tasks and agent pods are read; live lists by default.
+        fleet: Where Nodes, tasks, agent pods and other NodeUpgrades are read; live lists by default.
         status_interval: How far writes of a status are apart that only move counters along.
     """
 
@@ -80,7 +79,8 @@ class Rollouts:
 
     async def unfinished(self) -> tuple[str, ...]:
         """Name all NodeUpgrades that may need work."""
-        return tuple(body["metadata"]["name"] for body in await self._kube.list(UPGRADES) if _needs_work(body))
+        known = await self._fleet.upgrades_listed()
+        return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
         """Restore cordons that nobody answers for any more."""
@@ -142,7 +142,6 @@ class Rollouts:
         return self._memories.setdefault(name, Memory())
 
 
-def _needs_work(body: Json) -> bool:
+def _needs_work(upgrade: Upgrade | None) -> bool:
     """Whether a pass may have something to do; one that cannot be read counts, so that its pass complains."""
-    upgrade = read_upgrade(body)
     return upgrade is None or upgrade.active or upgrade.deleting or retry_asked(upgrade)

@@ -1,9 +1,8 @@
 """Restores cordons that were left behind: by a NodeUpgrade that was abandoned, or went without its finalizer."""
 
-from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
 from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod
@@ -15,7 +14,6 @@ from nodeupgrade.ports.kube import (
     NODES,
     PODS,
     TASKS,
-    UPGRADES,
     ConflictError,
     Event,
     NotFoundError,
@@ -41,7 +39,7 @@ class Sweep:
         suspects = [node for _, node in sorted(nodes.items()) if node.unschedulable and node.cordoned_by]
         if not suspects:
             return ()
-        active = frozenset(body["metadata"]["uid"] for body in await self._kube.list(UPGRADES) if _is_active(body))
+        active = frozenset(each.uid for each in (await self._fleet.upgrades_listed()).values() if each.active)
         return tuple([await self._look_at(node) for node in suspects if is_orphaned(node, active)])
 
     async def _look_at(self, node: NodeView) -> NodeAction:
@@ -91,11 +89,3 @@ class Sweep:
         found = await self._kube.list(self._agents, labels=AGENT_LABELS)
         pods = (view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER) for body in found)
         return next((pod for pod in pods if pod.node == node.name), None)
-
-
-def _is_active(body: Json) -> bool:
-    """Whether a NodeUpgrade may still touch nodes; one that cannot be read may."""
-    try:
-        return parse_upgrade(body).active
-    except MalformedObjectError:
-        return True
