@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json, MalformedObjectError
-from nodeupgrade.api.upgrade import Upgrade
-from nodeupgrade.api.upgrade_reading import parse_upgrade
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer.object_cache import ObjectCache, Reduced
 from nodeupgrade.ports.kube import UPGRADES, KubeApi
 
