@@ -147,7 +147,7 @@ class Reason(StrEnum):
     RUNTIME_CONFIGURATION_DRIFT = ("RuntimeConfigurationDrift",
         "the container runtime would not come back from a restart as it runs now",
         "put back what the message names, or restart the runtime at a time of your choice first")
-    POD_HAS_TWO_SHIMS = ("PodHasTwoShims",
+    POD_HAS_TWO_MONITORS = ("PodHasTwoShims",
         "a container is looked after by another shim than its pod, so any restart of the runtime would kill the pod",
         "delete the pod named in the message")
     UNIT_COMMAND_UNKNOWN = ("UnitCommandUnknown",

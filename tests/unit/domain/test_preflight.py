@@ -208,7 +208,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         },
     ),
     "a container with a shim of its own": (
-        Reason.POD_HAS_TWO_SHIMS,
+        Reason.POD_HAS_TWO_MONITORS,
         {
             "inventory": inventory(
                 replace(RUNNING, monitor=Process(pid=5, started=1)),
