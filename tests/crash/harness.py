@@ -33,7 +33,7 @@ from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, S
 from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
-from nodeupgrade.simulation.node.services import DROP_IN, RUNTIME_COMMAND
+from nodeupgrade.simulation.node.services import RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
@@ -267,7 +267,7 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
         wanted |= {pin.path: pin.content for pin in plan.pins}
         wanted |= {PROGRAM: program(NEW), STATE: state(NEW)}
         assert swap.arguments is not None
-        wanted[DROP_IN] = swap.arguments.content
+        wanted[swap.arguments.path] = swap.arguments.content
     now = {
         path: data
         for path, data in after.node.disk.items()

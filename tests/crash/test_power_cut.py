@@ -200,7 +200,7 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "announcements": lambda patch: patch.setattr(journal_file, "may_be_lost", lambda record: record.mark is Mark.DOING),
     "the plan": partial(file, "/.plan.json.nodeupgrade-new"),
     "manifests": partial(file, ".yaml.nodeupgrade-new"),
-    "the drop-in": partial(file, "99-nodeupgrade.conf.nodeupgrade-new"),
+    "the drop-in": partial(file, "90-nodeupgrade.conf.nodeupgrade-new"),
     "units": partial(file, ".service.nodeupgrade-new"),
     "state files": partial(file, "cpu_manager_state.nodeupgrade-new"),
     "names of the run": partial(directory, "/run-1"),

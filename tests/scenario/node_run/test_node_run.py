@@ -19,7 +19,6 @@ from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
 from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.services import DROP_IN
 
 LIMITS = Limits(settle=5.0)
 START = "services.start kubelet.service"
@@ -161,7 +160,8 @@ def test_a_flag_that_is_gone_is_left_out_and_comes_back_with_the_old_kubelet() -
     it = story("v1.26.15", "v1.33.13", arguments=(FLAG_REMOVED_IN_1_27, "--v=2"))
     it.node.kubelet.behaviour["v1.33.13"] = Behaviour.NEVER_HEALTHY
     assert it.tell().outcome is Outcome.ROLLED_BACK
-    assert DROP_IN not in it.node.disk
+    assert it.plan.swap.arguments is not None
+    assert it.plan.swap.arguments.path not in it.node.disk
     assert it.node.kubelet.process is not None
     assert it.node.kubelet.process.arguments == (FLAG_REMOVED_IN_1_27, "--v=2")
 

@@ -1,81 +1,62 @@
-"""The plan that an honest agent would make for a simulated node."""
+"""The plan that an agent makes for a simulated node: by the product's own look at it, and its own planning."""
 
-from hashlib import sha256
+from dataclasses import replace
+from pathlib import PurePosixPath
 
-from nodeupgrade.api.values import Digest, NodeName, RunId
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.hashes import static_pods
-from nodeupgrade.domain.node.hashes.rewriting import plan_rewriting
-from nodeupgrade.domain.node.plan import PLAN_SCHEMA, ArgumentsOverride, KubeletSwap, Limits, RunPlan
-from nodeupgrade.engine.node.facts import runtime_found
-from nodeupgrade.engine.node.facts.unit_start import read_start
-from nodeupgrade.kubelet.flags import adapt, drop_in
+from nodeupgrade.domain.node.checks.traffic import Clients
+from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.node.planning import RunRequest, examine
+from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.simulation.node.kubelet import PROGRAM, STATE, program, version_of
+from nodeupgrade.simulation.node.kubelet import STATE, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
-from nodeupgrade.simulation.node.services import DROP_IN, KUBELET_UNIT
+from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 
 STAGED = "/usr/bin/.kubelet.staged"
 BACKUP = "/usr/bin/.kubelet.before"
+
+_ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 
 def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: Limits | None = None) -> RunPlan:
     """Stage the program and plan the node's way to ``version``.
 
     Raises:
-        Refused: a hash could not be proven, or a manifest cannot be pinned.
+        Refused: something speaks against it, such as a hash that could not be proven.
     """
-    target, current = KubeletVersion.parse(version), version_of(node.disk[PROGRAM])
     node.disk[STAGED] = program(version)
-    inventory, runtime_unit = node.inventory(), node.services.status(RUNTIME_UNIT)
-    manifests = {path: data for path, data in node.disk.items() if path.startswith(f"{MANIFESTS}/")}
-    static = static_pods.match(manifests, inventory, node.name)
-    from_manifests, unread = static_pods.manifest_views(static)
-    pods = [*node.kubelet.pods, *from_manifests]
-    rewriting = plan_rewriting(pods, inventory, current=current, target=target)
-    pins, unpinned = static_pods.plan_pins(static)
-    for finding in (*rewriting.findings, *static.findings, *unread, *unpinned):
-        raise Refused(finding.reason, f"{finding.subject}: {finding.detail}")
-    return RunPlan(
-        schema=PLAN_SCHEMA,
-        run_id=RunId(run),
-        node=NodeName(node.name),
-        upgrade="upgrade",
-        from_version=str(current),
-        to_version=str(target),
-        runtime="containerd 2.1.9",
-        runtime_unit=RUNTIME_UNIT,
-        runtime_endpoint="/run/containerd/containerd.sock",
-        healthz_url="http://127.0.0.1:10248/healthz",
-        swap=KubeletSwap(
-            unit=KUBELET_UNIT,
-            path=PROGRAM,
-            staged=STAGED,
-            backup=BACKUP,
-            before=_digest(node.disk[PROGRAM]),
-            after=_digest(node.disk[STAGED]),
-            arguments=_override(node, target),
-        ),
-        containers=rewriting.containers,
-        awaited=rewriting.awaited,
-        baseline=inventory,
-        pins=pins,
-        state_files=(STATE,),
-        limits=limits or Limits(),
-        tuning=node.runtime.restart_tuning(runtime_unit),
-        kubelet_start=read_start(node.ports.files, node.services.status(KUBELET_UNIT)),
-        runtime_start=runtime_found.find(node.ports, runtime_unit, node.runtime.info())[1],
+    limits = limits or Limits()
+    running = gather.running_kubelet(node.services, node.kubelet, KUBELET_UNIT)
+    layout = gather.kubelet_layout(node.files, running)
+    # Told to or not, a simulated kubelet reads one directory of manifests and keeps one file of state.
+    layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
+    staged = PurePosixPath(STAGED)
+    wanted = gather.Wanted(
+        target=KubeletVersion.parse(version),
+        allow_downgrade=True,
+        promised=None,
+        candidate=gather.Candidate(program=staged, digest=node.files.digest(staged)),
+        remove_flags=(),
+        strip_flags=False,
+        settle=limits.settle,
     )
+    pods = [dict(pod.raw) for pod in node.kubelet.pods]
+    facts = gather.gather(node.ports, running, wanted, node_object=_shown(node.name), pods=pods, clients=Clients())
+    facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # of which its disk says nothing
+    request = RunRequest(
+        run_id=RunId(run), node=NodeName(node.name), upgrade="upgrade", staged=STAGED, backup=BACKUP, limits=limits
+    )
+    found = examine(request, facts, layout, gather.manifests(node.files, layout))
+    if found.plan is None:
+        raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
+    return found.plan
 
 
-def _override(node: SimulatedNode, target: KubeletVersion) -> ArgumentsOverride | None:
-    adapted = adapt(node.services.unit.arguments, target=target, remove=())
-    if not adapted.removed:
-        return None
-    return ArgumentsOverride(path=DROP_IN, content=drop_in(PROGRAM, adapted.words), removed=adapted.removed)
-
-
-def _digest(data: bytes) -> Digest:
-    return Digest(sha256(data).hexdigest())
+def _shown(name: str) -> Json:
+    """The Node as the API server shows it: with room for every pod."""
+    status = {"capacity": _ROOM, "allocatable": _ROOM, "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.9"}}
+    return {"metadata": {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": {}}, "status": status}

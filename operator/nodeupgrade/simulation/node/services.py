@@ -15,7 +15,6 @@ from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME
 from nodeupgrade.simulation.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
-DROP_IN = "/etc/systemd/system/kubelet.service.d/99-nodeupgrade.conf"
 RESTART_SECONDS = 10.0
 RUNTIME_COMMAND = (RUNTIME_PROGRAM,)
 UNIT_FILES = {
