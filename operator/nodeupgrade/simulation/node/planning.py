@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.checks.traffic import Clients
+from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import RunRequest, examine
 from nodeupgrade.engine.node.facts import gather
