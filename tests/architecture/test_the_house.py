@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import generate_protobuf
+from tools import generate_protobuf, run_tests
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE_ROOT = CHECKOUT / "operator"
@@ -53,6 +53,13 @@ def test_the_source_root_does_not_shadow_the_standard_library() -> None:
     )
     assert seen.stdout.startswith("x "), seen.stderr
     assert str(CHECKOUT / "operator") not in seen.stdout
+
+
+def test_real_software_is_asked_for_only_where_the_tests_on_it_are_looked_for() -> None:
+    """As tools/run_tests.py looks for them: in two places, so that not every test has to be collected for each lab."""
+    marked = [path for path in tracked("tests/*.py") if re.search(r"mark\.(real|e2e)\b", path.read_text())]
+    assert {"tests/contract", "e2e"} <= set(run_tests.REAL)
+    assert [path for path in marked if CHECKOUT / "tests/contract" not in path.parents] == []
 
 
 def test_no_module_is_too_long_to_hold_in_mind() -> None:

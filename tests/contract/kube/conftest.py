@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(3600)])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api_server() -> Iterator[ApiServer]:
     with serving(ROOT / "manifests") as server:
         yield server

@@ -28,7 +28,7 @@ REAL_RUNTIMES = ["containerd"]
 """Fixtures of this module, one for each runtime, and of its name."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def node() -> Iterator[Node]:
     """A node whose kubelet is stopped: it would remove pods that no API server knows."""
     lab = Lab.up(LabSpec(name=f"adapters-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
