@@ -66,6 +66,7 @@ class Field:
         enum: the values a string may have; of an enumeration, it is all of its members.
         open: the string may have other values than the enumeration's members: a newer writer may know more.
         positive: a duration must be longer than nothing.
+        first: properties of an object that its CRD lists before all others.
         defaulted: the API server fills in the field's default.
         default: in JSON, where that is not what the codec makes of the field's own default, such as 60s for 1m.
         mutable: whether it may be changed after the rollout was accepted.
@@ -88,6 +89,7 @@ class Field:
     max_items: int | None = None
     list_type: ListType = ListType.ATOMIC
     list_map_key: str = ""
+    first: tuple[str, ...] = ()
     defaulted: bool = False
     default: object = None
     rules: tuple[Rule, ...] = ()

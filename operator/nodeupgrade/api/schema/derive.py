@@ -156,7 +156,7 @@ def _object(declared: _Declared) -> ObjectSchema:
         transitions=field.transitions,
         checks=field.checks,
         mutable=field.mutable,
-        properties=properties,
+        properties={name: properties[name] for name in dict.fromkeys((*field.first, *properties))},
         required=tuple(required),
     )
 

@@ -44,9 +44,11 @@ class ContainerTotals:
 class NodeFailure:
     """A node that was refused or failed."""
 
+    SCHEMA: ClassVar = Field(first=("node", "step"))
+
     node: NameOfNode
-    step: Annotated[str | None, Field("The step that failed.", max_length=64)] = None
     reason: Annotated[str, Field(max_length=64)]
+    step: Annotated[str | None, Field("The step that failed.", max_length=64)] = None
     message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
 
