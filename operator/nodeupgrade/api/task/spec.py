@@ -152,6 +152,10 @@ class TaskSpec:
 
     SCHEMA: ClassVar = Field(
         "What the control plane wants of the node, and what it found in the end.",
+        first=(
+            *("nodeName", "nodeUID", "upgradeRef", "wave", "order", "runID", "action", "actionReason"),
+            *("actionMessage", "retry", "resumes", "fromVersion", "toVersion", "allowDowngrade"),
+        ),
         rules=(
             Rule(
                 f"self.action in {[action.value for action in _AT_REST]} || self.runID.size() > 0",
@@ -164,18 +168,18 @@ class TaskSpec:
     node_name: Annotated[NameOfNode, Field("The node.", transitions=(immutable("it is the lock"),))]
     node_uid: Annotated[str, Field(max_length=64, transitions=(immutable("a replaced node needs a new task"),))]
     upgrade_ref: UpgradeRef
-    wave: Annotated[str, Field("The wave the node belongs to.", max_length=63)] = ""
-    order: Annotated[Count, Field("The node's place in the rollout, counted from 0.")] = 0
     run_id: Annotated[RunId, RUN]
+    from_version: Annotated[str, KUBELET_VERSION]
+    to_version: Annotated[str, KUBELET_VERSION]
+    artifact: TaskArtifact
     action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
+    wave: Annotated[str, Field("The wave the node belongs to.", max_length=63)] = ""
+    order: Annotated[Count, Field("The node's place in the rollout, counted from 0.")] = 0
     retry: Annotated[str, Field("The token of the retry that opened the task again.", max_length=256)] = ""
     resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been going on.")] = False
-    from_version: Annotated[str, KUBELET_VERSION]
-    to_version: Annotated[str, KUBELET_VERSION]
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
-    artifact: TaskArtifact
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
     kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
     verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
