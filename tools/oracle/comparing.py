@@ -18,7 +18,7 @@ from nodeupgrade.kubelethash import (
     hash_manifest_container,
     qos_class,
 )
-from nodeupgrade.kubelethash.schema import STRUCTS, Field, fields_of
+from nodeupgrade.kubelethash.schema import STRUCTS, StructField, fields_of
 from tools.oracle import asking
 from tools.oracle.asking import Answer, GoField
 from tools.oracle.made_pods import Json, api_pod, manifest
@@ -66,7 +66,7 @@ def _tabled(struct: str, minor: int) -> dict[str, str]:
     return dict(_row(each) for name in names if name in STRUCTS for each in fields_of(name, minor))
 
 
-def _row(each: GoField | Field) -> tuple[str, str]:
+def _row(each: GoField | StructField) -> tuple[str, str]:
     """A field's key and the rest of it. The handlers of probes and hooks were one Go type until 1.23."""
     type_ = re.sub("(Probe|Lifecycle)Handler", "Handler", each.type)
     return each.key or type_, f"{type_}{'' if each.omitempty or not each.key else ', always written'}"

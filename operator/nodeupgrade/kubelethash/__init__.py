@@ -6,7 +6,7 @@ from .detect import detect
 from .digest import HashValue
 from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
-from .explain import Cause, Change, PodChange, explain, explain_pod
+from .explain import Cause, HashChange, PodChange, explain, explain_pod
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
@@ -18,8 +18,8 @@ __all__ = [
     "NEWEST_MINOR",
     "OLDEST_MINOR",
     "Cause",
-    "Change",
     "Era",
+    "HashChange",
     "HashError",
     "HashValue",
     "KubeletVersion",

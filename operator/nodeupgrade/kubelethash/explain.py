@@ -33,7 +33,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class HashChange:
     """One container whose hash differs between two kubelets.
 
     Attributes:
@@ -88,7 +88,7 @@ class PodChange:
 
     pod: str
     whole_pod: tuple[str, ...]
-    containers: tuple[Change, ...]
+    containers: tuple[HashChange, ...]
     resized: tuple[str, ...] = ()
     to: KubeletVersion
 
@@ -99,7 +99,9 @@ class PodChange:
         return (*hashes, *([resize] if container in self.resized else ()))
 
 
-def explain(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> Change | None:
+def explain(
+    container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str
+) -> HashChange | None:
     """Why a container's hash differs between two kubelets; None exactly when it does not.
 
     Args:
@@ -117,7 +119,7 @@ def explain(container: Mapping[str, object], from_: KubeletVersion | str, to: Ku
         return None
     same_era = era_of(before) is era_of(after)
     name = container.get("name")
-    return Change(
+    return HashChange(
         container=name if isinstance(name, str) else "",
         from_=before,
         to=after,

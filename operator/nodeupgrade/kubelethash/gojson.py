@@ -11,7 +11,7 @@ from json.encoder import encode_basestring
 
 from . import values
 from .errors import Misfit
-from .schema import CONTAINER, STRUCTS, Field, fields_of
+from .schema import CONTAINER, STRUCTS, StructField, fields_of
 
 Render = Callable[[object], str]
 
@@ -110,7 +110,7 @@ def _struct(name: str, minor: int, manifest: bool) -> Render:
     return render
 
 
-def _flattened(name: str, minor: int) -> list[Field]:
+def _flattened(name: str, minor: int) -> list[StructField]:
     """The fields of a struct, those of embedded structs in their place."""
     fields = []
     for field in fields_of(name, minor):
@@ -118,7 +118,7 @@ def _flattened(name: str, minor: int) -> list[Field]:
     return fields
 
 
-def _member(field: Field, minor: int, manifest: bool) -> tuple[str, str, Render, str, bool]:
+def _member(field: StructField, minor: int, manifest: bool) -> tuple[str, str, Render, str, bool]:
     """Key, label, renderer, text when absent, and whether a zero value is left out."""
     label = f'"{field.key}":'
     render = _renderer(field.type, minor, manifest)

@@ -14,7 +14,7 @@ CONTAINER = "Container"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class StructField:
     """One field of a Go struct.
 
     Attributes:
@@ -32,9 +32,9 @@ class Field:
     since: int
 
 
-def _field(name: str, type_: str, tag: str, since: int = OLDEST_MINOR) -> Field:
+def _field(name: str, type_: str, tag: str, since: int = OLDEST_MINOR) -> StructField:
     """A row of the table; the tag is the JSON key, with a `?` for omitempty, or empty when embedded."""
-    return Field(name, type_, tag.removesuffix("?"), tag.endswith("?"), since)
+    return StructField(name, type_, tag.removesuffix("?"), tag.endswith("?"), since)
 
 
 _HANDLER = (
@@ -43,7 +43,7 @@ _HANDLER = (
     _field("TCPSocket", "*TCPSocketAction", "tcpSocket?"),
 )
 
-STRUCTS: dict[str, tuple[Field, ...]] = {
+STRUCTS: dict[str, tuple[StructField, ...]] = {
     CONTAINER: (
         _field("Name", "string", "name"),
         _field("Image", "string", "image?"),
@@ -222,6 +222,6 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
 
 
 @cache
-def fields_of(struct: str, minor: int) -> tuple[Field, ...]:
+def fields_of(struct: str, minor: int) -> tuple[StructField, ...]:
     """The fields of a struct as a minor knows it, in Go's order."""
     return tuple(field for field in STRUCTS[struct] if field.since <= minor)

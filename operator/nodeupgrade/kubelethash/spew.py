@@ -11,7 +11,7 @@ from . import values
 from .changes import VERSIONED_STRUCT
 from .errors import Misfit
 from .quantity import UNSET, Quantity
-from .schema import CONTAINER, STRUCTS, Field, fields_of
+from .schema import CONTAINER, STRUCTS, StructField, fields_of
 
 Render = Callable[[object], str]
 
@@ -94,7 +94,7 @@ def _struct(name: str, minor: int, manifest: bool) -> Render:
     return render
 
 
-def _member(field: Field, minor: int, manifest: bool) -> tuple[str, str, Render, str]:
+def _member(field: StructField, minor: int, manifest: bool) -> tuple[str, str, Render, str]:
     """JSON key (empty when embedded), label, renderer, and the text when absent."""
     label = f"{field.name}:{_go_type(field.type, minor)}"
     render = _renderer(field.type, minor, manifest)

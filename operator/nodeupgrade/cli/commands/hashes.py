@@ -17,7 +17,7 @@ from nodeupgrade.cli.commands.pod_options import (
 )
 from nodeupgrade.cli.program import command
 from nodeupgrade.cli.reports.forecast import pod_forecast
-from nodeupgrade.kubelethash import Change, KubeletVersion, explain_pod, hash_container
+from nodeupgrade.kubelethash import HashChange, KubeletVersion, explain_pod, hash_container
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
 
@@ -95,7 +95,7 @@ def _hashes(pod: Mapping[str, object], version: str) -> dict[str, str]:
     return {container_name(pod, each): hash_container(each, version) for each in every}
 
 
-def _change_entry(change: Change) -> Entry:
+def _change_entry(change: HashChange) -> Entry:
     return {
         "container": change.container,
         "from": str(change.old),
