@@ -16,7 +16,7 @@ from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, failures, node, status
 from nodeupgrade.domain.rollout.actions import Admit
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
@@ -53,11 +53,11 @@ async def tell_everything(scene: Scene) -> None:
     for view in map(view_node, await scene.kube.list(NODES)):
         its_task = next((task for task in tasks if task.name == view.name), None)
         about = choose_upgrade(upgrades, view, its_task)
-        survey = None if about is None else await survey_of(scene, about.name)
+        rollout = None if about is None else await survey_of(scene, about.name)
         told = Story(
             node=view,
             upgrade=about,
-            seat=None if survey is None else seat(survey, view.name, scene.now),
+            seat=None if rollout is None else seat(rollout, view.name, scene.now),
             task=its_task,
             selected_by=tuple(each.name for each in active_for(upgrades, view)),
             cordon=cordon_of(view, upgrades),
@@ -66,7 +66,7 @@ async def tell_everything(scene: Scene) -> None:
         told.document()
 
 
-async def survey_of(scene: Scene, name: str) -> Survey | None:
+async def survey_of(scene: Scene, name: str) -> RolloutView | None:
     """Look as explain-node does; None if the rollout is gone or not valid."""
     try:
         upgrade = await reading.upgrade(scene.kube, name)
@@ -74,17 +74,17 @@ async def survey_of(scene: Scene, name: str) -> Survey | None:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
     pods = {node: tuple(map(view_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
-    return None if upgrade.spec is None else take_survey(replace(fleet, pods=pods), upgrade.spec, scene.now)
+    return None if upgrade.spec is None else view_rollout(replace(fleet, pods=pods), upgrade.spec, scene.now)
 
 
 async def compare_with_decisions(scene: Scene, name: str) -> int:
     """A node is told to be started next exactly if it is; how many are."""
-    if (survey := await survey_of(scene, name)) is None:
+    if (rollout := await survey_of(scene, name)) is None:
         return 0
-    seats = {node: seat(survey, node, scene.now) for node in survey.fleet.nodes}
+    seats = {node: seat(rollout, node, scene.now) for node in rollout.fleet.nodes}
     started = {node for node, place in seats.items() if place is not None and place.waits.startswith("nothing")}
-    admitted = {action.node for action in plan(survey.fleet, scene.now) if isinstance(action, Admit)}
-    if admitted or survey.planned:
+    admitted = {action.node for action in plan(rollout.fleet, scene.now) if isinstance(action, Admit)}
+    if admitted or rollout.planned:
         assert started == admitted
     return len(admitted)
 

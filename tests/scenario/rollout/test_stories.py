@@ -11,7 +11,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.select.node_state import Place
-from nodeupgrade.domain.rollout.select.rollout_view import take_survey
+from nodeupgrade.domain.rollout.select.rollout_view import view_rollout
 from nodeupgrade.ports.kube import TASKS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
@@ -72,8 +72,8 @@ async def test_where_a_rollout_has_ended_no_second_look_is_announced() -> None:
 
     assert fleet.upgrade.finished
     assert fleet.upgrade.spec is not None
-    standing = take_survey(fleet, fleet.upgrade.spec, scene.now).standings[NodeName("node-0")]
-    assert (standing.place, standing.again) == (Place.FINISHED, None)
+    member = view_rollout(fleet, fleet.upgrade.spec, scene.now).members[NodeName("node-0")]
+    assert (member.place, member.again) == (Place.FINISHED, None)
 
 
 async def test_an_aborted_rollout_announces_no_second_look() -> None:

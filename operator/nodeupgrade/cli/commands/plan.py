@@ -19,10 +19,10 @@ from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results
-from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, survey, with_pods
+from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, rollout, with_pods
 from nodeupgrade.cli.screens import plan
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.views import view_pod
 from nodeupgrade.ports.kube import PODS, KubeApi
 
@@ -65,7 +65,7 @@ def plan_command(connection: Connection, file: TextIO, long: bool, output: str) 
         show(plan.plan(made, long=long))
     else:
         dump(plan.document(made), output)
-    return OK if made.standings and not made.placed(Place.REFUSED) else NO
+    return OK if made.members and not made.placed(Place.REFUSED) else NO
 
 
 def _only_upgrade(file: TextIO) -> Document:
@@ -79,38 +79,38 @@ def _only_upgrade(file: TextIO) -> Document:
 async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     live = (await reading.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
     fleet = await read_fleet(kube, as_if_applied(document, live, world.now()))
-    spec, seen = fleet.upgrade.spec, survey(fleet, world.now())
+    spec, seen = fleet.upgrade.spec, rollout(fleet, world.now())
     if spec is None or seen is None:
         raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
-    standings = dict(seen.standings)
+    members = dict(seen.members)
     forecasts: dict[str, NodeForecast] = {}
-    wanted = [standing for standing in standings.values() if standing.place in UPGRADED and _is_older(standing, spec)]
+    wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
-        async for standing, expected in _looked_at(kube, seen, wanted):
-            standings[standing.node] = standing
-            if standing.place in UPGRADED:
-                forecasts[standing.node] = expected
+        async for member, expected in _looked_at(kube, seen, wanted):
+            members[member.node] = member
+            if member.place in UPGRADED:
+                forecasts[member.node] = expected
             progress.advance(bar)
-    ordered = [standings[node] for node in seen.standings]
+    ordered = [members[node] for node in seen.members]
     return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None)
 
 
-def _is_older(standing: Standing, spec: UpgradeSpec) -> bool:
+def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
     """Whether a swap is still to come: a node in flight may run its new kubelet already."""
-    return standing.view is not None and standing.view.kubelet_version != spec.version
+    return member.view is not None and member.view.kubelet_version != spec.version
 
 
 async def _looked_at(
-    kube: KubeApi, seen: Survey, wanted: list[Standing]
-) -> AsyncIterator[tuple[Standing, NodeForecast]]:
+    kube: KubeApi, seen: RolloutView, wanted: list[NodeState]
+) -> AsyncIterator[tuple[NodeState, NodeForecast]]:
     """Read the pods of each node, a few nodes at a time, and keep only what follows from them."""
 
-    async def look(standing: Standing) -> tuple[Standing, NodeForecast]:
-        pods = await kube.list(PODS, fields={"spec.nodeName": standing.node})
-        version = "" if standing.view is None else standing.view.kubelet_version
-        expected = forecast(standing.node, pods, version, seen.spec.version)
-        return with_pods(seen, standing, [view_pod(pod) for pod in pods]), expected
+    async def look(member: NodeState) -> tuple[NodeState, NodeForecast]:
+        pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
+        version = "" if member.view is None else member.view.kubelet_version
+        expected = forecast(member.node, pods, version, seen.spec.version)
+        return with_pods(seen, member, [view_pod(pod) for pod in pods]), expected
 
     for start in range(0, len(wanted), READS_AT_ONCE):
         for found in await asyncio.gather(*map(look, wanted[start : start + READS_AT_ONCE])):

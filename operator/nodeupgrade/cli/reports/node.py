@@ -13,11 +13,11 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, survey_front
+from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
 from nodeupgrade.domain.rollout.select.membership import selects
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front, needs_approval
 from nodeupgrade.domain.views import NodeView
 
@@ -121,24 +121,24 @@ def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
     return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
 
 
-def seat(survey: Survey, name: NodeName, now: datetime) -> Seat | None:
+def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
     """Find a node's place in a rollout, and what it waits for; None if it is no member."""
-    standing = survey.standings.get(name)
-    if standing is None:
+    member = rollout.members.get(name)
+    if member is None:
         return None
-    number = next(index for index, wave in enumerate(survey.waves, 1) if wave.name == standing.wave)
-    wave = [each.node for each in survey.waves[number - 1].standings]
-    told = standing.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
+    number = next(index for index, wave in enumerate(rollout.waves, 1) if wave.name == member.wave)
+    wave = [each.node for each in rollout.waves[number - 1].members]
+    told = member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
     return Seat(
-        wave=standing.wave,
+        wave=member.wave,
         wave_number=number,
-        waves=len(survey.waves),
+        waves=len(rollout.waves),
         order=wave.index(name) + 1,
         wave_size=len(wave),
-        place=standing.place,
-        reason=standing.reason.value if told else "",
-        message=standing.message,
-        waits=_waits(survey, standing, number, now) if standing.place is Place.PENDING else "",
+        place=member.place,
+        reason=member.reason.value if told else "",
+        message=member.message,
+        waits=_waits(rollout, member, number, now) if member.place is Place.PENDING else "",
     )
 
 
@@ -168,31 +168,31 @@ def is_ours(body: Json) -> bool:
     return (body.get("source") or {}).get("component") == COMPONENT or body.get("reason") in NODE_NEWS
 
 
-def _waits(survey: Survey, standing: Standing, number: int, now: datetime) -> str:
+def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) -> str:
     """Say what a node waits for, by asking what the planner asks."""
-    upgrade = survey.upgrade
+    upgrade = rollout.upgrade
     if upgrade.finished:
         return "the rollout has ended"
     if (objection := objection_to_spec(upgrade, now)) is not None:
         return f"the spec to be accepted: {objection.message}"
-    at = survey_front(survey, now)
-    choice = queued(survey.fleet, survey.spec) or choose(survey, at, now)
+    at = front_of(rollout, now)
+    choice = queued(rollout.fleet, rollout.spec) or choose(rollout, at, now)
     chosen = [each.node for each in choice.nodes]
-    if standing.node in chosen:
+    if member.node in chosen:
         return "nothing: it is started when the operator looks next"
-    if survey.spec.action is not RolloutAction.PLAN and number - 1 > at.index >= 0:
-        return _wave_waits(survey, standing, at, choice)
+    if rollout.spec.action is not RolloutAction.PLAN and number - 1 > at.index >= 0:
+        return _wave_waits(rollout, member, at, choice)
     if chosen:
         others = ", ".join(chosen[:OTHERS_NAMED]) + (" and others" if len(chosen) > OTHERS_NAMED else "")
         return f"other nodes go first: {others}"
-    return choice.message or f"{counted(len(survey.flying), 'node')} in flight, and no more may be"
+    return choice.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
 
 
-def _wave_waits(survey: Survey, standing: Standing, at: Front, choice: Choice) -> str:
-    ahead = survey.waves[at.index]
-    left = sum(each.blocks for each in ahead.standings)
-    before = f"wave {standing.wave} comes after wave {ahead.name}, where {left} of {len(ahead.standings)} are left"
-    own = next(wave.terms for wave in survey.waves if wave.name == standing.wave)
-    if needs_approval(survey.upgrade, own):
+def _wave_waits(rollout: RolloutView, member: NodeState, at: Front, choice: Choice) -> str:
+    ahead = rollout.waves[at.index]
+    left = sum(each.blocks for each in ahead.members)
+    before = f"wave {member.wave} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
+    own = next(wave.terms for wave in rollout.waves if wave.name == member.wave)
+    if needs_approval(rollout.upgrade, own):
         before += ", and needs approval"
     return f"{before}; {choice.message}" if choice.message and not choice.nodes else before

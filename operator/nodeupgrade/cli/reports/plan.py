@@ -12,11 +12,11 @@ from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, survey_front
+from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.membership import selects
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing, stand
-from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_state
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import PodView
@@ -42,7 +42,7 @@ class PlanReport:
         spec: as if its action were Run, should it be Plan.
         action: what it really is.
         unselected: nodes of the cluster that are not meant.
-        standings: of every node that is meant, wave by wave.
+        members: of every node that is meant, wave by wave.
         opens: when nodes may be started; None when no window ever opens.
         open_now: whether that is now.
         first: nodes that would be started at once, were the object applied now.
@@ -59,7 +59,7 @@ class PlanReport:
     now: datetime
     on_cluster: bool
     unselected: int
-    standings: tuple[Standing, ...]
+    members: tuple[NodeState, ...]
     waves: tuple[PlannedWave, ...]
     open_now: bool
     opens: datetime | None
@@ -75,37 +75,37 @@ class PlanReport:
         """The forecasts, summed up."""
         return by_era(self.forecasts.values())
 
-    def placed(self, *places: Place) -> tuple[Standing, ...]:
+    def placed(self, *places: Place) -> tuple[NodeState, ...]:
         """List the nodes that stand so."""
-        return tuple(standing for standing in self.standings if standing.place in places)
+        return tuple(member for member in self.members if member.place in places)
 
 
 UPGRADED = (Place.PENDING, Place.IN_FLIGHT, Place.CHECKED)
 """Places of nodes that would be upgraded, or are about to be."""
 
 
-def survey(fleet: FleetSnapshot, now: datetime) -> Survey | None:
+def rollout(fleet: FleetSnapshot, now: datetime) -> RolloutView | None:
     """Look at the rollout as if it were to run; None if its spec is not valid."""
     spec = fleet.upgrade.spec
     if spec is None:
         return None
     running = replace(spec, action=RolloutAction.RUN) if spec.action is RolloutAction.PLAN else spec
-    return take_survey(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running, now)
+    return view_rollout(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running, now)
 
 
-def with_pods(seen: Survey, standing: Standing, pods: Sequence[PodView]) -> Standing:
+def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[PodView]) -> NodeState:
     """Judge a node once more, with its pods, and by what it said when it was asked to look only."""
-    if standing.place is not Place.PENDING:
-        return standing
-    if (task := standing.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
-        return replace(standing, place=Place.REFUSED, reason=task.verdict.reason, message=task.verdict.message)
-    fleet = replace(seen.fleet, pods={standing.node: tuple(pods)})
-    return stand(fleet, seen.spec, standing.node, standing.wave, seen.now, flying=False)
+    if member.place is not Place.PENDING:
+        return member
+    if (task := member.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
+        return replace(member, place=Place.REFUSED, reason=task.verdict.reason, message=task.verdict.message)
+    fleet = replace(seen.fleet, pods={member.node: tuple(pods)})
+    return node_state(fleet, seen.spec, member.node, member.wave, seen.now, flying=False)
 
 
 def report(
-    seen: Survey,
-    standings: Sequence[Standing],
+    seen: RolloutView,
+    members: Sequence[NodeState],
     forecasts: Mapping[str, NodeForecast],
     now: datetime,
     *,
@@ -114,10 +114,10 @@ def report(
 ) -> PlanReport:
     """Say what would happen, given how every member stands; ``action`` is what the object itself asks for."""
     fleet, spec = seen.fleet, seen.spec
-    by_name = {standing.node: standing for standing in standings}
-    judged = replace(seen, standings=by_name, waves=rosters(spec.waves, by_name))
-    choice = queued(fleet, spec) or choose(judged, survey_front(judged, now), now)
-    reports = {standing.node: standing.task.reported for standing in standings if standing.task is not None}
+    by_name = {member.node: member for member in members}
+    judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name))
+    choice = queued(fleet, spec) or choose(judged, front_of(judged, now), now)
+    reports = {member.node: member.task.reported for member in members if member.task is not None}
     return PlanReport(
         name=fleet.upgrade.name,
         spec=spec,
@@ -125,11 +125,11 @@ def report(
         now=now,
         on_cluster=on_cluster,
         unselected=sum(not selects(spec.nodes, node) for node in fleet.nodes.values()),
-        standings=tuple(standings),
-        waves=tuple(_wave(wave.terms, wave.standings) for wave in judged.waves),
+        members=tuple(members),
+        waves=tuple(_wave(wave.terms, wave.members) for wave in judged.waves),
         open_now=is_open(spec.windows, spec.blackouts, now),
         opens=next_opening(spec.windows, spec.blackouts, now),
-        first=tuple(standing.node for standing in choice.nodes),
+        first=tuple(member.node for member in choice.nodes),
         waits="" if choice.nodes else choice.message or _in_flight(judged),
         approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
         forecasts=dict(forecasts),
@@ -138,16 +138,16 @@ def report(
     )
 
 
-def _in_flight(seen: Survey) -> str:
+def _in_flight(seen: RolloutView) -> str:
     return f"{counted(len(seen.flying), 'node')} in flight already" if seen.flying else ""
 
 
-def _wave(terms: Wave, standings: Sequence[Standing]) -> PlannedWave:
+def _wave(terms: Wave, members: Sequence[NodeState]) -> PlannedWave:
     return PlannedWave(
         terms=terms,
-        total=len(standings),
-        upgraded=sum(standing.place in UPGRADED for standing in standings),
-        skipped=sum(standing.place is Place.SKIPPED for standing in standings),
-        refused=sum(standing.place is Place.REFUSED for standing in standings),
-        nodes=tuple(standing.node for standing in standings),
+        total=len(members),
+        upgraded=sum(member.place in UPGRADED for member in members),
+        skipped=sum(member.place is Place.SKIPPED for member in members),
+        refused=sum(member.place is Place.REFUSED for member in members),
+        nodes=tuple(member.node for member in members),
     )

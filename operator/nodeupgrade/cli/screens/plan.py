@@ -15,7 +15,7 @@ from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
 NODES_NAMED = 8
@@ -41,7 +41,7 @@ def document(report: PlanReport) -> Json:
         "waits": report.waits,
         "waves": [_wave_document(wave) for wave in report.waves],
         "eras": to_json(report.eras),
-        "nodes": [_node_document(report, standing) for standing in report.standings],
+        "nodes": [_node_document(report, member) for member in report.members],
     }
 
 
@@ -50,12 +50,12 @@ def _wave_document(wave: PlannedWave) -> Json:
     return {**to_json(wave.terms), **numbers, "nodes": list(wave.nodes)}
 
 
-def _node_document(report: PlanReport, standing: Standing) -> Json:
-    told = {"node": standing.node, "wave": standing.wave, "place": standing.place.value}
-    if standing.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
-        told |= {"reason": standing.reason.value, "message": standing.message}
-    expected, preview = report.forecasts.get(standing.node), report.previews.get(standing.node)
-    hazards = report.hazards.get(standing.node)
+def _node_document(report: PlanReport, member: NodeState) -> Json:
+    told = {"node": member.node, "wave": member.wave, "place": member.place.value}
+    if member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
+        told |= {"reason": member.reason.value, "message": member.message}
+    expected, preview = report.forecasts.get(member.node), report.previews.get(member.node)
+    hazards = report.hazards.get(member.node)
     return {
         **told,
         **({} if expected is None else {"forecast": to_json(expected)}),
@@ -67,13 +67,13 @@ def _node_document(report: PlanReport, standing: Standing) -> Json:
 def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
     yield Text.assemble((report.name, "bold"), f" would bring kubelets to {report.spec.version}. Nothing was touched.")
     yield facts(*_facts(report))
-    if report.standings:
+    if report.members:
         yield heading("Waves")
         yield _waves(report)
     for title, place in (("Refused", Place.REFUSED), ("Skipped", Place.SKIPPED)):
-        if standings := report.placed(place):
+        if members := report.placed(place):
             yield heading(title)
-            yield _by_reason(standings)
+            yield _by_reason(members)
     if report.eras:
         yield heading("What a plain kubelet swap would restart")
         yield _eras(report.eras)
@@ -92,7 +92,7 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
 def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     if report.action is RolloutAction.PLAN:
         yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
-    members, cluster = len(report.standings), len(report.standings) + report.unselected
+    members, cluster = len(report.members), len(report.members) + report.unselected
     told = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
     numbers = {place: len(report.placed(place)) for place in (Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
     yield (
@@ -149,10 +149,10 @@ def _begins(report: PlanReport, terms: Wave) -> str:
     return "approved" if terms.name in report.approvals else "after approval"
 
 
-def _by_reason(standings: tuple[Standing, ...]) -> RenderableType:
+def _by_reason(members: tuple[NodeState, ...]) -> RenderableType:
     drawn = table("REASON", "NODES", "FOR EXAMPLE")
-    ordered = sorted(standings, key=lambda standing: standing.reason.value)
-    for reason, group in groupby(ordered, key=lambda standing: standing.reason):
+    ordered = sorted(members, key=lambda member: member.reason.value)
+    for reason, group in groupby(ordered, key=lambda member: member.reason):
         found = list(group)
         drawn.add_row(reason.value, str(len(found)), found[0].message)
     return drawn
@@ -202,20 +202,20 @@ def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
 
 def _nodes(report: PlanReport) -> RenderableType:
     drawn = table("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
-    for standing in report.standings:
-        expected = report.forecasts.get(standing.node)
+    for member in report.members:
+        expected = report.forecasts.get(member.node)
         numbers = (NOTHING, NOTHING) if expected is None else (str(expected.containers), str(len(expected.restarts)))
-        drawn.add_row(standing.node, standing.wave, standing.place.value, *numbers, "\n".join(_whys(report, standing)))
+        drawn.add_row(member.node, member.wave, member.place.value, *numbers, "\n".join(_whys(report, member)))
     return drawn
 
 
-def _whys(report: PlanReport, standing: Standing) -> Iterator[str]:
-    if standing.message:
-        yield f"{standing.reason.value}: {standing.message}"
-    for hazard in report.hazards.get(standing.node, ()):
+def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
+    if member.message:
+        yield f"{member.reason.value}: {member.message}"
+    for hazard in report.hazards.get(member.node, ()):
         if hazard.warning:
             yield f"{hazard.reason} (warning): {hazard.detail}"
-    expected = report.forecasts.get(standing.node)
+    expected = report.forecasts.get(member.node)
     if expected is None:
         return
     yield from (f"cannot be told: {problem}" for problem in expected.unknown)

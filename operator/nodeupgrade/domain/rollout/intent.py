@@ -11,10 +11,10 @@ from nodeupgrade.domain.rollout.backoff import is_held_back
 from nodeupgrade.domain.rollout.inflight import claims
 from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, survey_front
+from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.admission import warnings
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing, candidate
-from nodeupgrade.domain.rollout.select.rollout_view import Survey, take_survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import Front
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
@@ -30,7 +30,7 @@ class Intent:
         choice: nodes that may be started now, or what they wait for.
     """
 
-    survey: Survey
+    rollout: RolloutView
     front: Front
     preparations: tuple[NodeAction, ...] = ()
     held_back: tuple[NodeAction, ...] = ()
@@ -39,35 +39,35 @@ class Intent:
     @property
     def unread(self) -> tuple[NodeName, ...]:
         """Nodes whose pods must be read before they are admitted; a look needs none."""
-        if self.survey.spec.action is RolloutAction.PLAN:
+        if self.rollout.spec.action is RolloutAction.PLAN:
             return ()
-        return tuple(s.node for s in self.choice.nodes if s.node not in self.survey.fleet.pods)
+        return tuple(s.node for s in self.choice.nodes if s.node not in self.rollout.fleet.pods)
 
     @property
     def admissions(self) -> tuple[Admit | Hold, ...]:
         """Nodes that take a slot now, or why nodes that could take one do not."""
-        ready = [standing for standing in self.choice.nodes if standing.node not in self.unread]
+        ready = [member for member in self.choice.nodes if member.node not in self.unread]
         if ready or not self.choice.message:
-            return tuple(_admit(self.survey, standing) for standing in ready)
-        if not any(standing.place is Place.PENDING for standing in self.survey.standings.values()):
+            return tuple(_admit(self.rollout, member) for member in ready)
+        if not any(member.place is Place.PENDING for member in self.rollout.members.values()):
             return ()
         return (Hold(reason=self.choice.reason, message=self.choice.message),)
 
 
 def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     """Find out what is to be done next."""
-    survey = take_survey(fleet, spec, now)
-    at = survey_front(survey, now)
+    rollout = view_rollout(fleet, spec, now)
+    at = front_of(rollout, now)
     if fleet.upgrade.finished and not claims.retry_asked(fleet.upgrade):
-        return Intent(survey=survey, front=at)
+        return Intent(rollout=rollout, front=at)
     if (behind := queued(fleet, spec)) is not None:
         preparations, waiting = _parted(claims.let_go(fleet), fleet, now)
-        return Intent(survey=survey, front=at, preparations=preparations, held_back=waiting, choice=behind)
-    choice = choose(survey, at, now)
-    preparations, waiting = _parted(claims.prepare(survey, now, stalled=choice.stalls), fleet, now)
-    unprepared = preparations or fleet.upgrade.finished or (survey.unclaimed and claims.may_claim(survey))
+        return Intent(rollout=rollout, front=at, preparations=preparations, held_back=waiting, choice=behind)
+    choice = choose(rollout, at, now)
+    preparations, waiting = _parted(claims.prepare(rollout, now, stalled=choice.stalls), fleet, now)
+    unprepared = preparations or fleet.upgrade.finished or (rollout.unclaimed and claims.may_claim(rollout))
     return Intent(
-        survey=survey,
+        rollout=rollout,
         front=at,
         preparations=preparations,
         held_back=waiting,
@@ -83,11 +83,11 @@ def _parted(
     return tuple(each for each in due if each not in waiting), waiting
 
 
-def _admit(survey: Survey, standing: Standing) -> Admit:
-    if standing.view is None:
+def _admit(rollout: RolloutView, member: NodeState) -> Admit:
+    if member.view is None:
         raise AssertionError("only nodes that exist are pending")
-    facts = candidate(survey.fleet, survey.spec, standing.view, survey.now)
+    facts = candidate(rollout.fleet, rollout.spec, member.view, rollout.now)
     notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
-    purpose = "be looked at for" if survey.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
-    message = f"node {standing.node} takes a slot to {purpose} {facts.target}{notes}"
-    return Admit(node=standing.node, reason=Reason.ADMITTED, message=message)
+    purpose = "be looked at for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
+    message = f"node {member.node} takes a slot to {purpose} {facts.target}{notes}"
+    return Admit(node=member.node, reason=Reason.ADMITTED, message=message)

@@ -28,7 +28,7 @@ from nodeupgrade.domain.rollout.report.events import hindrance, news, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
 from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
 from nodeupgrade.domain.rollout.select.membership import in_flight
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
@@ -67,38 +67,38 @@ def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
 def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[NodeAction, ...]:
     """Advance what is in flight, prepare and admit what comes next, and report."""
     upgrade, intent = fleet.upgrade, intend(fleet, spec, now)
-    advances = _advances(fleet, intent.survey, intent.survey.flying, now)
+    advances = _advances(fleet, intent.rollout, intent.rollout.flying, now)
     entries = intent.admissions
     admitted = {action.node for action in entries if isinstance(action, Admit)}
-    slots = _slots(intent.survey.flying, advances, admitted)
+    slots = _slots(intent.rollout.flying, advances, admitted)
     if upgrade.finished and (intent.preparations or not claims.retry_asked(upgrade)):
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
     settled = _settled(intent, slots, now)
-    state = state_of(settled.survey, settled.choice)
+    state = state_of(settled.rollout, settled.choice)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     hindered = impediments((*advances, *intent.held_back), fleet.setbacks)
     status = conditions.summarise(
-        settled.survey, settled.front, state, now, before=upgrade.status, reopened=reopened, hindered=hindered
+        settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, hindered=hindered
     )
-    told = (*news(settled.survey, upgrade.status, status), *hindrance(upgrade.status, status))
-    blanks = held_back(claims.blanked(intent.survey), fleet.setbacks, now)
+    told = (*news(settled.rollout, upgrade.status, status), *hindrance(upgrade.status, status))
+    blanks = held_back(claims.blanked(intent.rollout), fleet.setbacks, now)
     return (*advances, *intent.preparations, *blanks, *entries, *told, *reported(upgrade, status, told))
 
 
 def _advances(
-    fleet: FleetSnapshot, survey: Survey | None, flying: tuple[NodeName, ...], now: datetime
+    fleet: FleetSnapshot, rollout: RolloutView | None, flying: tuple[NodeName, ...], now: datetime
 ) -> tuple[NodeAction, ...]:
-    return held_back((advance(fleet, survey, name, now) for name in flying), fleet.setbacks, now)
+    return held_back((advance(fleet, rollout, name, now) for name in flying), fleet.setbacks, now)
 
 
 def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime) -> Intent:
     """Look at the rollout as it will be once this plan's status is written."""
-    fleet = intent.survey.fleet
-    if slots == intent.survey.flying:
+    fleet = intent.rollout.fleet
+    if slots == intent.rollout.flying:
         return intent
     status = replace(fleet.upgrade.status, in_flight=slots)
-    return intend(replace(fleet, upgrade=replace(fleet.upgrade, status=status)), intent.survey.spec, now)
+    return intend(replace(fleet, upgrade=replace(fleet.upgrade, status=status)), intent.rollout.spec, now)
 
 
 def _slots(

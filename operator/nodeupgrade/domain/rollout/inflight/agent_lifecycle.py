@@ -29,7 +29,7 @@ _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attendance:
+class Agents:
     """How it stands with a run's agents.
 
     Attributes:
@@ -48,7 +48,7 @@ class Attendance:
         return self.lost > 0 or self.refused is not None
 
 
-def attend(task: Task, agents: Attendance, called_off: Finding | None, now: datetime) -> NodeAction:
+def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over, given the node's agents and whether it is called off."""
     pod, wanted, deadline = agents.pod, task.spec.action in _WANTED, task.spec.deadline
     if wanted and called_off is not None:
@@ -69,7 +69,7 @@ def attend(task: Task, agents: Attendance, called_off: Finding | None, now: date
     return _replace(task, pod, agents.lost, now) if pod.over else _wait(task, pod, now)
 
 
-def _without_pod(task: Task, agents: Attendance, now: datetime) -> NodeAction:
+def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create one, unless none is needed any more to know that the node is untouched."""
     if task.spec.action not in _WANTED:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)

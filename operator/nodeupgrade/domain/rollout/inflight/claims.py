@@ -18,7 +18,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release, Reopen
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact
 from nodeupgrade.domain.rollout.select.node_state import Place
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import NodeView
 
@@ -29,25 +29,25 @@ RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
 """Verdicts that a retry clears; a node that could not be rolled back needs a human."""
 
 
-def prepare(survey: Survey, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
+def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
     """Return the writes that have to be made before any node is started; none when everything is prepared.
 
     Args:
-        survey: The rollout.
+        rollout: The rollout at this moment.
         now: Wall-clock time, UTC.
         stalled: Whether a human is needed before anything goes on; nothing is tried again by itself then.
     """
-    if survey.upgrade.deleting or survey.spec.action is RolloutAction.ABORT:
+    if rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT:
         return ()
-    due: list[NodeAction] = [*_reopened(survey, now, by_itself=may_claim(survey) and not stalled)]
-    if survey.upgrade.status.accepted_spec_digest and may_claim(survey) and not survey.upgrade.finished:
-        due += _claimed(survey, now)
+    due: list[NodeAction] = [*_reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
+    if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and not rollout.upgrade.finished:
+        due += _claimed(rollout, now)
     return tuple(due[:WRITES_AT_ONCE])
 
 
-def may_claim(survey: Survey) -> bool:
+def may_claim(rollout: RolloutView) -> bool:
     """Whether nodes may be claimed now: not while somebody holds the rollout back."""
-    return survey.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not survey.upgrade.braked
+    return rollout.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not rollout.upgrade.braked
 
 
 def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
@@ -62,9 +62,9 @@ def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     )
 
 
-def blanked(survey: Survey) -> tuple[Blank, ...]:
+def blanked(rollout: RolloutView) -> tuple[Blank, ...]:
     """Clear what tasks that wait for their turn still say of a run that is history."""
-    waiting = (s.task for s in survey.standings.values() if s.place is not Place.IN_FLIGHT)
+    waiting = (s.task for s in rollout.members.values() if s.place is not Place.IN_FLIGHT)
     stale = (
         task
         for task in waiting
@@ -81,17 +81,17 @@ def retry_asked(upgrade: Upgrade) -> bool:
     return upgrade.retry not in {"", upgrade.status.last_handled_retry}
 
 
-def task_spec(survey: Survey, node: NodeView, order: int, now: datetime) -> TaskSpec:
+def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -> TaskSpec:
     """Write what a task says while it waits, resolved for this very node.
 
     Raises:
         AssertionError: There is no artifact for the node's platform, which is checked before.
     """
-    upgrade, spec = survey.upgrade, survey.spec
+    upgrade, spec = rollout.upgrade, rollout.spec
     artifact = resolve_artifact(spec.artifact, node.platform)
     if artifact is None:
         raise AssertionError("nodes without an artifact are never claimed")
-    held = survey.fleet.tasks.get(node.name)
+    held = rollout.fleet.tasks.get(node.name)
     return TaskSpec(
         node_name=node.name,
         node_uid=node.uid,
@@ -100,7 +100,7 @@ def task_spec(survey: Survey, node: NodeView, order: int, now: datetime) -> Task
         from_version=node.kubelet_version,
         to_version=spec.version,
         artifact=artifact,
-        wave=survey.standings[node.name].wave,
+        wave=rollout.members[node.name].wave,
         order=order,
         allow_downgrade=spec.allow_downgrade,
         hash_mode=spec.hash.mode,
@@ -110,40 +110,40 @@ def task_spec(survey: Survey, node: NodeView, order: int, now: datetime) -> Task
     )
 
 
-def _claimed(survey: Survey, now: datetime) -> Iterable[NodeAction]:
-    order = {name: index for index, name in enumerate(survey.standings)}
-    for standing in survey.unclaimed[:WRITES_AT_ONCE]:
-        if (node := standing.view) is None:
+def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
+    order = {name: index for index, name in enumerate(rollout.members)}
+    for member in rollout.unclaimed[:WRITES_AT_ONCE]:
+        if (node := member.view) is None:
             continue
-        held = survey.fleet.tasks.get(node.name)
+        held = rollout.fleet.tasks.get(node.name)
         if held is not None and held.spec.node_uid != node.uid:
             message = f"node {node.name} was replaced by another one of the same name"
             yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
-        message = f"node {node.name} belongs to {f'wave {standing.wave}' if survey.spec.waves else 'the rollout'}"
-        spec = task_spec(survey, node, order[node.name], now)
+        message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
+        spec = task_spec(rollout, node, order[node.name], now)
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
-def _reopened(survey: Survey, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
+def _reopened(rollout: RolloutView, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
     """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
-    wanted = survey.upgrade.retry if retry_asked(survey.upgrade) else None
-    for standing in survey.standings.values():
-        task = standing.task
-        if task is None or task.verdict is None or standing.view is None or standing.place is Place.IN_FLIGHT:
+    wanted = rollout.upgrade.retry if retry_asked(rollout.upgrade) else None
+    for member in rollout.members.values():
+        task = member.task
+        if task is None or task.verdict is None or member.view is None or member.place is Place.IN_FLIGHT:
             continue
-        if task.kind is RunKind.PRECHECK and survey.spec.action is RolloutAction.RUN:
-            yield _reopen(survey, task, task.spec.retry, "its plan was made", now)
+        if task.kind is RunKind.PRECHECK and rollout.spec.action is RolloutAction.RUN:
+            yield _reopen(rollout, task, task.spec.retry, "its plan was made", now)
         elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
-            yield _reopen(survey, task, wanted, f"retry {wanted} is asked for", now)
-        elif by_itself and standing.again is not None and standing.again <= now:
-            yield _reopen(survey, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
+            yield _reopen(rollout, task, wanted, f"retry {wanted} is asked for", now)
+        elif by_itself and member.again is not None and member.again <= now:
+            yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
 
 
-def _reopen(survey: Survey, task: Task, retry: str, because: str, now: datetime) -> Reopen:
+def _reopen(rollout: RolloutView, task: Task, retry: str, because: str, now: datetime) -> Reopen:
     spec = replace(
         task.spec,
-        run_id=_run_id(survey.upgrade, now),
+        run_id=_run_id(rollout.upgrade, now),
         action=TaskAction.WAIT,
         action_reason="",
         action_message="",

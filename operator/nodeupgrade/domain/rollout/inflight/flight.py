@@ -30,20 +30,20 @@ from nodeupgrade.domain.rollout.actions import (
     Wait,
 )
 from nodeupgrade.domain.rollout.inflight import baseline, guard_lifecycle
-from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Attendance, attend, is_untouched
+from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend, is_untouched
 from nodeupgrade.domain.rollout.inflight.claims import task_spec
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.rollout.select.admission import judge
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact, selects
 from nodeupgrade.domain.rollout.select.node_state import candidate
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.domain.views import NodeView
 from nodeupgrade.kubelethash import KubeletVersion
 
 
-def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: datetime) -> NodeAction:
-    """Return the one next action for a node that holds a slot; without a survey, nothing new may begin."""
+def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the one next action for a node that holds a slot; without a view of the rollout, nothing new may begin."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
@@ -56,7 +56,7 @@ def advance(fleet: FleetSnapshot, survey: Survey | None, name: NodeName, now: da
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
     if task is None or (task.verdict is None and not task.open):
-        return _begin(fleet, survey, node, now)
+        return _begin(fleet, rollout, node, now)
     if task.verdict is not None:
         return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
@@ -95,10 +95,10 @@ def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
     return _clear_away(fleet, name, f"node {name} does not exist any more")
 
 
-def _attendance(fleet: FleetSnapshot, task: Task) -> Attendance:
+def _attendance(fleet: FleetSnapshot, task: Task) -> Agents:
     run, lost = fleet.agents_lost.get(task.name, ("", 0))
     refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
-    return Attendance(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
+    return Agents(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
 
 
 def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
@@ -110,19 +110,19 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeActio
     return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
-def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+def _begin(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
     ours = node.cordoned_by == fleet.upgrade.uid
     if fleet.own_task(node.name) is None:
-        return _resume(fleet, survey, node, now)
-    if (obstacle := _obstacle(fleet, survey, node)) is not None:
+        return _resume(fleet, rollout, node, now)
+    if (obstacle := _obstacle(fleet, rollout, node)) is not None:
         if ours:
             return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
         return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
-    if survey is None:
-        raise AssertionError("without a survey there is an obstacle")
-    if survey.spec.action is RolloutAction.PLAN:
-        return _precheck(survey, node, now)
+    if rollout is None:
+        raise AssertionError("without a view of the rollout there is an obstacle")
+    if rollout.spec.action is RolloutAction.PLAN:
+        return _precheck(rollout, node, now)
     if (pods := fleet.pods.get(node.name)) is None:
         return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     if not node.unschedulable and not ours:
@@ -131,81 +131,81 @@ def _begin(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: dat
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     return StartTask(
         node=node.name,
-        spec=_started(survey, node, TaskAction.UPGRADE, cordon, now),
+        spec=_started(rollout, node, TaskAction.UPGRADE, cordon, now),
         baseline=baseline.render(baseline.capture(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is to go from {node.kubelet_version} to {survey.spec.version}",
+        message=f"node {node.name} is to go from {node.kubelet_version} to {rollout.spec.version}",
     )
 
 
-def _resume(fleet: FleetSnapshot, survey: Survey | None, node: NodeView, now: datetime) -> NodeAction:
+def _resume(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
     """Make the task again that somebody has deleted, be it together with its Node: an executor may be at work.
 
     Only an agent that reads the node can tell. What happened before cannot be compared any more from here.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
-    looking = survey is not None and survey.spec.action is RolloutAction.PLAN and not ours
+    looking = rollout is not None and rollout.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
-    if survey is None or resolve_artifact(survey.spec.artifact, node.platform) is None:
+    if rollout is None or resolve_artifact(rollout.spec.artifact, node.platform) is None:
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
         message = f"node {name} is cordoned, for a run may be going on although its task is gone"
         return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
-    spec = _started(survey, node, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours), now)
+    spec = _started(rollout, node, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours), now)
     spec = replace(spec, resumes=True)
-    if not selects(survey.spec.nodes, node):
+    if not selects(rollout.spec.nodes, node):
         because = f"node {name} is not selected any more"
         spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
     message = f"the task of node {name} is gone, and is made again: a run may be going on"
     return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
 
 
-def _precheck(survey: Survey, node: NodeView, now: datetime) -> StartTask:
+def _precheck(rollout: RolloutView, node: NodeView, now: datetime) -> StartTask:
     """Have a look only: the node is not cordoned, and nothing is compared afterwards."""
     return StartTask(
         node=node.name,
-        spec=_started(survey, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
+        spec=_started(rollout, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
         baseline="",
-        claims=survey.fleet.tasks.get(node.name),
+        claims=rollout.fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is looked at for {survey.spec.version}",
+        message=f"node {node.name} is looked at for {rollout.spec.version}",
     )
 
 
-def _obstacle(fleet: FleetSnapshot, survey: Survey | None, node: NodeView) -> Finding | None:
+def _obstacle(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView) -> Finding | None:
     """Say why a node that was admitted and is still untouched must not be begun after all."""
-    if survey is None:
+    if rollout is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy="")
     if fleet.upgrade.deleting:
         detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
         return Finding(reason=Reason.DELETING, detail=detail, remedy="")
-    if survey.spec.action is RolloutAction.ABORT:
+    if rollout.spec.action is RolloutAction.ABORT:
         detail = f"spec.action is Abort and node {node.name} is untouched"
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
-    return judge(candidate(fleet, survey.spec, node, survey.now))
+    return judge(candidate(fleet, rollout.spec, node, rollout.now))
 
 
-def _started(survey: Survey, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
+def _started(rollout: RolloutView, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
     """Resolve everything anew: what may be edited under a rollout counts as it is now."""
-    own, fresh = survey.fleet.own_task(node.name), task_spec(survey, node, 0, now)
+    own, fresh = rollout.fleet.own_task(node.name), task_spec(rollout, node, 0, now)
     return replace(
         fresh,
         run_id=of_kind(fresh.run_id, RunKind.PRECHECK if action is TaskAction.PRECHECK else RunKind.UPGRADE),
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
-        deadline=now + survey.spec.timeouts.node,
-        guard=GuardGrant(wanted=_may_guard(survey)),
+        deadline=now + rollout.spec.timeouts.node,
+        guard=GuardGrant(wanted=_may_guard(rollout)),
         cordon=cordon,
     )
 
 
-def _may_guard(survey: Survey) -> bool:
-    fleet, spec = survey.fleet, survey.spec
+def _may_guard(rollout: RolloutView) -> bool:
+    fleet, spec = rollout.fleet, rollout.spec
     wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
     return wanted and guard.obstacle(fleet.server, fleet.guard) is None
 

@@ -16,13 +16,13 @@ from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.rollout.pace.gates import Situation
 from nodeupgrade.domain.rollout.pace.growth import slots
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
 
-Nodes: TypeAlias = tuple[Standing, ...]
+Nodes: TypeAlias = tuple[NodeState, ...]
 
 
 _STALLING = frozenset(
@@ -58,18 +58,18 @@ Budget = Callable[[Situation, Nodes], Choice]
 
 def max_concurrent(situation: Situation, nodes: Nodes) -> Choice:
     """``strategy.maxConcurrent``: nodes in flight at the same time, and never more than there are slots."""
-    survey = situation.survey
-    return _as_many(nodes, concurrency(survey), len(survey.flying))
+    rollout = situation.rollout
+    return _as_many(nodes, concurrency(rollout), len(rollout.flying))
 
 
 def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
     """A wave's own ``maxConcurrent``, of its own nodes."""
     limits = {
-        wave.name: wave.terms.max_concurrent.of(len(wave.standings))
-        for wave in situation.survey.waves
+        wave.name: wave.terms.max_concurrent.of(len(wave.members))
+        for wave in situation.rollout.waves
         if wave.terms.max_concurrent is not None
     }
-    flying = Counter(standing.wave for standing in _in_flight(situation.survey))
+    flying = Counter(member.wave for member in _in_flight(situation.rollout))
     chosen = _fitting(nodes, flying, lambda node: node.wave, lambda wave: limits.get(str(wave), SLOTS))
     return Choice(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
 
@@ -79,9 +79,9 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
 
     A node that is unavailable already does not add to them when it is started.
     """
-    survey = situation.survey
-    unavailable = sum(is_unavailable(standing) for standing in survey.standings.values())
-    free, limit = unavailable_limit(survey) - unavailable, unavailable_limit(survey)
+    rollout = situation.rollout
+    unavailable = sum(is_unavailable(member) for member in rollout.members.values())
+    free, limit = unavailable_limit(rollout) - unavailable, unavailable_limit(rollout)
     chosen = []
     for node in nodes:
         if not is_unavailable(node):
@@ -90,7 +90,7 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
             free -= 1
         chosen.append(node)
     because = f"{counted(unavailable, 'node')} of the rollout unavailable and {limit} may be"
-    if survey.flying:
+    if rollout.flying:
         return Choice(nodes=tuple(chosen), message=because)
     reason = Reason.TOO_MANY_UNAVAILABLE
     return Choice(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
@@ -98,14 +98,14 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
 
 def topology(situation: Situation, nodes: Nodes) -> Choice:
     """``strategy.topology``: so many nodes of a domain at a time, and one domain after the other if asked for."""
-    survey = situation.survey
-    if (rule := survey.spec.strategy.topology) is None:
+    rollout = situation.rollout
+    if (rule := rollout.spec.strategy.topology) is None:
         return Choice(nodes=nodes)
 
-    def domain(standing: Standing) -> str:
-        return "" if standing.view is None else standing.view.labels.get(rule.key, "")
+    def domain(member: NodeState) -> str:
+        return "" if member.view is None else member.view.labels.get(rule.key, "")
 
-    flying = Counter(domain(standing) for standing in _in_flight(survey))
+    flying = Counter(domain(member) for member in _in_flight(rollout))
     if rule.mode is TopologyMode.ZONE_BY_ZONE:
         busy = flying or {domain(node): 1 for node in nodes}
         current = min(busy, key=lambda name: (name == "", name))
@@ -116,24 +116,24 @@ def topology(situation: Situation, nodes: Nodes) -> Choice:
 
 def growth(situation: Situation, nodes: Nodes) -> Choice:
     """``strategy.growth``: begin each wave with one node, and go on with more after each success."""
-    survey = situation.survey
-    rule, at = survey.spec.strategy.growth, situation.front.index
-    limit = concurrency(survey)
-    if at < len(survey.waves):
-        wave = survey.waves[at]
+    rollout = situation.rollout
+    rule, at = rollout.spec.strategy.growth, situation.front.index
+    limit = concurrency(rollout)
+    if at < len(rollout.waves):
+        wave = rollout.waves[at]
         own = wave.terms.max_concurrent
-        limit = limit if own is None else min(limit, own.of(len(wave.standings)))
-        limit = slots(rule, limit, (verdict.outcome is Verdict.SUCCEEDED for verdict in _decided(wave.standings)))
-    return _as_many(nodes, limit, len(survey.flying), ", as strategy.growth has it so far")
+        limit = limit if own is None else min(limit, own.of(len(wave.members)))
+        limit = slots(rule, limit, (verdict.outcome is Verdict.SUCCEEDED for verdict in _decided(wave.members)))
+    return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
 
 
 def node_interval(situation: Situation, nodes: Nodes) -> Choice:
     """``strategy.nodeInterval``: rest after a success."""
-    survey = situation.survey
-    interval = survey.spec.strategy.node_interval
+    rollout = situation.rollout
+    interval = rollout.spec.strategy.node_interval
     ends = [
         verdict.decided_at + interval
-        for verdict in _decided(survey.standings.values())
+        for verdict in _decided(rollout.members.values())
         if verdict.outcome is Verdict.SUCCEEDED and verdict.decided_at is not None
     ]
     if not interval or not ends or situation.now >= max(ends):
@@ -153,28 +153,28 @@ BUDGETS: tuple[Budget, ...] = (
 
 def precheck_slots(situation: Situation, nodes: Nodes) -> Choice:
     """For ``action: Plan``, whose work disturbs nobody, a tenth of the nodes at least."""
-    survey = situation.survey
-    limit = min(SLOTS, max(concurrency(survey), PRECHECKED_AT_ONCE.of(survey.total)))
-    return _as_many(nodes, limit, len(survey.flying))
+    rollout = situation.rollout
+    limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
+    return _as_many(nodes, limit, len(rollout.flying))
 
 
-def concurrency(survey: Survey) -> int:
+def concurrency(rollout: RolloutView) -> int:
     """Nodes that ``strategy.maxConcurrent`` lets be in flight at the same time."""
-    return min(SLOTS, survey.spec.strategy.max_concurrent.of(survey.total))
+    return min(SLOTS, rollout.spec.strategy.max_concurrent.of(rollout.total))
 
 
-def unavailable_limit(survey: Survey) -> int:
+def unavailable_limit(rollout: RolloutView) -> int:
     """Nodes that may be unavailable; by default a tenth, and one more than may be in flight."""
-    asked = survey.spec.strategy.max_unavailable
+    asked = rollout.spec.strategy.max_unavailable
     if asked is not None:
-        return asked.of(survey.total)
-    return max(DEFAULT_UNAVAILABLE.of(survey.total), concurrency(survey) + 1)
+        return asked.of(rollout.total)
+    return max(DEFAULT_UNAVAILABLE.of(rollout.total), concurrency(rollout) + 1)
 
 
-def is_unavailable(standing: Standing) -> bool:
+def is_unavailable(member: NodeState) -> bool:
     """Whether a node is, or may at any moment be, of no use to workloads."""
-    node = standing.view
-    return standing.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
+    node = member.view
+    return member.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
 
 
 def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
@@ -183,7 +183,7 @@ def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
 
 
 def _fitting(
-    nodes: Nodes, taken: Counter[str], key: Callable[[Standing], str], limit: Callable[[Hashable], int]
+    nodes: Nodes, taken: Counter[str], key: Callable[[NodeState], str], limit: Callable[[Hashable], int]
 ) -> Nodes:
     """Pick nodes in order as long as there is room for their kind."""
     counts, chosen = Counter(taken), []
@@ -195,12 +195,12 @@ def _fitting(
     return tuple(chosen)
 
 
-def _in_flight(survey: Survey) -> list[Standing]:
-    return [survey.standings[name] for name in survey.flying]
+def _in_flight(rollout: RolloutView) -> list[NodeState]:
+    return [rollout.members[name] for name in rollout.flying]
 
 
-def _decided(standings: Iterable[Standing]) -> list[RunVerdict]:
+def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
     """Verdicts on finished runs in the order in which they were made."""
-    found = (s.task.verdict for s in standings if s.judged is not None and s.task is not None)
+    found = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
     known = [verdict for verdict in found if verdict is not None and verdict.decided_at is not None]
     return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))

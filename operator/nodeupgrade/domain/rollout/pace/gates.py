@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front
 
 
@@ -20,7 +20,7 @@ from nodeupgrade.domain.rollout.select.waves import Front
 class Situation:
     """What is asked when nodes are to be started."""
 
-    survey: Survey
+    rollout: RolloutView
     front: Front
     now: datetime
 
@@ -30,21 +30,21 @@ Gate = Callable[[Situation], Finding | None]
 
 def object_stays(situation: Situation) -> Finding | None:
     """A NodeUpgrade on its way out begins nothing."""
-    if not situation.survey.upgrade.deleting:
+    if not situation.rollout.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
 
 def not_aborted(situation: Situation) -> Finding | None:
     """An aborted rollout begins nothing."""
-    if situation.survey.spec.action is not RolloutAction.ABORT:
+    if situation.rollout.spec.action is not RolloutAction.ABORT:
         return None
     return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
 
 
 def no_node_is_lost(situation: Situation) -> Finding | None:
     """A node that could not be rolled back needs a human before anything else happens."""
-    lost = [s.node for s in situation.survey.standings.values() if s.judged is Verdict.ROLLBACK_FAILED]
+    lost = [s.node for s in situation.rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
     return Finding(
@@ -54,9 +54,9 @@ def no_node_is_lost(situation: Situation) -> Finding | None:
 
 def threshold(situation: Situation) -> Finding | None:
     """The rollout stops when as many of all its nodes failed as may."""
-    survey = situation.survey
-    limit = survey.spec.strategy.failure_threshold.of(survey.total)
-    failed = sum(standing.failed for standing in survey.standings.values())
+    rollout = situation.rollout
+    limit = rollout.spec.strategy.failure_threshold.of(rollout.total)
+    failed = sum(member.failed for member in rollout.members.values())
     if failed < max(1, limit):
         return None
     return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
@@ -64,11 +64,11 @@ def threshold(situation: Situation) -> Finding | None:
 
 def wave_threshold(situation: Situation) -> Finding | None:
     """The rollout stops when as many nodes of one wave failed as its own threshold says."""
-    for wave in situation.survey.waves:
+    for wave in situation.rollout.waves:
         if wave.terms.failure_threshold is None:
             continue
-        failed = sum(standing.failed for standing in wave.standings)
-        if failed >= max(1, wave.terms.failure_threshold.of(len(wave.standings))):
+        failed = sum(member.failed for member in wave.members)
+        if failed >= max(1, wave.terms.failure_threshold.of(len(wave.members))):
             return Finding(
                 reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} of wave {wave.name} failed"
             )
@@ -77,19 +77,19 @@ def wave_threshold(situation: Situation) -> Finding | None:
 
 def not_paused(situation: Situation) -> Finding | None:
     """``action: Pause``, or the annotation whatever the action is, lets no further node start."""
-    survey = situation.survey
-    if survey.upgrade.braked:
+    rollout = situation.rollout
+    if rollout.upgrade.braked:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to go on")
-    if survey.spec.action is RolloutAction.PAUSE:
+    if rollout.spec.action is RolloutAction.PAUSE:
         return Finding(reason=Reason.PAUSED, detail="paused")
     return None
 
 
 def in_time(situation: Situation) -> Finding | None:
     """Neither the rollout nor the wave may take longer than ``spec.timeouts`` says."""
-    survey, timeouts = situation.survey, situation.survey.spec.timeouts
-    if _is_late(survey.upgrade.status.started_at, timeouts.total, situation.now):
+    rollout, timeouts = situation.rollout, situation.rollout.spec.timeouts
+    if _is_late(rollout.upgrade.status.started_at, timeouts.total, situation.now):
         return _late("the rollout", timeouts.total)
     wave = _current(situation)
     if wave is not None and _is_late(wave.started_at, timeouts.wave, situation.now):
@@ -105,7 +105,7 @@ def wave_has_its_turn(situation: Situation) -> Finding | None:
 
 def window_is_open(situation: Situation) -> Finding | None:
     """Nodes are started inside windows only, and never in a blackout."""
-    spec, now = situation.survey.spec, situation.now
+    spec, now = situation.rollout.spec, situation.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)
@@ -131,7 +131,7 @@ PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 
 
 def _current(situation: Situation) -> WaveStatus | None:
-    index, waves = situation.front.index, situation.survey.upgrade.status.waves
+    index, waves = situation.front.index, situation.rollout.upgrade.status.waves
     return waves[index] if index < len(waves) else None
 
 

@@ -31,7 +31,7 @@ from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import State
 from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
@@ -116,7 +116,7 @@ def rejected(
 
 
 def summarise(
-    survey: Survey,
+    rollout: RolloutView,
     at: Front,
     state: State,
     now: datetime,
@@ -128,7 +128,7 @@ def summarise(
     """Report how the rollout stands.
 
     Args:
-        survey: The rollout as it will be once the status is written; its nodes in flight are those with a slot.
+        rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
         at: The wave whose turn it is.
         state: How the rollout as a whole stands.
         now: Wall-clock time, UTC.
@@ -136,10 +136,10 @@ def summarise(
         reopened: Whether every node that a retry is asked for waits again.
         hindered: What keeps nodes from getting on.
     """
-    upgrade, spec = survey.upgrade, survey.spec
-    counts, totals = counting.count(survey.standings.values()), counting.containers(survey)
-    waves = counting.wave_statuses(survey, at, now)
-    looked = sum(standing.place is Place.CHECKED for standing in survey.standings.values())
+    upgrade, spec = rollout.upgrade, rollout.spec
+    counts, totals = counting.count(rollout.members.values()), counting.containers(rollout)
+    waves = counting.wave_statuses(rollout, at, now)
+    looked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     works = spec.action is not RolloutAction.PLAN
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     return UpgradeStatus(
@@ -151,33 +151,33 @@ def summarise(
         failed=counting.failed(counts),
         counts=counts,
         containers=totals,
-        in_flight=survey.flying,
-        failures=counting.failures(survey, now),
-        skips=counting.skips(survey),
+        in_flight=rollout.flying,
+        failures=counting.failures(rollout, now),
+        skips=counting.skips(rollout),
         current_wave=counting.current_wave(waves, at) if spec.waves else None,
         waves=waves,
-        preview=counting.preview(survey),
+        preview=counting.preview(rollout),
         next_window=opens,
-        planned_at=before.planned_at or (now if _is_made(survey, state, before) else None),
-        started_at=before.started_at or (now if survey.flying and works else None),
+        planned_at=before.planned_at or (now if _is_made(rollout, state, before) else None),
+        started_at=before.started_at or (now if rollout.flying and works else None),
         completed_at=(before.completed_at or now) if state.over else None,
-        conditions=_conditions(upgrade, (*_told(survey, state, counts, totals), *_impeded(before, hindered)), now),
+        conditions=_conditions(upgrade, (*_told(rollout, state, counts, totals), *_impeded(before, hindered)), now),
     )
 
 
-def _is_made(survey: Survey, state: State, before: UpgradeStatus) -> bool:
+def _is_made(rollout: RolloutView, state: State, before: UpgradeStatus) -> bool:
     """Whether the plan is made: what the claims rest upon is on record, and every node that needs one has one."""
-    return survey.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
+    return rollout.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
 
 
-def _told(survey: Survey, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
+def _told(rollout: RolloutView, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
     return (
-        _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(survey.upgrade)),
-        _planned(survey, state, counts),
+        _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(rollout.upgrade)),
+        _planned(rollout, state, counts),
         *_common(state),
         _degraded(counts),
-        _zero_restart(survey, totals),
-        _guarded(survey),
+        _zero_restart(rollout, totals),
+        _guarded(rollout),
     )
 
 
@@ -188,19 +188,19 @@ def _accepted(upgrade: Upgrade) -> str:
     return sentence(Reason.UNKNOWN_WAVE, because)
 
 
-def _planned(survey: Survey, state: State, counts: Counts) -> _Undated:
+def _planned(rollout: RolloutView, state: State, counts: Counts) -> _Undated:
     if not counts.total:
         return _false(ConditionType.PLANNED, Reason.NO_MATCHING_NODES, state.message)
-    if not survey.planned or state.reason in _QUEUED:
-        missing = len(survey.unclaimed) + len(survey.held)
+    if not rollout.planned or state.reason in _QUEUED:
+        missing = len(rollout.unclaimed) + len(rollout.held)
         return _false(
             ConditionType.PLANNED, Reason.NODES_CLAIMED, f"{missing} of {counted(counts.total, 'node')} to be claimed"
         )
-    if survey.spec.action is RolloutAction.PLAN:
+    if rollout.spec.action is RolloutAction.PLAN:
         if state.phase is not RolloutPhase.PLANNED:
             return _false(ConditionType.PLANNED, Reason.NODES_CLAIMED, state.message)
         return _true(ConditionType.PLANNED, state.reason, state.message)
-    waves = f" in {counted(len(survey.waves), 'wave')}" if survey.spec.waves else ""
+    waves = f" in {counted(len(rollout.waves), 'wave')}" if rollout.spec.waves else ""
     return _true(ConditionType.PLANNED, Reason.PLAN_READY, f"{counted(counts.total, 'node')} selected{waves}")
 
 
@@ -210,20 +210,20 @@ def _degraded(counts: Counts) -> _Undated:
     return _false(ConditionType.DEGRADED, Reason.PROGRESSING, "no node failed")
 
 
-def _zero_restart(survey: Survey, totals: ContainerTotals) -> _Undated:
+def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> _Undated:
     if totals.restarted:
         message = f"{counted(totals.restarted, 'container')} restarted"
         return _false(ConditionType.ZERO_RESTART, Reason.RESTARTS_DETECTED, message)
-    if unknown := counting.unknown_containers(survey):
+    if unknown := counting.unknown_containers(rollout):
         message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
         return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, message)
-    if totals.baseline and survey.spec.action is not RolloutAction.PLAN:
+    if totals.baseline and rollout.spec.action is not RolloutAction.PLAN:
         return _true(ConditionType.ZERO_RESTART, Reason.VERIFIED, "no container was restarted")
     return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, "no node has been verified yet")
 
 
-def _guarded(survey: Survey) -> _Undated:
-    fleet, spec, target = survey.fleet, survey.spec, KubeletVersion.parse(survey.spec.version)
+def _guarded(rollout: RolloutView) -> _Undated:
+    fleet, spec, target = rollout.fleet, rollout.spec, KubeletVersion.parse(rollout.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
         return _false(ConditionType.READINESS_GUARDED, Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
     if probe_delay.keeps_probes(target):

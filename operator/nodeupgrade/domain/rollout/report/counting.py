@@ -21,8 +21,8 @@ from nodeupgrade.api.upgrade.status import (
 )
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.domain.rollout.select.approvals import approved_by
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, state_of
 
 ADMISSION = "admission"
@@ -31,11 +31,11 @@ ADMISSION = "admission"
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
-def count(standings: Iterable[Standing]) -> Counts:
+def count(members: Iterable[NodeState]) -> Counts:
     """Count nodes by how they stand; a node that was only looked at is still to be upgraded."""
-    found = tuple(standings)
-    places = Counter(standing.place for standing in found)
-    outcomes = Counter(standing.outcome for standing in found)
+    found = tuple(members)
+    places = Counter(member.place for member in found)
+    outcomes = Counter(member.outcome for member in found)
     return Counts(
         total=len(found),
         pending=places[Place.PENDING] + places[Place.CHECKED],
@@ -54,9 +54,9 @@ def failed(counts: Counts) -> int:
     return counts.failed + counts.rolled_back + counts.rollback_failed
 
 
-def containers(survey: Survey) -> ContainerTotals:
+def containers(rollout: RolloutView) -> ContainerTotals:
     """Add up the containers of all nodes that have been verified."""
-    done = _verified(survey)
+    done = _verified(rollout)
     reported = [task.reported.containers for task in done]
     return ContainerTotals(
         baseline=sum(each.baseline for each in reported),
@@ -66,50 +66,50 @@ def containers(survey: Survey) -> ContainerTotals:
     )
 
 
-def unknown_containers(survey: Survey) -> int:
+def unknown_containers(rollout: RolloutView) -> int:
     """Count the containers of which nobody can say whether they restarted."""
-    return sum(task.reported.containers.unknown for task in _verified(survey))
+    return sum(task.reported.containers.unknown for task in _verified(rollout))
 
 
-def _verified(survey: Survey) -> list[Task]:
-    return [s.task for s in survey.standings.values() if s.task is not None and s.outcome is not None]
+def _verified(rollout: RolloutView) -> list[Task]:
+    return [s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None]
 
 
-def skips(survey: Survey) -> dict[str, int]:
+def skips(rollout: RolloutView) -> dict[str, int]:
     """Count skipped nodes by reason."""
-    found = Counter(s.reason.value for s in survey.standings.values() if s.place is Place.SKIPPED)
+    found = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
     return dict(sorted(found.items()))
 
 
-def failures(survey: Survey, now: datetime) -> tuple[NodeFailure, ...]:
+def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
     """List what went wrong, failed nodes first; an entry keeps the time at which it was first seen.
 
     A node that another rollout holds is no failure as long as this one is queued.
     """
-    since = {(failure.node, failure.reason): failure.time for failure in survey.upgrade.status.failures}
-    troubled = [s for s in survey.standings.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
-    if survey.upgrade.status.planned_at is None:
-        queued_for = {standing.node for standing in survey.held}
-        troubled = [standing for standing in troubled if standing.node not in queued_for]
-    troubled.sort(key=lambda standing: standing.place is Place.REFUSED)
+    since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
+    troubled = [s for s in rollout.members.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
+    if rollout.upgrade.status.planned_at is None:
+        queued_for = {member.node for member in rollout.held}
+        troubled = [member for member in troubled if member.node not in queued_for]
+    troubled.sort(key=lambda member: member.place is Place.REFUSED)
     return tuple(
         NodeFailure(
-            node=standing.node,
-            reason=standing.reason.value,
-            step=_step(standing),
-            message=standing.message[:FAILURE_MESSAGE_LENGTH],
-            time=since.get((standing.node, standing.reason.value)) or now,
+            node=member.node,
+            reason=member.reason.value,
+            step=_step(member),
+            message=member.message[:FAILURE_MESSAGE_LENGTH],
+            time=since.get((member.node, member.reason.value)) or now,
         )
-        for standing in troubled[:FAILURES_LISTED]
+        for member in troubled[:FAILURES_LISTED]
     )
 
 
-def wave_statuses(survey: Survey, at: Front, now: datetime) -> tuple[WaveStatus, ...]:
+def wave_statuses(rollout: RolloutView, at: Front, now: datetime) -> tuple[WaveStatus, ...]:
     """Report on every wave; moments are kept once they have been written."""
-    before = {wave.name: wave for wave in survey.upgrade.status.waves}
+    before = {wave.name: wave for wave in rollout.upgrade.status.waves}
     return tuple(
-        _wave(survey, wave, state_of(survey.waves, index, at), before.get(wave.name, WaveStatus(name=wave.name)), now)
-        for index, wave in enumerate(survey.waves)
+        _wave(rollout, wave, state_of(rollout.waves, index, at), before.get(wave.name, WaveStatus(name=wave.name)), now)
+        for index, wave in enumerate(rollout.waves)
     )
 
 
@@ -122,30 +122,30 @@ def current_wave(waves: tuple[WaveStatus, ...], at: Front) -> CurrentWave | None
     return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
 
 
-def preview(survey: Survey) -> PlanSummary | None:
+def preview(rollout: RolloutView) -> PlanSummary | None:
     """Sum up what ``action: Plan`` found; afterwards keep what it found."""
-    if survey.spec.action is not RolloutAction.PLAN:
-        return survey.upgrade.status.preview
-    looked = [s.task for s in survey.standings.values() if _has_looked(s)]
+    if rollout.spec.action is not RolloutAction.PLAN:
+        return rollout.upgrade.status.preview
+    looked = [s.task for s in rollout.members.values() if _has_looked(s)]
     previews = [task.reported.preview or Preview() for task in looked if task is not None]
     return PlanSummary(
         checked=len(looked),
-        refused=sum(s.outcome not in _FINE or s.place is Place.REFUSED for s in survey.standings.values()),
+        refused=sum(s.outcome not in _FINE or s.place is Place.REFUSED for s in rollout.members.values()),
         rewritten=sum(each.rewritten for each in previews),
         would_restart=sum(each.would_restart for each in previews),
     )
 
 
-def _has_looked(standing: Standing) -> bool:
-    return standing.place is Place.CHECKED or standing.outcome is not None
+def _has_looked(member: NodeState) -> bool:
+    return member.place is Place.CHECKED or member.outcome is not None
 
 
-def _wave(survey: Survey, roster: WaveRoster, state: WaveState, before: WaveStatus, now: datetime) -> WaveStatus:
-    counts = count(roster.standings)
+def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: WaveStatus, now: datetime) -> WaveStatus:
+    counts = count(roster.members)
     manual = roster.terms.approval is ApprovalPolicy.MANUAL
-    approver = approved_by(survey.upgrade, roster.name) if manual else None
+    approver = approved_by(rollout.upgrade, roster.name) if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
-    begun = roster.begun and survey.spec.action is not RolloutAction.PLAN
+    begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN
     wave = WaveStatus(
         name=roster.name,
         state=state,
@@ -164,9 +164,9 @@ def _wave(survey: Survey, roster: WaveRoster, state: WaveState, before: WaveStat
     return replace(wave, approved_by=who, approved_at=before.approved_at or now)
 
 
-def _step(standing: Standing) -> str:
+def _step(member: NodeState) -> str:
     """Name the step that failed, as far as the node side has said."""
-    task: Task | None = standing.task
-    if task is None or task.verdict is None or not standing.begun:
+    task: Task | None = member.task
+    if task is None or task.verdict is None or not member.begun:
         return ADMISSION
     return task.reported.failed_step or ("preflight" if task.verdict.outcome is Verdict.REFUSED else "run")

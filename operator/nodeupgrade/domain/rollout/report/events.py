@@ -11,18 +11,18 @@ from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.counting import ADMISSION
 from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 News: TypeAlias = Refuse | Skip | WaveNews | Report
 
 
-def news(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> tuple[News, ...]:
+def news(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[News, ...]:
     """Tell what a new status says for the first time, but for how the rollout as a whole stands."""
     return (
-        *_refusals(survey, before, after),
-        *_skips(survey, before, after),
-        *(_waves(before, after) if survey.spec.waves else ()),
-        *_unknown(survey.upgrade),
+        *_refusals(rollout, before, after),
+        *_skips(rollout, before, after),
+        *(_waves(before, after) if rollout.spec.waves else ()),
+        *_unknown(rollout.upgrade),
     )
 
 
@@ -49,22 +49,22 @@ def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ())
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
 
 
-def _refusals(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
+def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
     known = {(failure.node, failure.reason) for failure in before.failures}
     listed = {(failure.node, failure.reason) for failure in after.failures} - known
-    for standing in survey.standings.values():
-        untouched = standing.place is Place.REFUSED and not standing.begun
-        if untouched and (standing.node, standing.reason.value) in listed:
-            yield Refuse(node=standing.node, reason=standing.reason, message=standing.message)
+    for member in rollout.members.values():
+        untouched = member.place is Place.REFUSED and not member.begun
+        if untouched and (member.node, member.reason.value) in listed:
+            yield Refuse(node=member.node, reason=member.reason, message=member.message)
 
 
-def _skips(survey: Survey, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
+def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
     """One for each reason for which more nodes are skipped than before."""
     known = before.skips or {}
     for reason, number in (after.skips or {}).items():
         if number <= known.get(reason, 0):
             continue
-        places = (s for s in survey.standings.values() if s.place is Place.SKIPPED and s.reason == reason)
+        places = (s for s in rollout.members.values() if s.place is Place.SKIPPED and s.reason == reason)
         more = f" (and {number - 1} more)" if number > 1 else ""
         yield Skip(reason=Reason(reason), message=next(places).message + more)
 

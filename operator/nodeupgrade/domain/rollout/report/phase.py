@@ -11,8 +11,8 @@ from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.report import counting
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
-from nodeupgrade.domain.rollout.select.rollout_view import Survey
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +42,29 @@ _PHASES = {
 }
 
 
-def state_of(survey: Survey, choice: Choice) -> State:
+def state_of(rollout: RolloutView, choice: Choice) -> State:
     """Say how the rollout stands, given what its next nodes wait for."""
-    counts = counting.count(survey.standings.values())
-    done = _done(survey, counts)
-    if survey.upgrade.deleting:
+    counts = counting.count(rollout.members.values())
+    done = _done(rollout, counts)
+    if rollout.upgrade.deleting:
         return State(
             phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
         )
-    if survey.flying:
-        return _flying(survey, counts, done)
-    if survey.spec.action is RolloutAction.ABORT:
+    if rollout.flying:
+        return _flying(rollout, counts, done)
+    if rollout.spec.action is RolloutAction.ABORT:
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
         return State(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
     if choice.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
         return held_back(choice)
-    if not survey.planned and may_claim(survey):
-        message = f"{counted(counts.total, 'node')} selected, {len(survey.unclaimed)} of them still to be claimed"
+    if not rollout.planned and may_claim(rollout):
+        message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"
         return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
-    if survey.spec.action is RolloutAction.PLAN:
-        return _planning(survey, choice, counts)
-    return _running(survey, choice, counts, done)
+    if rollout.spec.action is RolloutAction.PLAN:
+        return _planning(rollout, choice, counts)
+    return _running(rollout, choice, counts, done)
 
 
 def held_back(choice: Choice) -> State:
@@ -78,23 +78,23 @@ def ended(phase: RolloutPhase, reason: Reason, message: str) -> State:
     return State(phase=phase, reason=reason, message=message, stalled=True, over=True)
 
 
-def _flying(survey: Survey, counts: Counts, done: str) -> State:
-    if survey.spec.action is RolloutAction.PLAN:
-        message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
+def _flying(rollout: RolloutView, counts: Counts, done: str) -> State:
+    if rollout.spec.action is RolloutAction.PLAN:
+        message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
         return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     return State(
         phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
     )
 
 
-def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
+def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> State:
     """``action: Plan``: nothing is upgraded; the plan is what is waited for."""
-    if any(standing.place is Place.PENDING for standing in survey.standings.values()):
+    if any(member.place is Place.PENDING for member in rollout.members.values()):
         if choice.reason is Reason.PAUSED:
             return held_back(choice)
-        message = f"{_looked(survey)} of {counted(counts.total, 'node')} looked at"
+        message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at"
         return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
-    objecting = [s for s in survey.standings.values() if s.place in {Place.REFUSED, Place.FINISHED}]
+    objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
     if objecting:
         because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
         message = sentence(Reason.HAZARDS_FOUND, because)
@@ -103,29 +103,29 @@ def _planning(survey: Survey, choice: Choice, counts: Counts) -> State:
     return State(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
 
 
-def _running(survey: Survey, choice: Choice, counts: Counts, done: str) -> State:
-    ends = survey.spec.strategy.on_threshold is ThresholdPolicy.ABORT
-    left = counts.pending + sum(standing.again is not None for standing in survey.standings.values())
+def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) -> State:
+    ends = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
+    left = counts.pending + sum(member.again is not None for member in rollout.members.values())
     if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
         failed = counted(counting.failed(counts), "node")
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if left and choice.reason is Reason.PAUSED:
         message = (
-            sentence(Reason.PAUSED, f"{done}; paused") if not survey.upgrade.braked else f"{done}; {choice.message}"
+            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {choice.message}"
         )
         return State(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
     if counts.pending or (left and choice.stalls):
         message = choice.message or f"{done}, {counts.pending} to go"
         return held_back(Choice(reason=choice.reason, message=message))
-    if blocking := [s for s in survey.standings.values() if s.place is Place.REFUSED]:
+    if blocking := [s for s in rollout.members.values() if s.place is Place.REFUSED]:
         return _blocked(blocking)
-    return _concluded(survey, counts, done)
+    return _concluded(rollout, counts, done)
 
 
-def _blocked(blocking: list[Standing]) -> State:
+def _blocked(blocking: list[NodeState]) -> State:
     """Only refused nodes are left: wait for what passes, call a human for what does not."""
-    lasting = [standing for standing in blocking if not standing.blocks]
+    lasting = [member for member in blocking if not member.blocks]
     first = (lasting or blocking)[0]
     reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
     more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
@@ -137,34 +137,34 @@ def _blocked(blocking: list[Standing]) -> State:
     )
 
 
-def _concluded(survey: Survey, counts: Counts, done: str) -> State:
+def _concluded(rollout: RolloutView, counts: Counts, done: str) -> State:
     """Every node reached its end."""
-    standings = tuple(survey.standings.values())
-    if unsuccessful := [s for s in standings if s.outcome not in {None, Verdict.SUCCEEDED}]:
+    members = tuple(rollout.members.values())
+    if unsuccessful := [s for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]:
         others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
         more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
         return ended(RolloutPhase.FAILED, _only(unsuccessful) or others, unsuccessful[0].message + more)
     if counts.skipped == counts.total:
-        reason = _only(standings) or Reason.COMPLETED_WITH_SKIPS
+        reason = _only(members) or Reason.COMPLETED_WITH_SKIPS
         reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
     else:
         reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
     return State(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
 
 
-def _done(survey: Survey, counts: Counts) -> str:
-    reached = counts.succeeded + counting.skips(survey).get(Reason.ALREADY_AT_TARGET, 0)
+def _done(rollout: RolloutView, counts: Counts) -> str:
+    reached = counts.succeeded + counting.skips(rollout).get(Reason.ALREADY_AT_TARGET, 0)
     passed_over = counts.succeeded + counts.skipped - reached
     runs = "runs" if counts.total == 1 else "run"
-    done = f"{reached} of {counted(counts.total, 'node')} {runs} {survey.spec.version}"
+    done = f"{reached} of {counted(counts.total, 'node')} {runs} {rollout.spec.version}"
     return f"{done}, {passed_over} skipped" if passed_over else done
 
 
-def _only(standings: Iterable[Standing]) -> Reason | None:
-    reasons = {standing.reason for standing in standings}
+def _only(members: Iterable[NodeState]) -> Reason | None:
+    reasons = {member.reason for member in members}
     return next(iter(reasons)) if len(reasons) == 1 else None
 
 
-def _looked(survey: Survey) -> int:
-    return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in survey.standings.values())
+def _looked(rollout: RolloutView) -> int:
+    return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in rollout.members.values())

@@ -43,7 +43,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class NodeState:
     """One node.
 
     Attributes:
@@ -115,35 +115,35 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
     )
 
 
-def stand(
+def node_state(
     fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
-) -> Standing:
+) -> NodeState:
     """Say how one member stands."""
     task, node = claim_of(fleet, name), fleet.nodes.get(name)
 
-    def standing(
+    def member(
         place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
-    ) -> Standing:
-        return Standing(
+    ) -> NodeState:
+        return NodeState(
             node=name, place=place, wave=wave, reason=reason, message=message, task=task, view=node, again=again
         )
 
     if flying:
-        return standing(Place.IN_FLIGHT)
+        return member(Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
         goes_on = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
         if goes_on and node is not None and (again := next_look(task)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
-            return standing(Place.REFUSED, verdict.reason, message, again)
+            return member(Place.REFUSED, verdict.reason, message, again)
         planning = spec.action is RolloutAction.PLAN
         if task.kind is RunKind.UPGRADE or (planning and verdict.outcome is not Verdict.PRECHECKED):
-            return standing(Place.FINISHED, verdict.reason, verdict.message)
+            return member(Place.FINISHED, verdict.reason, verdict.message)
         if planning:
-            return standing(Place.CHECKED)
+            return member(Place.CHECKED)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
-        return standing(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
+        return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
     if finding := judge(candidate(fleet, spec, node, now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
-        return standing(place, finding.reason, finding.message)
-    return standing(Place.PENDING)
+        return member(place, finding.reason, finding.message)
+    return member(Place.PENDING)

@@ -9,18 +9,18 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.select.membership import claim_of, in_flight, members, needs_claim
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing, stand
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_state
 from nodeupgrade.domain.rollout.select.waves import Recruit, WaveRoster, assign, rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class RolloutView:
     """A rollout at one moment.
 
     Attributes:
         now: that moment.
-        standings: by node, in the order in which nodes are taken: wave by wave.
+        members: by node, in the order in which nodes are taken: wave by wave.
         waves: the same, by wave.
         flying: nodes that hold a slot.
         unclaimed: members that have to be claimed before the plan is made.
@@ -30,11 +30,11 @@ class Survey:
     fleet: FleetSnapshot
     spec: UpgradeSpec
     now: datetime
-    standings: Mapping[NodeName, Standing]
+    members: Mapping[NodeName, NodeState]
     waves: tuple[WaveRoster, ...]
     flying: tuple[NodeName, ...]
-    unclaimed: tuple[Standing, ...]
-    held: tuple[Standing, ...]
+    unclaimed: tuple[NodeState, ...]
+    held: tuple[NodeState, ...]
 
     @property
     def upgrade(self) -> Upgrade:
@@ -44,39 +44,37 @@ class Survey:
     @property
     def total(self) -> int:
         """Number of members."""
-        return len(self.standings)
+        return len(self.members)
 
     @property
     def planned(self) -> bool:
         """Whether every member that needs to be is claimed."""
         return (
-            bool(self.standings)
-            and not self.unclaimed
-            and (self.upgrade.status.planned_at is not None or not self.held)
+            bool(self.members) and not self.unclaimed and (self.upgrade.status.planned_at is not None or not self.held)
         )
 
 
-def take_survey(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Survey:
+def view_rollout(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> RolloutView:
     """Look at every member."""
     flying = in_flight(fleet)
     waves = assign(spec.waves, tuple(_recruits(fleet, spec)))
     holding = set(flying)
     members_of_waves = _in_order(fleet, spec, waves)
-    found = [stand(fleet, spec, name, wave, now, flying=name in holding) for name, wave in members_of_waves]
+    found = [node_state(fleet, spec, name, wave, now, flying=name in holding) for name, wave in members_of_waves]
     held = {s.node for s in found if s.place is Place.REFUSED and s.reason is Reason.OVERLAP_CONFLICT}
-    standings = {standing.node: standing for standing in found}
+    members = {member.node: member for member in found}
     made = fleet.upgrade.status.planned_at is not None
     out = held | {s.node for s in found if made and s.reason is Reason.WRITE_REFUSED}
     unclaimed = (s for s in found if s.place is not Place.IN_FLIGHT and s.task is None and s.node not in out)
-    return Survey(
+    return RolloutView(
         fleet=fleet,
         spec=spec,
         now=now,
-        standings=standings,
-        waves=rosters(spec.waves, standings),
+        members=members,
+        waves=rosters(spec.waves, members),
         flying=flying,
         unclaimed=tuple(s for s in unclaimed if s.view is not None and needs_claim(fleet, spec, s.view)),
-        held=tuple(standing for standing in found if standing.node in held),
+        held=tuple(member for member in found if member.node in held),
     )
 
 

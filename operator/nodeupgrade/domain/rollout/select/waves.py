@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.select.approvals import approved_by
-from nodeupgrade.domain.rollout.select.node_state import Place, Standing
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class WaveRoster:
     """A wave and how its nodes stand."""
 
     terms: Wave
-    standings: tuple[Standing, ...]
+    members: tuple[NodeState, ...]
 
     @property
     def name(self) -> str:
@@ -66,24 +66,24 @@ class WaveRoster:
     @property
     def over(self) -> bool:
         """Whether each of its nodes is finished, skipped or refused for good."""
-        return not any(standing.blocks for standing in self.standings)
+        return not any(member.blocks for member in self.members)
 
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(standing.begun for standing in self.standings)
+        return any(member.begun for member in self.members)
 
 
-def rosters(waves: Sequence[Wave], standings: Mapping[NodeName, Standing]) -> tuple[WaveRoster, ...]:
+def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tuple[WaveRoster, ...]:
     """Sort members into waves, in order; the remainder is one only if it has nodes or is all there is."""
-    by_wave: dict[str, list[Standing]] = {wave.name: [] for wave in waves}
-    for standing in standings.values():
-        by_wave.setdefault(standing.wave, []).append(standing)
+    by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
+    for member in members.values():
+        by_wave.setdefault(member.wave, []).append(member)
     if not waves:
         by_wave.setdefault(REMAINDER, [])
     terms = {wave.name: wave for wave in waves}
     return tuple(
-        WaveRoster(terms=terms.get(name) or Wave(name=name), standings=tuple(members))
+        WaveRoster(terms=terms.get(name) or Wave(name=name), members=tuple(members))
         for name, members in by_wave.items()
     )
 
@@ -105,7 +105,7 @@ class Front:
     reason: Reason = Reason.PROGRESSING
     message: str = ""
     until: datetime | None = None
-    pending: tuple[Standing, ...] = ()
+    pending: tuple[NodeState, ...] = ()
 
 
 def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front:
@@ -132,7 +132,7 @@ def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front
 
 def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when a wave that is over has rested: its soak after the last verdict; None if no node was started."""
-    verdicts = (standing.task.verdict for standing in wave.standings if standing.task is not None)
+    verdicts = (member.task.verdict for member in wave.members if member.task is not None)
     decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
     return max(decided) + wave.terms.soak if decided else None
 
@@ -152,11 +152,11 @@ def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
 
 
 def _running(waves: Sequence[WaveRoster], index: int) -> Front:
-    standings = [standing for wave in waves[: index + 1] for standing in wave.standings]
-    pending = tuple(standing for standing in standings if standing.place is Place.PENDING)
+    members = [member for wave in waves[: index + 1] for member in wave.members]
+    pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
         return Front(index=index, pending=pending)
-    blocking = [standing for standing in standings if standing.place is Place.REFUSED and standing.blocks]
+    blocking = [member for member in members if member.place is Place.REFUSED and member.blocks]
     if not blocking:
         return Front(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""
