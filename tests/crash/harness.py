@@ -12,10 +12,10 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.pods import Json, NodePod, view
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
 from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.pods import Json, Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import (
@@ -98,7 +98,7 @@ def world(
     if loses:
         lose(node)
     if joined_by is not None:
-        join(node, plan, view(joined_by))
+        join(node, plan, parse_pod(joined_by))
     return World(node, plan, disk)
 
 
@@ -114,7 +114,7 @@ def lose(node: SimulatedNode) -> None:
         node.calls.before(f"journal.append {step} held", lambda: node.timeline.after(REPAIRED_SECONDS, repair))
 
 
-def join(node: SimulatedNode, plan: RunPlan, pod: NodePod) -> None:
+def join(node: SimulatedNode, plan: RunPlan, pod: Pod) -> None:
     """Have a pod come, and an agent that knows of it."""
     node.ports = replace(node.ports, newcomers=lambda: newcomers(plan, node.kubelet.pods))
     came = partial(node.kubelet.pods.append, pod)

@@ -10,6 +10,7 @@ from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
 from nodeupgrade.ports.kube import Change, ExpiredError, NodeSideKube, UnavailableError, WatchEvent
 
@@ -94,6 +95,6 @@ class PodWatch:
             self._take(event.body)
 
     def _take(self, pod: Json) -> None:
-        labels = pod["metadata"].get("labels") or {}
-        if not AGENT_LABELS.items() <= labels.items():
-            self.flaps = self.flaps.after(PodState.of(pod))
+        seen = parse_pod(pod)
+        if not AGENT_LABELS.items() <= seen.labels.items():
+            self.flaps = self.flaps.after(PodState.of(seen))

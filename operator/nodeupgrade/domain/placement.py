@@ -8,7 +8,8 @@ until now becomes fatal with any kubelet restart, ours included.
 from collections.abc import Mapping
 
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
-from nodeupgrade.domain.views import NodeSelectorTerm, NodeView, PodView, Taint, Toleration
+from nodeupgrade.domain.nodes import NodeView, Taint
+from nodeupgrade.domain.pods import NodeSelectorTerm, Pod, Toleration
 
 
 def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -39,7 +40,7 @@ def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
             return False
 
 
-def unmet_placement(pod: PodView, node: NodeView) -> str | None:
+def unmet_placement(pod: Pod, node: NodeView) -> str | None:
     """Say which node selector or required node affinity of a pod the node does not meet, or None."""
     for key, value in pod.node_selector.items():
         if node.labels.get(key) != value:
@@ -49,7 +50,7 @@ def unmet_placement(pod: PodView, node: NodeView) -> str | None:
     return f"its required node affinity ({_told(pod.affinity)}) matches no label of the node"
 
 
-def untolerated_taint(pod: PodView, node: NodeView) -> Taint | None:
+def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
     """Return a NoExecute taint that the pod does not tolerate; static pods are exempt."""
     if pod.mirror:
         return None

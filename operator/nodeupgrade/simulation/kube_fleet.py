@@ -26,7 +26,7 @@ from nodeupgrade.api.task.status import (
     TaskPhase,
     TaskStatus,
 )
-from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, NotFoundError

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.ports.kube import RejectedError, UnavailableError
 from nodeupgrade.simulation.node import Behaviour, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
@@ -317,7 +317,7 @@ async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(worl
     """Here it has to ask early: no agent says anything while this executor waits."""
     world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
     world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
-    late = view(pod_json("late", "app"))
+    late = parse_pod(pod_json("late", "app"))
     start = "services.start kubelet.service"
     world.node.calls.before(start, lambda: world.node.timeline.after(0.2, lambda: world.node.kubelet.pods.append(late)))
 

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import Hazard, TaskPhase
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.pods import Json
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import pod_json

@@ -14,10 +14,11 @@ from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
 from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, failures, node, status
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.actions import Admit
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import NODES, TASKS
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import read_story
@@ -73,7 +74,7 @@ async def survey_of(scene: Scene, name: str) -> RolloutView | None:
     except CannotError:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
-    pods = {node: tuple(map(view_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
+    pods = {node: tuple(map(parse_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
     return None if upgrade.spec is None else view_rollout(replace(fleet, pods=pods), upgrade.spec, scene.now)
 
 

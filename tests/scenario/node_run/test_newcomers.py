@@ -9,15 +9,15 @@ from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.evidence.watch import WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
-LATE = view(pod_json("late", "app", sidecars=("proxy",)))
+LATE = parse_pod(pod_json("late", "app", sidecars=("proxy",)))
 COMES_AFTER = 0.3
 
 

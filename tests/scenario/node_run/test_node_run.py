@@ -11,9 +11,9 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.run.journal import Outcome, Step
 from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
@@ -218,7 +218,7 @@ def test_one_wrong_hash_costs_exactly_that_container_and_is_reported_once() -> N
 
 def test_a_pod_that_arrives_at_the_last_moment_turns_the_run_back() -> None:
     it = story()
-    late = view(pod_json("late", "guest"))
+    late = parse_pod(pod_json("late", "guest"))
     it.node.calls.before("services.mask kubelet.service", lambda: it.node.kubelet.pods.append(late))
     it.node.calls.durations["services.mask kubelet.service"] = 2.0
 

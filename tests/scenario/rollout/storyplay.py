@@ -13,6 +13,7 @@ from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Claim,
@@ -32,7 +33,6 @@ from nodeupgrade.domain.rollout.actions import (
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.select.admission import PATIENCE
 from nodeupgrade.domain.rollout.select.second_look import next_look
-from nodeupgrade.domain.views import view_node
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part

@@ -2,8 +2,8 @@
 
 import pytest
 
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import RestoreCordon
-from nodeupgrade.domain.views import CORDON_ANNOTATION
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene

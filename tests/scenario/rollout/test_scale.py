@@ -15,12 +15,12 @@ from nodeupgrade.api.upgrade.object import FINALIZER
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.domain.rollout.actions import Admit, Claim, WriteStatus
 from nodeupgrade.domain.rollout.inflight import claims
 from nodeupgrade.domain.rollout.inflight.claims import WRITES_AT_ONCE
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import NodeView, view_node
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.kube_fleet import node_object
 from tests.scenario.rollout.harness import check_status, upgrade_object

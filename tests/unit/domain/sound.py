@@ -18,9 +18,9 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.unit_start import UnitStart
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import HashValue, KubeletVersion, hash_container
@@ -138,7 +138,7 @@ def facts(**fields: Any) -> NodeFacts:
             "metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1", "labels": {"disk": "ssd"}},
             "status": STATUS,
         },
-        "pods": (view(pod()),),
+        "pods": (parse_pod(pod()),),
         "target": NEW,
         "allow_downgrade": False,
         "promised": Digest("1" * 64),
@@ -194,7 +194,7 @@ def start(name: str) -> UnitStart:
 
 def traffic(pods: Iterable[dict[str, Any]] = (), **fields: Any) -> Traffic:
     """Pods, as the API serves them, and nobody who depends on them."""
-    known: dict[str, Any] = {"pods": tuple(map(view, pods)), "current": OLD, "target": NEW, "settle": 60.0}
+    known: dict[str, Any] = {"pods": tuple(map(parse_pod, pods)), "current": OLD, "target": NEW, "settle": 60.0}
     return Traffic(**{**known, **fields})
 
 

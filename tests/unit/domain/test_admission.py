@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, Host
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
-from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -48,7 +48,7 @@ def admission(
 ) -> Admission:
     return Admission(
         node={"status": {"capacity": capacity, "allocatable": allocatable}},
-        pods=tuple(view(body) for body in pods or (pod(),)),
+        pods=tuple(parse_pod(body) for body in pods or (pod(),)),
         settings=configured(words, config),
         gates=gates or {},
         current=V(versions[0]),
@@ -280,7 +280,7 @@ def asks(**requests: str) -> Json:
     ],
 )
 def test_what_a_pod_asks_for(spec: Json, status: Json, cpu: int) -> None:
-    assert demand(view({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}))["cpu"] == cpu
+    assert demand(parse_pod({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status}))["cpu"] == cpu
 
 
 @pytest.mark.parametrize(

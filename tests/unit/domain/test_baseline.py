@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import timestamp
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
-from nodeupgrade.domain.views import view_pod
 from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object
 
@@ -62,9 +62,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("before", "after", "changed"), CASES.values(), ids=CASES.keys())
 def test_restarted(before: dict[str, Any], after: dict[str, Any], changed: bool) -> None:
-    remembered = baseline.parse(baseline.render(baseline.capture([view_pod(pod(**before))])))
+    remembered = baseline.parse(baseline.render(baseline.capture([parse_pod(pod(**before))])))
     assert remembered is not None
-    found = baseline.restarted(remembered, [view_pod(pod(**after))], STOPPED, SETTLED)
+    found = baseline.restarted(remembered, [parse_pod(pod(**after))], STOPPED, SETTLED)
     assert found == (("default/web-0/main",) if changed else ())
 
 
@@ -75,7 +75,7 @@ def test_what_nobody_wrote_is_not_read() -> None:
 
 def test_full_node_fits_an_annotation() -> None:
     pods = [
-        view_pod(merged(pod_object(f"deployment-{n:05}-abcde", "node-0"), {"metadata": {"uid": f"{n:032x}"}}))
+        parse_pod(merged(pod_object(f"deployment-{n:05}-abcde", "node-0"), {"metadata": {"uid": f"{n:032x}"}}))
         for n in range(500)
     ]
     assert len(baseline.render(baseline.capture(pods))) < 100_000
@@ -85,6 +85,6 @@ def test_a_run_begun_by_an_earlier_version_is_still_compared() -> None:
     text = base64.b64encode(zlib.compress(b'{"default/web-0/main":["u1","aaaaaaaaaaaa",0]}')).decode()
     remembered = baseline.parse(text)
     assert remembered is not None
-    again = view_pod(pod(containerID="containerd://bbbbbbbbbbbb", restartCount=1))
+    again = parse_pod(pod(containerID="containerd://bbbbbbbbbbbb", restartCount=1))
     assert baseline.restarted(remembered, [again], STOPPED) == ("default/web-0/main",)
     assert baseline.no_longer_ready(remembered, [again]) == ()

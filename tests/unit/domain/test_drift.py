@@ -11,7 +11,7 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.drift import CHECKS, WARNINGS, Drift, ReadAtStart, Start, Was, find
 from nodeupgrade.domain.node.checks.drift.running import compare
 from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.pods import Json
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.sound import unit
 

@@ -6,6 +6,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
+from nodeupgrade.domain.pods import parse_pod
 
 RUNS: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: Json = {"terminated": {"exitCode": 1}}
@@ -48,7 +49,7 @@ SERIES: dict[str, tuple[list[Json], bool]] = {
 def seen(*series: Json) -> Flaps:
     flaps = Flaps()
     for state in series:
-        flaps = flaps.after(PodState.of(state))
+        flaps = flaps.after(PodState.of(parse_pod(state)))
     return flaps
 
 

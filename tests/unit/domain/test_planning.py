@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import RunRequest, examine
-from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import (
@@ -142,7 +142,7 @@ def test_health_that_cannot_be_asked_forbids_the_run() -> None:
 
 @pytest.mark.parametrize(("disk", "admitted"), [("ssd", True), ("hdd", False)])
 def test_a_pod_that_would_not_be_admitted_again_forbids_the_run(disk: str, admitted: bool) -> None:
-    found = plan(facts(pods=(view(pod(nodeSelector={"disk": disk})),)))
+    found = plan(facts(pods=(parse_pod(pod(nodeSelector={"disk": disk})),)))
 
     assert isinstance(found, RunPlan) == admitted
     if not admitted:
@@ -163,7 +163,7 @@ def static_facts(*, mirror: dict[str, Any] | None, old: str, target: str, value:
     }  # fmt: skip
     return facts(
         inventory=inventory(held, sandboxes=(shown,)),
-        pods=() if body is None else (view(body),),
+        pods=() if body is None else (parse_pod(body),),
         target=goal,
         kubelet=kubelet(current=current, staged_version=target),
     )

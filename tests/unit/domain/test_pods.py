@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.node.pods import Role, view
+from nodeupgrade.domain.pods import Role, parse_pod
 
 MIRROR: dict[str, Any] = {
     "metadata": {
@@ -17,7 +17,7 @@ MIRROR: dict[str, Any] = {
 
 
 def test_each_container_has_its_role() -> None:
-    seen = view(
+    seen = parse_pod(
         {
             "spec": {
                 "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
@@ -35,14 +35,14 @@ def test_each_container_has_its_role() -> None:
 
 
 def test_a_pod_is_named_as_the_runtime_knows_it() -> None:
-    assert view(MIRROR).ref.uid == "static"
+    assert parse_pod(MIRROR).ref.uid == "static"
     own = {"metadata": {"uid": "own", "annotations": {"kubernetes.io/config.hash": "static"}}}
-    assert view(own).ref.uid == "own", "only a mirror stands for another pod"
+    assert parse_pod(own).ref.uid == "own", "only a mirror stands for another pod"
 
 
 @pytest.mark.parametrize("body", [{}, {"metadata": None, "spec": None, "status": None}, {"spec": {"containers": None}}])
 def test_what_is_missing_has_its_default(body: dict[str, Any]) -> None:
-    seen = view(body)
+    seen = parse_pod(body)
 
     assert (seen.ref.namespace, seen.restart_policy, seen.containers) == ("default", "Always", ())
     assert (seen.terminating, seen.finished, seen.running) == (False, False, ())
@@ -52,18 +52,18 @@ def test_what_is_missing_has_its_default(body: dict[str, Any]) -> None:
     ("phase", "finished"), [("Running", False), ("Pending", False), ("Succeeded", True), ("Failed", True)]
 )
 def test_a_pod_that_is_over(phase: str, finished: bool) -> None:
-    assert view({"status": {"phase": phase}}).finished == finished
+    assert parse_pod({"status": {"phase": phase}}).finished == finished
 
 
 def test_a_pod_on_its_way_out() -> None:
-    assert view({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).terminating
+    assert parse_pod({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}).terminating
 
 
 def test_running_containers_of_every_kind_by_their_bare_id() -> None:
     def status(name: str, state: str) -> dict[str, Any]:
         return {"name": name, "containerID": f"containerd://id-{name}", "state": {state: {}}}
 
-    seen = view(
+    seen = parse_pod(
         {
             "status": {
                 "initContainerStatuses": [status("setup", "terminated"), status("mesh", "running")],

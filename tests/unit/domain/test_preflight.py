@@ -11,8 +11,8 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
@@ -47,18 +47,20 @@ GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests":
 
 
 def pods(**spec: Any) -> tuple[Any, ...]:
-    return (view(pod(**spec)),)
+    return (parse_pod(pod(**spec)),)
 
 
 def shown(state: str, container_id: str = "id-web-nginx", phase: str = "Running") -> tuple[Any, ...]:
     container = {"name": "nginx", "containerID": f"containerd://{container_id}", "state": {state: {}}}
-    return (view({**pod(), "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [container]}}),)
+    return (
+        parse_pod({**pod(), "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [container]}}),
+    )
 
 
 def without_status(**spec: Any) -> tuple[Any, ...]:
     body = pod(**spec)
     del body["status"]
-    return (view(body),)
+    return (parse_pod(body),)
 
 
 def held(*sandboxes: Any) -> dict[str, Any]:
@@ -87,7 +89,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "a sandbox of the host's network": held(sandbox(ip="", host_network=True)),
     "an older sandbox that is over": held(sandbox(created_at=2), sandbox(id=SandboxId("old"), ready=False)),
     "a pod that does not run any more": {
-        "pods": (*pods(), view({"metadata": {"uid": "over"}, "spec": {"containers": [RESIZED]}})),
+        "pods": (*pods(), parse_pod({"metadata": {"uid": "over"}, "spec": {"containers": [RESIZED]}})),
     },
     "a resize policy that restarts nothing": {"pods": pods(containers=[{**RESIZED, "resizePolicy": LENIENT}])},
     "a resize policy without resources": {"pods": pods(containers=[{**RESIZED, "resources": {}}])},

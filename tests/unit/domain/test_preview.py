@@ -7,12 +7,12 @@ import pytest
 
 from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.values import NodeName, PodRef, PodUid, RunId
+from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import RunRequest, examine
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.preview import preview
-from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
 from tests.unit.domain.sound import NEW, OLD, SPEC, WEB, facts, instance, inventory, kubelet, pod, sandbox
@@ -54,7 +54,7 @@ def test_the_pod_of_the_agent_that_looks_does_not_count() -> None:
     body["metadata"]["labels"] = {RUN_LABEL: "run-1"}
     both = inventory(instance(STORED), instance(STORED, ref=AGENT))
 
-    found = seen(pods=(view(pod()), view(body)), inventory=both)
+    found = seen(pods=(parse_pod(pod()), parse_pod(body)), inventory=both)
 
     assert found == seen()
 
@@ -90,7 +90,7 @@ def test_a_pod_that_the_next_kubelet_kills_is_lost_though_its_hash_is_right(spec
     body["spec"]["containers"] = [{**SPEC, "resources": {}}]
 
     whys = forecast(
-        pods=(view(body),),
+        pods=(parse_pod(body),),
         inventory=inventory(instance(hash_container(body["spec"]["containers"][0], current))),
         kubelet=kubelet(current=current, staged_version=after),
         target=target,
@@ -108,7 +108,7 @@ def test_all_reasons_are_told_in_as_many_characters_as_there_are() -> None:
     }
     held = Inventory(containers=(instance(STORED, ref=STATIC),), sandboxes=(static,))
 
-    (why,) = forecast(pods=(view(body),), inventory=held).values()
+    (why,) = forecast(pods=(parse_pod(body),), inventory=held).values()
 
     assert why.startswith("kubelet 1.33 gives its static pod another UID")
     assert "; besides, " in why
@@ -125,14 +125,14 @@ def test_a_static_pod_keeps_its_uid_within_a_minor() -> None:
     }
     held = Inventory(containers=(instance(STORED, ref=STATIC),), sandboxes=(static,))
 
-    assert forecast(pods=(view(body),), inventory=held, target=KubeletVersion.parse("v1.30.15")) == {}
+    assert forecast(pods=(parse_pod(body),), inventory=held, target=KubeletVersion.parse("v1.30.15")) == {}
 
 
 def test_the_list_is_in_the_order_of_names() -> None:
     refs = [PodRef(namespace="default", name=name, uid=PodUid(f"uid-{name}")) for name in ("b", "c", "a")]
     held = inventory(*(instance(STORED, ref=ref) for ref in refs))
 
-    assert list(forecast(pods=tuple(view(pod(ref)) for ref in refs), inventory=held)) == [
+    assert list(forecast(pods=tuple(parse_pod(pod(ref)) for ref in refs), inventory=held)) == [
         f"default/{name}/nginx" for name in "abc"
     ]
 

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import PlannedContainer
-from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, hash_container, hash_without_resources
 from tests.unit.domain.sound import NEW, OLD, SPEC, instance, inventory, pod
 from tests.unit.kubelethash.containers import CONTAINERS
@@ -19,7 +19,7 @@ RIGHT = hash_container(SPEC, OLD)
 
 
 def rewriting(*instances: ContainerInstance, body: dict[str, Any] | None = None, old: str = str(OLD)) -> Rewriting:
-    pods = [view(pod() if body is None else body)]
+    pods = [parse_pod(pod() if body is None else body)]
     return plan_rewriting(pods, inventory(*instances), current=KubeletVersion.parse(old), target=NEW)
 
 
@@ -63,7 +63,7 @@ ROLES: dict[str, dict[str, Any]] = {
 )
 def test_what_is_proven_and_what_is_rewritten(role: str, old: str, proven: bool, rewritten: bool) -> None:
     body = pod(**ROLES[role])
-    (container,) = view(body).containers
+    (container,) = parse_pod(body).containers
 
     wrong = rewriting(instance("bad"), body=body, old=old)
     right = only(rewriting(instance(hash_container(container.spec, old)), body=body, old=old))
@@ -98,11 +98,11 @@ SIDECAR: dict[str, Any] = {"containers": [], "initContainers": [{**SPEC, "restar
 def test_a_changed_sidecar_is_never_hidden(current: str, target: str, stored_by: str | None, written: str) -> None:
     """What the next kubelet would have done about a change it still does, or the node is refused."""
     body = pod(**SIDECAR)
-    (container,) = view(body).containers
+    (container,) = parse_pod(body).containers
     stored = "bad" if stored_by is None else hash_container(container.spec, stored_by)
 
     found = plan_rewriting(
-        [view(body)],
+        [parse_pod(body)],
         inventory(instance(stored)),
         current=KubeletVersion.parse(current),
         target=KubeletVersion.parse(target),
@@ -193,7 +193,7 @@ def test_the_hash_without_resources_follows_where_it_is_used_and_is_never_added(
     target: str, stored: str | None, after: str | None
 ) -> None:
     found = plan_rewriting(
-        [view(pod())],
+        [parse_pod(pod())],
         inventory(instance(RIGHT, without_resources=stored)),
         current=OLD,
         target=KubeletVersion.parse(target),

@@ -21,7 +21,7 @@ from nodeupgrade.domain.node.hashes.static_pods import (
     plan_pins,
 )
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.pods import Role
+from nodeupgrade.domain.pods import Role
 from tests.unit.domain.sound import sandbox
 
 UID = "0123456789abcdef0123456789abcdef"

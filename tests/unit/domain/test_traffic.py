@@ -11,7 +11,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import probes, services
 from nodeupgrade.domain.node.checks.services import Clients, Risk, Traffic, namespaces, risk_of
 from nodeupgrade.domain.node.endpoints import Answering, answering
-from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import NEW, traffic
 
@@ -196,8 +196,8 @@ def test_what_is_made_of_lost_endpoints_follows_the_policy(policy: GuardPolicy, 
 
 
 def test_only_namespaces_of_pods_that_become_unready_are_asked_about() -> None:
-    assert namespaces(map(view, (pod(), pod("db", readinessProbe=HTTP, ready=False)))) == ()
-    assert namespaces(map(view, (pod(readinessProbe=HTTP), pod("b", sidecar=True, startupProbe=TCP)))) == ("shop",)
+    assert namespaces(map(parse_pod, (pod(), pod("db", readinessProbe=HTTP, ready=False)))) == ()
+    assert namespaces(map(parse_pod, (pod(readinessProbe=HTTP), pod("b", sidecar=True, startupProbe=TCP)))) == ("shop",)
 
 
 def test_who_answers_is_read_from_slices_and_from_endpoints() -> None:

@@ -1,6 +1,5 @@
 """What the control plane makes of a container that restarted, by when it ended."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,9 +8,10 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef, Verdict
 from nodeupgrade.api.task.status import StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict
-from nodeupgrade.domain.views import NodeView, view_pod
 from nodeupgrade.simulation.kube import merged
 from nodeupgrade.simulation.kube_fleet import pod_object
 
@@ -31,7 +31,7 @@ NODE = NodeView(
     runtime="containerd://2.1.9",
     platform="linux-amd64",
 )
-BEFORE = view_pod(merged(pod_object("web", "node-0"), {"metadata": {"uid": "p", "resourceVersion": "1"}}))
+BEFORE = parse_pod(merged(pod_object("web", "node-0"), {"metadata": {"uid": "p", "resourceVersion": "1"}}))
 TASK = Task(
     name=NODE.name,
     uid="t",
@@ -73,10 +73,12 @@ TASK = Task(
     ids=["while the kubelet settled", "while its probes were waited for"],
 )
 def test_a_restart(ended: datetime, outcome: Verdict, told: str) -> None:
-    [container] = BEFORE.containers
-    again = replace(container, container_id="containerd://bbbbbbbbbbbb", restart_count=1, previous_finished_at=ended)
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    before = {"lastState": {"terminated": {"finishedAt": ended.isoformat()}}}
+    again = {**container, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1, **before}
+    after = parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": [again]}})
 
-    verdict = decide_verdict(NODE, TASK, (replace(BEFORE, containers=(again,)),), END)
+    verdict = decide_verdict(NODE, TASK, (after,), END)
 
     assert isinstance(verdict, RunVerdict)
     assert verdict.outcome is outcome

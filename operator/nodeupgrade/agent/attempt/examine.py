@@ -25,9 +25,9 @@ from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
-from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
-from nodeupgrade.domain.views import view_node
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
@@ -104,7 +104,7 @@ class Examiner:
         spec = task.spec
         target = KubeletVersion.parse(spec.to_version)
         risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
-        places = namespaces(view(pod) for pod in pods)
+        places = namespaces(parse_pod(pod) for pod in pods)
         if risk is Risk.NONE or not places:
             return Clients(risk=risk)
         try:

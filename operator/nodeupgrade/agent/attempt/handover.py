@@ -22,9 +22,9 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.departures import was_deleted
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.pods import view
 from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status, not_started_status, run_status
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.ports.kube import NodeSideKube
 from nodeupgrade.ports.runs import AgentRuns
@@ -200,7 +200,7 @@ class Handover:
                 deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
                 await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
             if arrivals:
-                new = newcomers(plan, map(view, pods))
+                new = newcomers(plan, map(parse_pod, pods))
                 await asyncio.to_thread(self._runs.report_newcomers, attempt, new)
         except (OSError, HashError) as error:
             log.info("cannot tell the executor of the node's pods", error=str(error))

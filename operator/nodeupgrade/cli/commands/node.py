@@ -13,8 +13,9 @@ from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cord
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.failures import by_reason, failures
+from nodeupgrade.domain.nodes import view_node
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.select.rollout_view import view_rollout
-from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.ports.kube import PODS, KubeApi
 
 
@@ -86,7 +87,7 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
     )
     if upgrade is None or upgrade.spec is None:
         return told
-    pods = [view_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
+    pods = [parse_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
     fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
     now = world.now()
     return replace(told, seat=seat(view_rollout(fleet, upgrade.spec, now), view.name, now))

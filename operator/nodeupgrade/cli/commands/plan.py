@@ -21,9 +21,9 @@ from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results
 from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, rollout, with_pods
 from nodeupgrade.cli.screens import plan
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.views import view_pod
 from nodeupgrade.ports.kube import PODS, KubeApi
 
 READS_AT_ONCE = 8
@@ -110,7 +110,7 @@ async def _looked_at(
         pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
         version = "" if member.view is None else member.view.kubelet_version
         expected = forecast(member.node, pods, version, seen.spec.version)
-        return with_pods(seen, member, [view_pod(pod) for pod in pods]), expected
+        return with_pods(seen, member, [parse_pod(pod) for pod in pods]), expected
 
     for start in range(0, len(wanted), READS_AT_ONCE):
         for found in await asyncio.gather(*map(look, wanted[start : start + READS_AT_ONCE])):

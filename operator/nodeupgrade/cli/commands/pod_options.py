@@ -15,7 +15,7 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.console import console
 from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.program import CannotError, InputFile
-from nodeupgrade.domain.node.pods import CONFIG_MIRROR
+from nodeupgrade.domain.pods import CONFIG_MIRROR
 from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
 
 _ROWS_PER_TABLE = 500

@@ -11,7 +11,7 @@ from nodeupgrade.cli.commands.pod_options import PODS_OPTION, Entry, checked_pod
 from nodeupgrade.cli.console import dump, output_option
 from nodeupgrade.cli.inputs.stored_hashes import StoredHash, read_stored
 from nodeupgrade.cli.program import NO, OK, InputFile, command
-from nodeupgrade.domain.node.pods import view
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashError, KubeletVersion, detect
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
@@ -95,7 +95,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not (annotations is None or isinstance(annotations, Mapping)):
         return ""
-    return str(view({"metadata": metadata}).ref.uid)
+    return str(parse_pod({"metadata": metadata}).ref.uid)
 
 
 def _find(container: StoredHash, specs: Specs | None) -> _Matched:

@@ -10,6 +10,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
@@ -19,7 +20,6 @@ from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front, needs_approval
-from nodeupgrade.domain.views import NodeView
 
 OTHERS_NAMED = 5
 

@@ -11,6 +11,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.approvals import approved_by
@@ -19,7 +20,6 @@ from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import PodView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def rollout(fleet: FleetSnapshot, now: datetime) -> RolloutView | None:
     return view_rollout(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running, now)
 
 
-def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[PodView]) -> NodeState:
+def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[Pod]) -> NodeState:
     """Judge a node once more, with its pods, and by what it said when it was asked to look only."""
     if member.place is not Place.PENDING:
         return member

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.evidence.flaps import PodState, longest_exposure
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.probe_delay import MARGIN
 
 POD_POLICY = "readiness-guard.nodeupgrade.dev"
@@ -63,7 +64,7 @@ def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
 
 def exposure_seconds(pods: Iterable[Json]) -> int:
     """How long after its start a fresh kubelet may need to have probed every pod."""
-    return ceil(longest_exposure(map(PodState.of, pods)).total_seconds())
+    return ceil(longest_exposure(map(PodState.of, map(parse_pod, pods))).total_seconds())
 
 
 def _said(text: str) -> str:
@@ -74,8 +75,8 @@ def _said(text: str) -> str:
 
 
 def _guardable(pod: Json) -> bool:
-    state = PodState.of(pod)
-    return state.ready and state.whole and not state.deleting and state.exposure > MARGIN
+    seen = parse_pod(pod)
+    return seen.ready and seen.whole and not (seen.terminating or seen.finished) and seen.exposure > MARGIN
 
 
 def _pod_trial(pod: Json) -> Trial:

@@ -8,6 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
+from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -23,8 +24,7 @@ from nodeupgrade.domain.node.plan import (
     RunPlan,
     StaticPodPin,
 )
-from nodeupgrade.domain.node.pods import NodePod
-from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import UnsupportedKubelet
@@ -88,7 +88,9 @@ class Examination:
     @property
     def agents(self) -> frozenset[PodUid]:
         """The pods of the agent that looks: they are there for the run only."""
-        return frozenset(pod.ref.uid for pod in self.facts.pods if _run_of(pod) == task_run(self.request.run_id))
+        return frozenset(
+            pod.ref.uid for pod in self.facts.pods if pod.labels.get(RUN_LABEL) == task_run(self.request.run_id)
+        )
 
 
 def examine(
@@ -169,12 +171,6 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
     )
 
 
-def _run_of(pod: NodePod) -> str | None:
-    """The run that a pod is the agent of."""
-    labels = (pod.raw.get("metadata") or {}).get("labels") or {}
-    return labels.get(RUN_LABEL)
-
-
 def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     kubelet = facts.kubelet
     if not kubelet.arguments.removed or kubelet.program is None:
@@ -186,7 +182,7 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     )
 
 
-def _united(served: tuple[NodePod, ...], from_manifests: tuple[NodePod, ...]) -> tuple[NodePod, ...]:
+def _united(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
     """The pods of the API server, where a manifest counts for more than its mirror."""
     read = {pod.ref.uid for pod in from_manifests}
     return (*(pod for pod in served if pod.ref.uid not in read), *from_manifests)

@@ -12,8 +12,8 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
-from nodeupgrade.domain.node.pods import NodePod, Role
 from nodeupgrade.domain.node.run.task_report import shorten
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelethash import (
     KubeletVersion,
     UnhashableContainer,
@@ -87,7 +87,7 @@ def _renamed(found: Examination, current: KubeletVersion) -> Iterator[tuple[PodU
 
 
 def _other_hash(
-    instance: ContainerInstance, pods: Mapping[PodUid, NodePod], current: KubeletVersion, target: KubeletVersion
+    instance: ContainerInstance, pods: Mapping[PodUid, Pod], current: KubeletVersion, target: KubeletVersion
 ) -> str | None:
     """Why the new kubelet would not recognise a container by its stored hash; ``None`` when it would."""
     pod = pods.get(instance.pod.uid)

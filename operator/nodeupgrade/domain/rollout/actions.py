@@ -9,8 +9,9 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, RunVerdict, TaskSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.views import AgentPodView, NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.views import AgentPodView, NodeView, PodView
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -33,7 +35,7 @@ class FleetSnapshot:
     server: KubeletVersion
     nodes: Mapping[NodeName, NodeView]
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
-    pods: Mapping[NodeName, tuple[PodView, ...]] = field(default_factory=dict)
+    pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     active_upgrades: frozenset[str] = frozenset()
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from nodeupgrade.api.task.spec import TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
     AddFinalizer,
@@ -43,7 +44,6 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
-from nodeupgrade.domain.views import CORDON_ANNOTATION, NodeView
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings, agent_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.typed_kube import TypedKube

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.views import RUN_LABEL
+from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.ports.kube import PODS
 
 AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"

@@ -9,7 +9,8 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod, view_node
+from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
+from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.claims import retry_asked
 from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import view_pod
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentSettings
 from nodeupgrade.engine.rollout.gathering import gather
@@ -134,7 +134,7 @@ class Rollouts:
             agents_lost=memory.agents_lost,
         )
         while missing := unread(fleet, self._kube.utcnow()):
-            found = {node: tuple(map(view_pod, await self._kube.list_pods_on_node(node))) for node in missing}
+            found = {node: tuple(map(parse_pod, await self._kube.list_pods_on_node(node))) for node in missing}
             fleet = replace(fleet, pods={**fleet.pods, **found})
         return fleet
 

@@ -3,9 +3,10 @@
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
-from nodeupgrade.domain.views import AgentPodView, NodeView, view_agent_pod
 from nodeupgrade.engine.rollout.actuator import cordon, stub
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
 from nodeupgrade.engine.rollout.reader import FleetSource

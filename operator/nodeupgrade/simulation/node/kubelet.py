@@ -13,7 +13,7 @@ from zlib import crc32
 from nodeupgrade.api.values import PodRef
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
-from nodeupgrade.domain.node.pods import NodePod, Role
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
@@ -107,7 +107,7 @@ class SimulatedKubelet:
         calls: Calls,
     ) -> None:
         self.node = node
-        self.pods: list[NodePod] = []
+        self.pods: list[Pod] = []
         self.behaviour: dict[str, Behaviour] = {}
         self.exited: Callable[[], None] = lambda: None
         self.stamp: Callable[[PurePosixPath], str | None] = lambda path: stamp_of(disk[str(path)])
@@ -219,7 +219,7 @@ class SimulatedKubelet:
                         f"kubelet {self.process.version} runs while {seen.label} {where} {value}, not {expected}"
                     )
 
-    def desired(self, version: KubeletVersion) -> list[NodePod]:
+    def desired(self, version: KubeletVersion) -> list[Pod]:
         """The pods that a kubelet of this version wants to run."""
         return [*self.pods, *static_pods(self._disk, version, self.node)]
 
@@ -278,7 +278,7 @@ class SimulatedKubelet:
                 ]
                 self._runtime.stop_sandbox(sandbox.id)
 
-    def _sync_pod(self, pod: NodePod, process: KubeletProcess) -> None:
+    def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
         sandbox = next((s for s in self._runtime.sandboxes.values() if s.ready and s.pod == pod.ref), None)
         if sandbox is None:
             sandbox = self._runtime.create_sandbox(
@@ -293,7 +293,7 @@ class SimulatedKubelet:
                 self._sync_container(pod, sandbox, container.name, wanted.get(container.name), stored_value)
 
     def _sync_container(
-        self, pod: NodePod, sandbox: SandboxInstance, name: str, wanted: HashValue | None, new: HashValue
+        self, pod: Pod, sandbox: SandboxInstance, name: str, wanted: HashValue | None, new: HashValue
     ) -> None:
         newest = self._newest(sandbox, name)
         if newest is None:

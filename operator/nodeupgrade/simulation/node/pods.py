@@ -10,7 +10,7 @@ import yaml
 
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.api.yaml import read_one
-from nodeupgrade.domain.node.pods import Json, NodePod, PodContainer, view
+from nodeupgrade.domain.pods import Json, Pod, PodContainer, parse_pod
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,
@@ -58,7 +58,7 @@ def manifest(name: str, *containers: str) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[NodePod]:
+def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[Pod]:
     """What a kubelet makes of its manifest directory.
 
     Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor. Files whose name begins
@@ -71,12 +71,12 @@ def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -
                 yield pod
 
 
-def computed_hash(pod: NodePod, container: PodContainer, kubelet: KubeletVersion) -> HashValue:
+def computed_hash(pod: Pod, container: PodContainer, kubelet: KubeletVersion) -> HashValue:
     """The hash that this kubelet stores for a container of a pod, and looks for."""
     return _hash(json.dumps(container.spec, sort_keys=True), str(kubelet), pod.from_manifest)
 
 
-def compared(pod: NodePod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, HashValue]]:
+def compared(pod: Pod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, HashValue]]:
     """The containers of a pod whose hash this kubelet compares, with the hash it expects."""
     names = compared_containers(pod.raw, kubelet)
     for container in pod.containers:
@@ -85,7 +85,7 @@ def compared(pod: NodePod, kubelet: KubeletVersion) -> Iterator[tuple[PodContain
 
 
 @cache
-def _static_pod(data: bytes, minor: int, node: str) -> NodePod | None:
+def _static_pod(data: bytes, minor: int, node: str) -> Pod | None:
     try:
         document = read_one(data)
     except yaml.YAMLError:
@@ -93,7 +93,7 @@ def _static_pod(data: bytes, minor: int, node: str) -> NodePod | None:
     if not isinstance(document, dict) or not {"metadata", "spec"} <= document.keys():
         return None
     derived = md5(b"%d %b" % (minor, data), usedforsecurity=False).hexdigest()
-    shown = view(document)
+    shown = parse_pod(document)
     uid = document["metadata"].get("uid") or derived
     host_network = bool(document["spec"].get("hostNetwork"))
     return replace(

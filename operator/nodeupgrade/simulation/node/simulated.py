@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.pods import Json, view
+from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.files import SimulatedFiles
@@ -65,7 +65,7 @@ class SimulatedNode:
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch
-        self.kubelet.pods = [view(pod) for pod in pods]
+        self.kubelet.pods = [parse_pod(pod) for pod in pods]
         self.services.arguments = arguments
         self.power_on()
         self.timeline.advance(SECONDS_TO_SETTLE)

@@ -13,9 +13,9 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.pods import Json, NodePod
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
+from nodeupgrade.domain.pods import Json, Pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -73,7 +73,7 @@ class NodeFacts:
     """
 
     node: Json
-    pods: tuple[NodePod, ...]
+    pods: tuple[Pod, ...]
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
@@ -118,7 +118,7 @@ class NodeFacts:
         """The units whose programs are started anew."""
         return (self.kubelet.unit, self.runtime_unit)
 
-    def running_pods(self) -> Iterator[NodePod]:
+    def running_pods(self) -> Iterator[Pod]:
         """Those of the pods of which a container runs."""
         running = {container.pod.uid for container in self.inventory.running()}
         return (pod for pod in self.pods if pod.ref.uid in running)

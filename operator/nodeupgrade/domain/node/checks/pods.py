@@ -6,8 +6,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
-from nodeupgrade.domain.views import view_node, view_pod
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
     UnreadablePod,
@@ -149,7 +149,7 @@ def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
     """The node meets the node selector and the required node affinity of every running pod."""
     node = view_node(dict(facts.node))
     for pod in facts.running_pods():
-        if (unmet := unmet_placement(view_pod(dict(pod.raw)), node)) is not None:
+        if (unmet := unmet_placement(pod, node)) is not None:
             detail = f"{unmet}, so any kubelet start would kill it"
             yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
 

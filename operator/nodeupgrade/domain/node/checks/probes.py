@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.domain.pods import Json, Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
@@ -47,7 +47,7 @@ class ProbedPods:
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
-    pods: tuple[NodePod, ...]
+    pods: tuple[Pod, ...]
     current: KubeletVersion | None
     target: KubeletVersion
     settle: float
@@ -136,7 +136,7 @@ def _let_live(facts: ProbedPods) -> list[_Running]:
     return [container for container in _running(facts.pods) if container.label not in refused]
 
 
-def _running(pods: Iterable[NodePod]) -> Iterator[_Running]:
+def _running(pods: Iterable[Pod]) -> Iterator[_Running]:
     for pod in pods:
         if pod.finished or pod.terminating:
             continue

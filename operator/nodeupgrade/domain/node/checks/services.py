@@ -20,10 +20,9 @@ from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.endpoints import Answering
-from nodeupgrade.domain.node.pods import NodePod, Role
-from nodeupgrade.domain.views import is_ready
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.probe_delay import exposure, keeps_probes
+from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
 
 TOLD = 5
@@ -63,7 +62,7 @@ class Traffic:
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
-    pods: tuple[NodePod, ...]
+    pods: tuple[Pod, ...]
     current: KubeletVersion | None
     target: KubeletVersion
     settle: float
@@ -83,7 +82,7 @@ def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Ri
     return Risk.REFUSED if policy is GuardPolicy.REQUIRE else Risk.ACCEPTED
 
 
-def namespaces(pods: Iterable[NodePod]) -> tuple[str, ...]:
+def namespaces(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Where the Services are that may lose a pod of these."""
     return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
 
@@ -160,16 +159,16 @@ def _unready(facts: Traffic) -> frozenset[str]:
 
 def _seconds(facts: Traffic, names: Collection[str]) -> int:
     """How long the slowest probe of these pods takes, at worst."""
-    exposed = (exposure(dict(pod.raw)) for pod in facts.pods if str(pod.ref) in names)
+    exposed = (pod.exposure for pod in facts.pods if str(pod.ref) in names)
     return round(max(exposed).total_seconds())
 
 
-def _becomes_unready(pod: NodePod) -> bool:
+def _becomes_unready(pod: Pod) -> bool:
     """Whether it is Ready, and a kubelet that forgot its probes reports it unready."""
-    return is_ready(dict(pod.raw)) and not pod.finished and not pod.terminating and _is_probed(pod)
+    return pod.ready and not pod.finished and not pod.terminating and _is_probed(pod)
 
 
-def _is_probed(pod: NodePod) -> bool:
+def _is_probed(pod: Pod) -> bool:
     return any(
         container.role in {Role.REGULAR, Role.SIDECAR}
         and (container.spec.get("readinessProbe") or container.spec.get("startupProbe"))

@@ -19,7 +19,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.evidence.verification import Difference, Kind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.pods import Json
 
 KILLED = frozenset({137, 255})
 """Exit codes that prove nothing: of a SIGKILL, and of a container that the runtime lost."""

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.domain.views import is_ready
-from nodeupgrade.kubelet.probe_delay import exposure
+from nodeupgrade.domain.pods import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,22 +28,20 @@ class PodState:
     exposure: timedelta
 
     @classmethod
-    def of(cls, pod: Json) -> "PodState":
-        """Read a pod as the API serves it.
+    def of(cls, pod: Pod) -> "PodState":
+        """Keep of a pod what is compared with what it is later.
 
         Raises:
-            KeyError: it has neither name nor UID.
+            KeyError: it has no UID.
         """
-        metadata, status = pod["metadata"], pod.get("status") or {}
-        containers = status.get("containerStatuses") or ()
         return cls(
-            uid=metadata["uid"],
-            name=f"{metadata['namespace']}/{metadata['name']}",
-            ready=is_ready(pod),
-            running=frozenset(_running((*containers, *(status.get("initContainerStatuses") or ())))),
-            whole=bool(containers) and len(list(_running(containers))) == len(containers),
-            deleting="deletionTimestamp" in metadata or status.get("phase") in {"Succeeded", "Failed"},
-            exposure=exposure(pod),
+            uid=pod.uid,
+            name=str(pod),
+            ready=pod.ready,
+            running=frozenset((each.name, each.container_id) for each in pod.statuses if each.running),
+            whole=pod.whole,
+            deleting=pod.terminating or pod.finished,
+            exposure=pod.exposure,
         )
 
 
@@ -90,7 +86,3 @@ def longest_exposure(pods: Iterable[PodState]) -> timedelta:
 
 def _for_no_reason(before: PodState, now: PodState) -> bool:
     return before.ready and not now.ready and not now.deleting and now.whole and before.running <= now.running
-
-
-def _running(statuses: Iterable[Json]) -> Iterable[tuple[str, str]]:
-    return ((s["name"], s.get("containerID") or "") for s in statuses if (s.get("state") or {}).get("running"))

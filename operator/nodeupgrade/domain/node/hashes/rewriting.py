@@ -14,7 +14,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
-from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
+from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
     HashValue,
@@ -37,7 +37,7 @@ class Rewriting:
 
 
 def plan_rewriting(
-    pods: Iterable[NodePod], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
+    pods: Iterable[Pod], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
 ) -> Rewriting:
     """Plan the rewriting of every running container.
 
@@ -60,7 +60,7 @@ def plan_rewriting(
     return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited)
 
 
-def newcomers(plan: RunPlan, pods: Iterable[NodePod]) -> Newcomers:
+def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     """The pods that came after the planning, and the hashes that either kubelet of the run stores with them.
 
     Raises:
@@ -73,7 +73,7 @@ def newcomers(plan: RunPlan, pods: Iterable[NodePod]) -> Newcomers:
 
 
 def _awaited(
-    pods: Iterable[NodePod], running: Collection[tuple[PodUid, str]], current: KubeletVersion, target: KubeletVersion
+    pods: Iterable[Pod], running: Collection[tuple[PodUid, str]], current: KubeletVersion, target: KubeletVersion
 ) -> Iterator[AwaitedContainer]:
     for pod in pods:
         for spec in pod.containers:
@@ -87,7 +87,7 @@ def _awaited(
 
 def _plan_one(
     instance: ContainerInstance,
-    pods: Mapping[PodUid, NodePod],
+    pods: Mapping[PodUid, Pod],
     current: KubeletVersion,
     target: KubeletVersion,
 ) -> PlannedContainer | Finding:
@@ -114,7 +114,7 @@ def _plan_one(
 
 
 def _prove(
-    instance: ContainerInstance, pod: NodePod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
 ) -> PlannedContainer | Finding:
     compared = is_compared(spec.role, current)
     stored = instance.hashes
@@ -146,7 +146,7 @@ def _prove(
     )
 
 
-def _is_of_this_spec(pod: NodePod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
+def _is_of_this_spec(pod: Pod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
     """Whether a sidecar began with its present spec, under whatever kubelet.
 
     Kubelets that do not compare sidecars never look at the hash, so it may be that of an earlier one; a plain exchange
@@ -164,14 +164,14 @@ def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
     return role is Role.REGULAR or (role is Role.SIDECAR and history.SIDECARS_COMPARED.applies_to(kubelet))
 
 
-def _after(pod: NodePod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
+def _after(pod: Pod, spec: PodContainer, stored: StoredHashes, target: KubeletVersion) -> StoredHashes:
     without = stored.without_resources
     if without is not None and history.RESOURCELESS_HASH.applies_to(target):
         without = hash_without_resources(spec.spec, target)
     return StoredHashes(container=hash_of(pod, spec, target), without_resources=without)
 
 
-def hash_of(pod: NodePod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
+def hash_of(pod: Pod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
     """The hash that a kubelet computes for a container of a pod.
 
     Raises:

@@ -17,7 +17,7 @@ from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
-from nodeupgrade.domain.node.pods import Json, NodePod, Role, view
+from nodeupgrade.domain.pods import Json, Pod, Role, parse_pod
 from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
 
 
@@ -92,9 +92,7 @@ def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Findi
     return tuple(pins), tuple(findings)
 
 
-def manifest_views(
-    static: StaticPods, *, in_place_resize: bool = False
-) -> tuple[tuple[NodePod, ...], tuple[Finding, ...]]:
+def manifest_views(static: StaticPods, *, in_place_resize: bool = False) -> tuple[tuple[Pod, ...], tuple[Finding, ...]]:
     """Static pods as their kubelet reads them, which is not always what their mirrors show.
 
     A mirror lacks the fields that the kubelet which made it did not know, and may have been changed by admission.
@@ -102,7 +100,7 @@ def manifest_views(
     Args:
         in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
     """
-    views: list[NodePod] = []
+    views: list[Pod] = []
     findings: list[Finding] = []
     for pod in static.pods:
         try:
@@ -118,12 +116,12 @@ def manifest_views(
     return tuple(views), tuple(findings)
 
 
-def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> NodePod:
+def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> Pod:
     ref, spec = pod.sandbox.pod, pod.manifest["spec"]
     host_network = bool(spec.get("hostNetwork"))
     known = {**pod.manifest["metadata"], "namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
-    shown = view({"metadata": known, "spec": spec})
-    return NodePod(
+    shown = parse_pod({"metadata": known, "spec": spec})
+    return Pod(
         ref=ref,
         containers=tuple(
             replace(

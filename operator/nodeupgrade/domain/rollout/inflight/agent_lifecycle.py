@@ -13,10 +13,10 @@ from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
 from nodeupgrade.domain.rollout.backoff import Setback, rest
-from nodeupgrade.domain.views import AgentPodView
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
 """How long an agent may take to start although a problem shows, and to answer once its time is up."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodeupgrade.domain.views import ContainerView, PodView
+from nodeupgrade.domain.pods import ContainerStatus, Pod
 
 _ID_CHARACTERS = 12
 
@@ -33,14 +33,14 @@ class Baseline:
     ready: Mapping[str, str] = field(default_factory=dict)
 
 
-def capture(pods: Iterable[PodView]) -> Baseline:
+def capture(pods: Iterable[Pod]) -> Baseline:
     """Remember every running container of pods that are not on their way out, and which of these are Ready."""
-    staying = [pod for pod in pods if not pod.deleting and not pod.finished]
+    staying = [pod for pod in pods if not pod.terminating and not pod.finished]
     return Baseline(
         {
             f"{pod}/{container.name}": (_uid(pod), _short(container.container_id), container.restart_count)
             for pod in staying
-            for container in pod.containers
+            for container in pod.statuses
             if container.running
         },
         {str(pod): _uid(pod) for pod in staying if pod.ready},
@@ -48,7 +48,7 @@ def capture(pods: Iterable[PodView]) -> Baseline:
 
 
 def restarted(
-    baseline: Baseline, pods: Iterable[PodView], since: datetime | None, until: datetime | None = None
+    baseline: Baseline, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None
 ) -> tuple[str, ...]:
     """List the containers that are not the instance they were.
 
@@ -63,7 +63,7 @@ def restarted(
     """
     changed = []
     for pod in pods:
-        for container in pod.containers:
+        for container in pod.statuses:
             label = f"{pod}/{container.name}"
             before = baseline.containers.get(label)
             if before is None or before[0] != _uid(pod) or not container.container_id or _same(before, container):
@@ -77,9 +77,9 @@ def restarted(
     return tuple(sorted(changed))
 
 
-def no_longer_ready(baseline: Baseline, pods: Iterable[PodView]) -> tuple[str, ...]:
+def no_longer_ready(baseline: Baseline, pods: Iterable[Pod]) -> tuple[str, ...]:
     """List the pods that were Ready and are not, unless they are on their way out."""
-    unready = (pod for pod in pods if not (pod.ready or pod.deleting or pod.finished))
+    unready = (pod for pod in pods if not (pod.ready or pod.terminating or pod.finished))
     return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
 
 
@@ -104,11 +104,11 @@ def parse(text: str) -> Baseline | None:
         return None
 
 
-def _same(before: tuple[str, str, int], container: ContainerView) -> bool:
+def _same(before: tuple[str, str, int], container: ContainerStatus) -> bool:
     return before[1:] == (_short(container.container_id), container.restart_count)
 
 
-def _uid(pod: PodView) -> str:
+def _uid(pod: Pod) -> str:
     return "" if pod.mirror else pod.uid
 
 

@@ -15,12 +15,12 @@ from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, TaskSpec,
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release, Reopen
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import NodeView
 
 WRITES_AT_ONCE = 100
 HISTORY_KEPT = 5

@@ -15,6 +15,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
@@ -38,7 +39,6 @@ from nodeupgrade.domain.rollout.select.membership import resolve_artifact, selec
 from nodeupgrade.domain.rollout.select.node_state import candidate
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import NodeView
 from nodeupgrade.kubelethash import KubeletVersion
 
 

@@ -8,8 +8,9 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
 from nodeupgrade.api.task.status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.nodes import NodeView
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.inflight import baseline
-from nodeupgrade.domain.views import NodeView, PodView
 
 _OUTCOMES = {
     TaskPhase.PRECHECKED: Verdict.PRECHECKED,
@@ -21,7 +22,7 @@ _OUTCOMES = {
 }
 
 
-def decide_verdict(node: NodeView, task: Task, pods: tuple[PodView, ...] | None, now: datetime) -> RunVerdict | Finding:
+def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now: datetime) -> RunVerdict | Finding:
     """Judge a finished run, or say what has to be waited for.
 
     Args:
@@ -77,7 +78,7 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 
-def _readiness(task: Task, pods: tuple[PodView, ...]) -> str:
+def _readiness(task: Task, pods: tuple[Pod, ...]) -> str:
     """Say what clients of the pods may have noticed; it fails no run, which restarted nothing."""
     flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
     unready = () if before is None else baseline.no_longer_ready(before, pods)
@@ -118,7 +119,7 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
     return finished is not None and now < finished + timeout
 
 
-def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+def _restarted(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
     """Unite what the node side saw with what the API shows; either alone could miss something.
 
     Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell. What
@@ -129,13 +130,13 @@ def _restarted(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
     return tuple(sorted({*seen, *counts.restarted_list} - {*counts.ended_list}))
 
 
-def _restarted_later(task: Task, pods: tuple[PodView, ...]) -> tuple[str, ...]:
+def _restarted_later(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
     """Name what restarted when the run was decided already."""
     all_seen = _seen_restarted(task, pods, None)
     return tuple(sorted({*all_seen} - {*_restarted(task, pods), *task.reported.containers.ended_list}))
 
 
-def _seen_restarted(task: Task, pods: tuple[PodView, ...], until: datetime | None) -> tuple[str, ...]:
+def _seen_restarted(task: Task, pods: tuple[Pod, ...], until: datetime | None) -> tuple[str, ...]:
     before = baseline.parse(task.baseline)
     return () if before is None else baseline.restarted(before, pods, _kubelet_stopped_at(task.reported), until)
 

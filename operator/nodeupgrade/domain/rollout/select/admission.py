@@ -18,14 +18,15 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import SkewPolicy, UpgradeSpec
 from nodeupgrade.domain.check import Check, check_one
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.select.membership import is_claimable, resolve_artifact
 from nodeupgrade.domain.rollout.select.orphaned_cordons import is_orphaned
-from nodeupgrade.domain.views import NodeView, PodView
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
@@ -56,7 +57,7 @@ class Candidate:
     now: datetime
     task: Task | None = None
     active_upgrades: frozenset[str] = frozenset()
-    pods: tuple[PodView, ...] | None = None
+    pods: tuple[Pod, ...] | None = None
     unreadable: str = ""
     guard: GuardParameters | None = None
     setbacks: Setbacks = field(default_factory=dict)
@@ -318,8 +319,8 @@ def _task_of_others(candidate: Candidate) -> Task | None:
     return task
 
 
-def _living(candidate: Candidate) -> list[PodView]:
-    return [pod for pod in candidate.pods or () if not pod.finished and not pod.deleting]
+def _living(candidate: Candidate) -> list[Pod]:
+    return [pod for pod in candidate.pods or () if not pod.finished and not pod.terminating]
 
 
 def _named(candidate: Candidate) -> str:

@@ -9,9 +9,9 @@ from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.placement import matches_labels
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import NodeView
 
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 

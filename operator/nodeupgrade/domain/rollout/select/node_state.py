@@ -12,11 +12,11 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.select.admission import Candidate, judge
 from nodeupgrade.domain.rollout.select.membership import claim_of
 from nodeupgrade.domain.rollout.select.second_look import next_look
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.domain.views import NodeView
 
 WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
 """What usually passes by itself and is seen from here: the rollout goes on waiting instead of calling a human."""

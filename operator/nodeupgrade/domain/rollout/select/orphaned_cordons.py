@@ -4,8 +4,9 @@ from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import RestoreCordon, Wait
-from nodeupgrade.domain.views import AgentPodView, NodeView
 
 _NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
 

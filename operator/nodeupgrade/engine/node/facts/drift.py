@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.checks.drift import ReadAtStart, Start, Was
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.pods import Json
 from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory

@@ -14,8 +14,8 @@ from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.pods import Json, view
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
+from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.unit_start import read_start
@@ -142,7 +142,7 @@ def gather(
     clients: Clients,
 ) -> NodeFacts:
     """Collect everything the checks and the plan need."""
-    views = tuple(view(pod) for pod in pods)
+    views = tuple(parse_pod(pod) for pod in pods)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.domain.pods import Json, Pod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import resource_amount
 
@@ -29,7 +29,7 @@ def amounts(listed: Mapping[str, Any] | None) -> Amounts:
     return Amounts({name: _units(name, str(value)) for name, value in (listed or {}).items()})
 
 
-def demand(pod: NodePod) -> Amounts:
+def demand(pod: Pod) -> Amounts:
     """What a kubelet reckons a pod to ask for at most.
 
     Init containers run one after another beside the sidecars that were started before them; the pod's own resources

@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
-from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.domain.pods import Json, Pod, Role
 from nodeupgrade.kubelet import history
 
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
@@ -94,7 +94,7 @@ def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
             )
 
 
-def _profiles(pod: NodePod) -> Iterator[str]:
+def _profiles(pod: Pod) -> Iterator[str]:
     """Names of the localhost profiles that a pod asks for, and an empty one for any other kind."""
     for key, value in ((pod.raw.get("metadata") or {}).get("annotations") or {}).items():
         if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":

@@ -13,7 +13,7 @@ from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
-from nodeupgrade.domain.node.pods import NodePod, PodContainer, Role
+from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
@@ -91,7 +91,7 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
             )
 
 
-def _why_devices_are_lost(facts: Admission, pod: NodePod, holding: list[PodContainer]) -> str | None:
+def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
     if not _is_in_checkpoint(facts.host.devices):
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
     older = not all(map(history.DEVICE_CHECKPOINT_V2.applies_to, facts.starting))
@@ -116,7 +116,7 @@ def _is_in_checkpoint(data: bytes | None) -> bool:
         return False
 
 
-def _restarts(pod: NodePod, container: PodContainer) -> bool:
+def _restarts(pod: Pod, container: PodContainer) -> bool:
     status = pod.raw.get("status") or {}
     listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return any(c.get("name") == container.name and int(c.get("restartCount") or 0) > 0 for c in listed)
@@ -136,7 +136,7 @@ def _has_whole_cpus(container: PodContainer) -> bool:
     return str(_asked(container).get("cpu", "m")).isdecimal()
 
 
-def _is_guaranteed(facts: Admission, pod: NodePod) -> bool:
+def _is_guaranteed(facts: Admission, pod: Pod) -> bool:
     """Who cannot be classed counts as guaranteed."""
     try:
         return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.pods import Json, NodePod, Role
+from nodeupgrade.domain.pods import Json, Pod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -43,7 +43,7 @@ class Admission:
     """
 
     node: Json
-    pods: tuple[NodePod, ...]
+    pods: tuple[Pod, ...]
     settings: Configured
     gates: Mapping[str, bool]
     current: KubeletVersion | None
@@ -55,22 +55,22 @@ class Admission:
         """The kubelets that may be started: the new one, and on the way back the old one."""
         return (self.target,) if self.current is None else (self.target, self.current)
 
-    def admitted(self) -> Iterator[NodePod]:
+    def admitted(self) -> Iterator[Pod]:
         """The pods that are admitted anew: all that have not come to their end."""
         return (pod for pod in self.pods if not pod.finished)
 
 
-def all_containers(pod: NodePod) -> Iterator[Json]:
+def all_containers(pod: Pod) -> Iterator[Json]:
     """Every container of a pod's spec that is there from the beginning."""
     return (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
 
 
-def spec_of(pod: NodePod) -> Json:
+def spec_of(pod: Pod) -> Json:
     """A pod's spec."""
     spec: Json = pod.raw.get("spec") or {}
     return spec
 
 
-def rejected(pod: NodePod, detail: str) -> Finding:
+def rejected(pod: Pod, detail: str) -> Finding:
     """A pod that a kubelet which starts would kill."""
     return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.domain.node.pods import Json
+from nodeupgrade.domain.pods import Json
 from nodeupgrade.kubelet.settings import Configured
 
 

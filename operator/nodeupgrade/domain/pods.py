@@ -1,0 +1,245 @@
+"""A pod as the API serves it: parsed once, for whoever decides about containers, restarts, readiness or placement.
+
+What every reader needs is read at once; what only some do is read from the pod's JSON when it is asked for, since a
+rollout reads many pods and asks little of each.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from nodeupgrade.api.upgrade.nodes import Requirement
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid
+from nodeupgrade.kubelet.probe_delay import exposure
+from nodeupgrade.kubelethash import is_sidecar
+
+CONFIG_HASH = "kubernetes.io/config.hash"
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
+
+Json = Mapping[str, Any]  # Any: raw JSON of objects that are not ours
+
+
+class Role(StrEnum):
+    """What a container is to its pod; kubelets treat each kind differently."""
+
+    REGULAR = "regular"
+    SIDECAR = "sidecar"
+    """An init container with restartPolicy Always (kubelet 1.28+); compared from 1.32 (kubernetes #126525)."""
+    INIT = "init"
+    EPHEMERAL = "ephemeral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodContainer:
+    """One container of a pod's spec, with the spec as served."""
+
+    name: str
+    role: Role
+    spec: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """A toleration of a pod."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorTerm:
+    """Expressions over labels and over fields (only ``metadata.name`` exists); all must hold."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    """A container as the API reports it; ``running`` now, and when the instance before it ended."""
+
+    name: str
+    container_id: str
+    restart_count: int
+    running: bool
+    previous_finished_at: datetime | None = None
+    startup_probed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod.
+
+    Attributes:
+        ref: names the pod as the runtime knows it; for a mirror pod with the UID of its static pod.
+        from_manifest: read from a manifest on the node, because the API server has no mirror of it.
+        terminating: deletion was asked for.
+        finished: phase Succeeded or Failed, so that none of its containers will run again.
+        running: name and id of every container that is shown running.
+    """
+
+    ref: PodRef
+    containers: tuple[PodContainer, ...]
+    restart_policy: str
+    terminating: bool
+    finished: bool
+    from_manifest: bool
+    raw: Json
+    running: tuple[tuple[str, ContainerId], ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.ref)
+
+    def container(self, name: str) -> PodContainer | None:
+        """The container with this name."""
+        return next((c for c in self.containers if c.name == name), None)
+
+    @property
+    def uid(self) -> str:
+        """The UID under which the API server knows it, which for a mirror pod is the mirror's own."""
+        return str(self._metadata["uid"])
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self._metadata.get("labels") or {}
+
+    @property
+    def mirror(self) -> bool:
+        """Whether it stands for a static pod."""
+        return CONFIG_MIRROR in (self._metadata.get("annotations") or {})
+
+    @property
+    def ready(self) -> bool:
+        """Whether its condition Ready is True."""
+        return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self._status.get("conditions") or ())
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has containers, sidecars aside, and all of them run."""
+        statuses = self._status.get("containerStatuses") or ()
+        return bool(statuses) and all("running" in (status.get("state") or {}) for status in statuses)
+
+    @property
+    def statuses(self) -> tuple[ContainerStatus, ...]:
+        """Its init containers, sidecars and containers as the kubelet reported them."""
+        declared = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
+        startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
+        return tuple(_container_status(body, startup_probed) for body in container_statuses(self._status))
+
+    @property
+    def exposure(self) -> timedelta:
+        """How long a fresh kubelet may need to have probed it."""
+        return exposure(dict(self.raw))
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """The labels that its node must have."""
+        return self._spec.get("nodeSelector") or {}
+
+    @property
+    def affinity(self) -> tuple[NodeSelectorTerm, ...] | None:
+        """None without required node affinity; else its node must match one of the terms."""
+        affinity = (self._spec.get("affinity") or {}).get("nodeAffinity") or {}
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        return None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """The taints that it tolerates."""
+        return tuple(map(_toleration, self._spec.get("tolerations") or ()))
+
+    @property
+    def _metadata(self) -> Json:
+        return self.raw.get("metadata") or {}
+
+    @property
+    def _spec(self) -> Json:
+        return self.raw.get("spec") or {}
+
+    @property
+    def _status(self) -> Json:
+        return self.raw.get("status") or {}
+
+
+def container_statuses(status: Json) -> list[Json]:
+    """What a pod's status says of its init containers, sidecars and containers."""
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def parse_pod(pod: Json) -> Pod:
+    """Read a pod as the API serves it."""
+    metadata = pod.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    uid = annotations.get(CONFIG_HASH) if CONFIG_MIRROR in annotations else metadata.get("uid")
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    return Pod(
+        ref=PodRef(
+            namespace=str(metadata.get("namespace", "default")),
+            name=str(metadata.get("name", "")),
+            uid=PodUid(str(uid or "")),
+        ),
+        containers=tuple(_containers(spec)),
+        restart_policy=str(spec.get("restartPolicy") or "Always"),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        finished=status.get("phase") in {"Succeeded", "Failed"},
+        from_manifest=False,
+        raw=pod,
+        running=tuple(_running(status)),
+    )
+
+
+def _running(status: Json) -> Iterator[tuple[str, ContainerId]]:
+    for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for container in status.get(key) or ():
+            if "running" in (container.get("state") or {}):
+                container_id = str(container.get("containerID") or "").rpartition("/")[2]
+                yield str(container.get("name")), ContainerId(container_id)
+
+
+def _containers(spec: Json) -> Iterator[PodContainer]:
+    for container in spec.get("initContainers") or ():
+        role = Role.SIDECAR if is_sidecar(container) else Role.INIT
+        yield PodContainer(name=str(container.get("name")), role=role, spec=container)
+    for container in spec.get("containers") or ():
+        yield PodContainer(name=str(container.get("name")), role=Role.REGULAR, spec=container)
+    for container in spec.get("ephemeralContainers") or ():
+        yield PodContainer(name=str(container.get("name")), role=Role.EPHEMERAL, spec=container)
+
+
+def _container_status(body: Json, startup_probed: frozenset[str]) -> ContainerStatus:
+    finished = ((body.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
+    if (ended := (body.get("state") or {}).get("terminated")) is not None:
+        finished = ended.get("finishedAt") or finished
+    return ContainerStatus(
+        name=body["name"],
+        container_id=body.get("containerID", ""),
+        restart_count=body.get("restartCount", 0),
+        running="running" in (body.get("state") or {}),
+        previous_finished_at=datetime.fromisoformat(finished) if finished else None,
+        startup_probed=body["name"] in startup_probed,
+    )
+
+
+def _term(body: Json) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        expressions=tuple(map(_requirement, body.get("matchExpressions") or ())),
+        fields=tuple(map(_requirement, body.get("matchFields") or ())),
+    )
+
+
+def _requirement(body: Any) -> Requirement:
+    return Requirement(key=body["key"], operator=body["operator"], values=tuple(body.get("values") or ()))
+
+
+def _toleration(body: Any) -> Toleration:
+    return Toleration(
+        key=body.get("key", ""),
+        operator=body.get("operator") or "Equal",
+        value=body.get("value", ""),
+        effect=body.get("effect", ""),
+    )
