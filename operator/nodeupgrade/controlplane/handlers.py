@@ -22,6 +22,7 @@ def registry(manager: Manager) -> kopf.OperatorRegistry:
         try:
             await manager.start()
         except (NodeUpgradeError, OSError) as error:
+            manager.refusal = error
             # Not tried again in here: the process ends, and its Deployment tries again.
             raise kopf.PermanentError(str(error)) from error
 

@@ -32,6 +32,7 @@ class Manager:
         stop: Set as soon as a task has ended that should not have.
 
     Attributes:
+        refusal: Why it could not start.
         failed: Whether a task has ended that should not have.
     """
 
@@ -44,6 +45,7 @@ class Manager:
         self._tasks: set[asyncio.Task[None]] = set()
         self._enqueuer = Enqueuer(self._queue)
         self.failed = False
+        self.refusal: Exception | None = None
 
     async def start(self) -> None:
         """Log in, look whether everything may be followed, and start all tasks.

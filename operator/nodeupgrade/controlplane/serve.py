@@ -19,14 +19,20 @@ async def run(settings: OperatorSettings, stop: asyncio.Event) -> bool:
         Exception: kopf could not start, or gave up following NodeUpgrades.
     """
     manager = Manager(settings, stop)
-    await kopf.operator(
-        registry=handlers.registry(manager),
-        settings=handlers.settings(),
-        clusterwide=True,
-        standalone=True,
-        liveness_endpoint=settings.liveness,
-        stop_flag=stop,
-    )
+    try:
+        await kopf.operator(
+            registry=handlers.registry(manager),
+            settings=handlers.settings(),
+            clusterwide=True,
+            standalone=True,
+            liveness_endpoint=settings.liveness,
+            stop_flag=stop,
+        )
+    except Exception:
+        # Of several tasks that fail kopf raises any one; what kept us from starting is why.
+        if manager.refusal is not None:
+            raise manager.refusal from None
+        raise
     return not manager.failed
 
 
