@@ -4,8 +4,8 @@ import pytest
 import yaml
 from lupa.lua51 import LuaError
 
-from nodeupgrade.api import upgrade
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade import object as upgrade
 from nodeupgrade.cli.reports.changes import MANAGER
 from nodeupgrade.domain.rollout.report.lint import lint
 from tests.contract.gitops import argo
