@@ -5,12 +5,6 @@ from collections import defaultdict
 
 from tests.architecture.test_the_house import SOURCE_ROOT, modules
 
-AMBIGUOUS = {
-    "AgentSettings", "Candidate", "Change", "Connection", "Difference", "Hold", "Host", "Kind", "NodeView", "Place",
-    "Program", "Setback", "Start", "State", "Wait",
-}  # fmt: skip
-"""Names that still mean two things. None may be added, and what is mended has to be taken out."""
-
 
 def test_no_class_has_the_name_of_another() -> None:
     places = defaultdict(list)
@@ -20,5 +14,4 @@ def test_no_class_has_the_name_of_another() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places[node.name].append(path.relative_to(SOURCE_ROOT).as_posix())
 
-    assert {name: where for name, where in places.items() if len(where) > 1 and name not in AMBIGUOUS} == {}
-    assert {name for name in AMBIGUOUS if len(places[name]) < 2} == set()
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -18,13 +18,13 @@ from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.run.machine import (
+    AskAgain,
     Decision,
     Do,
     Finish,
-    Hold,
+    HoldFenced,
     Observation,
     Undo,
-    Wait,
     decide,
     needs_runtime,
 )
@@ -114,10 +114,10 @@ class Run(RuleBasedStateMachine):
                 self._take(step, way)
             case Undo(step=step):
                 self._undo(step, way)
-            case Wait(seconds=pause):
+            case AskAgain(seconds=pause):
                 assert pause > 0
                 self.now += pause
-            case Hold(undo=undo, seconds=pause):
+            case HoldFenced(undo=undo, seconds=pause):
                 assert self.world.fenced or self.world.running is None, "it waits and a kubelet runs"
                 self._announce(undo.step)
                 self.now += pause

@@ -12,7 +12,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
-from nodeupgrade.ports.kube import Change, ExpiredError, NodeSideKube, UnavailableError, WatchEvent
+from nodeupgrade.ports.kube import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType
 
 LIST_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
@@ -89,9 +89,9 @@ class PodWatch:
         self.trouble = ""
         metadata = event.body["metadata"]
         self._since = str(max(int(self._since or 0), int(metadata["resourceVersion"])))
-        if event.change is Change.DELETED:
+        if event.change is WatchEventType.DELETED:
             self.flaps = self.flaps.without(metadata["uid"])
-        elif event.change is not Change.BOOKMARK:
+        elif event.change is not WatchEventType.BOOKMARK:
             self._take(event.body)
 
     def _take(self, pod: Json) -> None:

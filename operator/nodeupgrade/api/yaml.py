@@ -34,7 +34,7 @@ class Readable(Protocol):
 
 
 @dataclass(slots=True)
-class Place:
+class Position:
     """Where a value stands, and what is in it.
 
     Attributes:
@@ -45,8 +45,8 @@ class Place:
     """
 
     line: int
-    fields: dict[str, tuple[int, "Place"]] = field(default_factory=dict)
-    items: list["Place"] = field(default_factory=list)
+    fields: dict[str, tuple[int, "Position"]] = field(default_factory=dict)
+    items: list["Position"] = field(default_factory=list)
     repeated: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -55,7 +55,7 @@ class Parsed:
     """One document."""
 
     value: Value
-    place: Place | None
+    place: Position | None
 
 
 class UnreadableYamlError(yaml.MarkedYAMLError):
@@ -132,7 +132,7 @@ class _Document:
         self._made += 1
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        place = Place(event.start_mark.line + 1) if self._places else None
+        place = Position(event.start_mark.line + 1) if self._places else None
         match event:
             case yaml.ScalarEvent():
                 value = _scalar(event)
@@ -159,7 +159,7 @@ class _Document:
             raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
         return parsed
 
-    def _sequence(self, place: Place | None, depth: int) -> list[Value]:
+    def _sequence(self, place: Position | None, depth: int) -> list[Value]:
         values = []
         for event in self._events:
             if isinstance(event, yaml.SequenceEndEvent):
@@ -170,7 +170,7 @@ class _Document:
                 place.items.append(item.place)
         return values
 
-    def _mapping(self, place: Place | None, depth: int) -> dict[str, Value]:
+    def _mapping(self, place: Position | None, depth: int) -> dict[str, Value]:
         values: dict[str, Value] = {}
         merged: dict[str, Value] = {}
         for event in self._events:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 
 DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
@@ -29,7 +29,7 @@ class OperatorSettings:
         metrics_port: likewise, the port.
     """
 
-    agents: AgentSettings
+    agents: AgentPodSettings
     node: str | None = None
     kubeconfig: Path | None = None
     liveness: str = DEFAULT_LIVENESS
@@ -54,7 +54,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
         )
     return OperatorSettings(
-        agents=AgentSettings(namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image),
+        agents=AgentPodSettings(namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image),
         node=environment.get("NODE_NAME"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),

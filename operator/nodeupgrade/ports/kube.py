@@ -83,7 +83,7 @@ UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade"
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
 
 
-class Change(StrEnum):
+class WatchEventType(StrEnum):
     """What a watch tells, in the API's own words."""
 
     ADDED = "ADDED"
@@ -97,7 +97,7 @@ class Change(StrEnum):
 class WatchEvent:
     """One event of a watch; a deleted object is as it was last, with the resourceVersion of its deletion."""
 
-    change: Change
+    change: WatchEventType
     body: Json
 
 

@@ -12,7 +12,15 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import Change, ConflictError, ExpiredError, NotFoundError, Page, Resource, WatchEvent
+from nodeupgrade.ports.kube import (
+    ConflictError,
+    ExpiredError,
+    NotFoundError,
+    Page,
+    Resource,
+    WatchEvent,
+    WatchEventType,
+)
 from nodeupgrade.simulation.kube_schema import reject_misfits
 from nodeupgrade.simulation.watch_log import Entry, WatchLog
 
@@ -84,7 +92,7 @@ class InMemoryKube(TypedKube):
         since = int(resource_version or self._revision)
         if not resource_version:
             for body in await self.list(resource, labels=labels, fields=fields):
-                yield WatchEvent(Change.ADDED, body)
+                yield WatchEvent(WatchEventType.ADDED, body)
         events = self.log.follow(
             resource,
             since,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import Change, ExpiredError, Resource, WatchEvent
+from nodeupgrade.ports.kube import ExpiredError, Resource, WatchEvent, WatchEventType
 
 REMEMBERED = 10_000
 """Entries that are kept; a watch that wants to begin before them has to list anew."""
@@ -80,7 +80,7 @@ class WatchLog:
                     return
             if bookmarks != self._bookmarks:
                 bookmarks, since = self._bookmarks, max(since, now())
-                yield WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": str(since)}})
+                yield WatchEvent(WatchEventType.BOOKMARK, {"metadata": {"resourceVersion": str(since)}})
                 continue
             await news.wait()
 
@@ -95,9 +95,9 @@ def _event(resource: Resource, entry: Entry, matches: Callable[[Json], bool]) ->
         return None
     was, is_now = (body is not None and matches(body) for body in (entry.before, entry.after))
     if is_now and entry.after is not None:
-        return WatchEvent(Change.MODIFIED if was else Change.ADDED, copy.deepcopy(entry.after))
+        return WatchEvent(WatchEventType.MODIFIED if was else WatchEventType.ADDED, copy.deepcopy(entry.after))
     if not was or entry.before is None:
         return None
     gone = copy.deepcopy(entry.before)
     gone["metadata"]["resourceVersion"] = str(entry.revision)
-    return WatchEvent(Change.DELETED, gone)
+    return WatchEvent(WatchEventType.DELETED, gone)

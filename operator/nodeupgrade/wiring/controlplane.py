@@ -10,7 +10,7 @@ from pathlib import Path
 from nodeupgrade.adapters.kube import KubeClient, Session
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -54,7 +54,7 @@ class ControlPlane:
 
 @asynccontextmanager
 async def control_plane(
-    agents: AgentSettings,
+    agents: AgentPodSettings,
     *,
     operator_node: str | None = None,
     kubeconfig: Path | None = None,

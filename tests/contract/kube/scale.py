@@ -22,7 +22,7 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.domain.rollout.planner import plan
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -113,7 +113,7 @@ async def measure(kubeconfig: Path) -> None:
         told["memory when synced, MB"] = round(megabytes(), 1)
         told["memory at most, MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
-        rollouts = Rollouts(WriteThrough(kube, fleet), AgentSettings(namespace=NAMESPACE, image="x"), fleet=fleet)
+        rollouts = Rollouts(WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="x"), fleet=fleet)
         for _ in range(3):
             await rollouts.reconcile(NAME)  # accepted, planned, and the first nodes admitted
         passes, gathering, planning = list[float](), list[float](), list[float]()

@@ -11,7 +11,7 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -106,7 +106,7 @@ async def test_a_rollout_ends_as_if_every_answer_had_come(cluster: Cluster) -> N
     await nodes.add_pod(f"web-{NODE}", NODE)
     await cluster.everybody.create(UPGRADES, upgrade_object(NAME, nodes={"names": [NODE]}))
     fleet = InformedFleet(cluster.operator, NAMESPACE)
-    agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     rollouts = Rollouts(WriteThrough(cluster.operator, fleet), agents, fleet=fleet)
     following = asyncio.ensure_future(fleet.run())
     try:

@@ -10,7 +10,7 @@ from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, PODS, UPGRADES
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
@@ -39,7 +39,7 @@ async def test_same_story_as_on_the_double(admin: KubeClient, operator: KubeClie
     await fleet.add_node("node-0")
     await fleet.add_pod("web-on-node-0", "node-0")
     await admin.create(UPGRADES, upgrade_object(nodes={"names": ["node-0"]}))
-    rollouts = Rollouts(operator, AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+    rollouts = Rollouts(operator, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
 
     told: list[str] = []
     done = await rollouts.reconcile("to-1-33")

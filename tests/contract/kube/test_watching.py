@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import NODES, PODS, Change, ExpiredError, WatchEvent
+from nodeupgrade.ports.kube import NODES, PODS, ExpiredError, WatchEvent, WatchEventType
 from nodeupgrade.simulation.kube import InMemoryKube
 from tests.contract.kube.test_kube_api import pod
 
@@ -46,14 +46,14 @@ async def watching(kube: TypedKube, mark: str, since: str) -> AsyncIterator[Call
         async def following() -> WatchEvent:
             async with asyncio.timeout(SECONDS):
                 async for event in events:
-                    if event.change is not Change.BOOKMARK:
+                    if event.change is not WatchEventType.BOOKMARK:
                         return event
             raise AssertionError("the watch ended")
 
         yield following
 
 
-def told(event: WatchEvent) -> tuple[Change, str]:
+def told(event: WatchEvent) -> tuple[WatchEventType, str]:
     return event.change, event.body["metadata"]["name"].partition("-")[0]
 
 
@@ -68,10 +68,10 @@ async def test_a_watch_tells_everything_once_and_in_order(kube: TypedKube, mark:
         await add(kube, mark, "b")
         seen = [await following() for _ in range(4)]
     assert [told(event) for event in seen] == [
-        (Change.ADDED, "a"),
-        (Change.MODIFIED, "a"),
-        (Change.DELETED, "a"),
-        (Change.ADDED, "b"),
+        (WatchEventType.ADDED, "a"),
+        (WatchEventType.MODIFIED, "a"),
+        (WatchEventType.DELETED, "a"),
+        (WatchEventType.ADDED, "b"),
     ]
     assert seen[1].body["metadata"] == changed["metadata"]
     versions = [int(event.body["metadata"]["resourceVersion"]) for event in seen]
@@ -89,7 +89,7 @@ async def test_a_watch_goes_on_where_another_ended(kube: TypedKube, mark: str) -
             event = await following()
         seen.append(told(event))
         since = event.body["metadata"]["resourceVersion"]
-    assert seen == [(Change.ADDED, "a"), (Change.ADDED, "b"), (Change.ADDED, "c")]
+    assert seen == [(WatchEventType.ADDED, "a"), (WatchEventType.ADDED, "b"), (WatchEventType.ADDED, "c")]
 
 
 async def test_what_loses_its_label_is_gone_for_those_who_ask_for_it(kube: TypedKube, mark: str) -> None:
@@ -100,7 +100,7 @@ async def test_what_loses_its_label_is_gone_for_those_who_ask_for_it(kube: Typed
         lost = await following()
         await kube.merge(NODES, name, {"metadata": {"labels": {LABEL: mark}}})
         found = await following()
-    assert (lost.change, found.change) == (Change.DELETED, Change.ADDED)
+    assert (lost.change, found.change) == (WatchEventType.DELETED, WatchEventType.ADDED)
     assert int(lost.body["metadata"]["resourceVersion"]) > int(since)
 
 
@@ -113,9 +113,9 @@ async def test_a_deletion_that_a_finalizer_delays_is_a_change_first(kube: TypedK
         deleting = await following()
         await kube.merge(NODES, name, {"metadata": {"finalizers": None}})
         seen = [await following()]
-        while seen[-1].change is not Change.DELETED:
+        while seen[-1].change is not WatchEventType.DELETED:
             seen.append(await following())
-    assert deleting.change is Change.MODIFIED
+    assert deleting.change is WatchEventType.MODIFIED
     assert "deletionTimestamp" in deleting.body["metadata"]
 
 
@@ -161,20 +161,20 @@ async def test_the_pods_of_a_node_are_told_as_they_are_and_then_as_they_change(k
             events = kube.watch_pods_on_node(mark, resource_version=since)
             async with contextlib.aclosing(events):
                 async for event in events:
-                    seen += [event] if event.change is not Change.BOOKMARK else []
+                    seen += [event] if event.change is not WatchEventType.BOOKMARK else []
                     if len(seen) == count:
                         break
         return seen
 
     there = await follow("", 2)
-    assert sorted(told(event) for event in there) == [(Change.ADDED, "a"), (Change.ADDED, "b")]
+    assert sorted(told(event) for event in there) == [(WatchEventType.ADDED, "a"), (WatchEventType.ADDED, "b")]
     since = str(max(int(event.body["metadata"]["resourceVersion"]) for event in there))
 
     await kube.create(pods, pod(f"later-{mark}", "default", node=f"other-{mark}", app=mark))
     await kube.replace_status(pods, f"a-{mark}", {"phase": "Running"})
     await kube.delete(pods, f"b-{mark}")
     first, *_ = changed = await follow(since, 2)
-    assert (told(first), first.body["status"]["phase"]) == ((Change.MODIFIED, "a"), "Running")
+    assert (told(first), first.body["status"]["phase"]) == ((WatchEventType.MODIFIED, "a"), "Running")
     assert told(changed[1])[1] == "b"
 
 
@@ -196,7 +196,7 @@ async def test_a_list_comes_in_pages_and_is_true_at_one_moment(
     assert {(item["kind"], item["apiVersion"]) for page in pages for item in page.items} == {("Node", "v1")}
     async with watching(kube, mark, pages[0].resource_version) as following:
         seen = [told(await following()) for _ in range(2)]
-    assert seen == [(Change.DELETED, "e"), (Change.ADDED, "f")]
+    assert seen == [(WatchEventType.DELETED, "e"), (WatchEventType.ADDED, "f")]
 
 
 async def test_an_empty_list_is_one_page(kube: TypedKube, mark: str) -> None:

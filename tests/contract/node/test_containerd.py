@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from e2e.lab.process import wait_until
-from nodeupgrade.adapters.containerd import Program, metadata
+from nodeupgrade.adapters.containerd import ContainerdProgram, metadata
 from nodeupgrade.adapters.containerd.metadata import OddMetadata
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId
@@ -161,7 +161,7 @@ def test_who_answers_and_from_where(containerd: ContainerdWorld) -> None:
 
 
 def test_a_configuration_that_cannot_be_read_is_told_from_one_that_can(containerd: ContainerdWorld) -> None:
-    program = Program(tuple(containerd.node.command()))
+    program = ContainerdProgram(tuple(containerd.node.command()))
 
     shown = program.configuration(("/usr/bin/containerd", "--config", "/dev/stdin"), b'version = 2\nroot = "/x"\n')
     assert shown is not None

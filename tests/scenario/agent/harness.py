@@ -27,7 +27,7 @@ from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.kube import Change, Event, NotFoundError, WatchEvent
+from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
 from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
@@ -121,7 +121,7 @@ class Kube:
                 raise report
             yield report
 
-    def report(self, pod: Json, *, change: Change = Change.MODIFIED) -> None:
+    def report(self, pod: Json, *, change: WatchEventType = WatchEventType.MODIFIED) -> None:
         """Let the watch tell of a pod."""
         metadata = {**pod["metadata"], "resourceVersion": "1"}
         self.reports.put_nowait(WatchEvent(change, {**pod, "metadata": metadata}))

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
@@ -63,7 +63,7 @@ class Scene:
         await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
 
     def new_operator(self) -> Rollouts:
-        agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         return Rollouts(self.kube, agents, operator_node=self.operator_node)
 
     async def apply(self, name: str = "to-1-33", **spec: Any) -> None:

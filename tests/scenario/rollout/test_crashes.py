@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import IDLE_STEPS, NAMESPACE, Scene
@@ -115,7 +115,7 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(plot: Plot, slept:
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
     expected = await play(plot, None)
     scene = await stage(plot, None)
-    agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     seen, conflicts = [], 0
     for edit in (*plot.then, None):
         while scene.idle < plot.patience:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.engine.informer.informer import Timing
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import Pass, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -71,7 +71,7 @@ class Operator:
         self.source = Lagging(self.kube, self.allowed)
         timing = Timing(patience=0.0, list_timeout=10.0)
         self.fleet = InformedFleet(self.source, NAMESPACE, concerned=self.concerned.append, timing=timing)
-        agents = AgentSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         self.rollouts = Rollouts(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
 
     def lists(self) -> list[int]:

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from nodeupgrade.adapters.containerd.restart.command_line import Start, read_start
+from nodeupgrade.adapters.containerd.restart.command_line import ContainerdStart, read_start
 from nodeupgrade.adapters.containerd.restart.tuning import (
     SETTING,
     candidates,
@@ -52,13 +52,15 @@ def test_whatever_is_unknown_is_left_alone(words: tuple[str, ...]) -> None:
 
 
 def test_the_own_configuration_is_imported_and_nothing_else_said() -> None:
-    (config,) = candidates(Start(program=PROGRAM, config="/etc/c.toml", named=True, others=()), b"version = 3\n")
+    (config,) = candidates(
+        ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=True, others=()), b"version = 3\n"
+    )
 
     assert tomllib.loads(config.decode()) == {"version": 3, "imports": ["/etc/c.toml"], "timeouts": {SETTING: "20s"}}
 
 
 def test_without_a_configuration_there_is_nothing_to_import() -> None:
-    start = Start(program=PROGRAM, config="/etc/c.toml", named=False, others=())
+    start = ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=False, others=())
     found = [tomllib.loads(config.decode()) for config in candidates(start, None)]
 
     assert [each.get("version") for each in found] == [None, 2, 3]
@@ -75,7 +77,9 @@ def test_nothing_but_the_limit_may_differ() -> None:
 
 
 def test_the_drop_in_replaces_the_command() -> None:
-    tuning = raised(Start(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x")
+    tuning = raised(
+        ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x"
+    )
 
     config, drop_in = tuning.files
     assert (config.path, config.content) == ("/run/nodeupgrade-containerd.toml", b"x")

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.json import Json
-from nodeupgrade.ports.kube import EVENTS, NODES, PODS, Change
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
 NOW = ("/api/v1/namespaces/kube-node-lease/pods", {"limit": "1"})
@@ -62,7 +62,7 @@ async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_whil
 async def test_a_watch_begins_with_such_a_list() -> None:
     line = Line()
     events = [event async for event in client(line).watch_pods_on_node("a")]
-    assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(Change.ADDED, "web")]
+    assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
     assert line.asked == [NOW, INDEXED]
     assert [query["resourceVersion"] for query in line.watched] == ["42"]
 

@@ -20,8 +20,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.engine.node.facts.gather import Candidate
-from nodeupgrade.engine.node.node import NodeView
+from nodeupgrade.engine.node.facts.gather import Replacement
+from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import ServicesView
 
@@ -56,7 +56,7 @@ class Host:
     def services(self) -> ServicesView:
         raise AssertionError("the new program is none of the service manager's business")
 
-    def node(self, endpoint: str, runtime: str) -> NodeView:
+    def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         raise AssertionError(f"nor of the runtime's at {endpoint}")
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
@@ -67,7 +67,7 @@ class Host:
         """Programs are run where this process sees them, as the node would in its own root."""
         return HostKubelet(ProcessTable(), prefix=("/bin/sh", "-c", f'exec "{self.settings.host}$0" "$@"'))
 
-    def borrow(self, artifact: TaskArtifact) -> Candidate:
+    def borrow(self, artifact: TaskArtifact) -> Replacement:
         """Borrow the program; nothing may come or go on the node."""
         before = self.tree()
         try:

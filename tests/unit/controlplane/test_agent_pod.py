@@ -9,11 +9,11 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings, agent_pod, agent_pod_name, copy_command
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, agent_pod_name, copy_command
 from tests.contract.kube.test_kube_api import task_spec
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-SETTINGS = AgentSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev")
+SETTINGS = AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev")
 
 
 def task(artifact: TaskArtifact) -> Task:

@@ -10,11 +10,11 @@ from nodeupgrade.adapters.observability.metrics import Metrics
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.settings import OperatorSettings
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import ForbiddenError
 from tests.unit.controlplane.test_queue import Flaky
 
-SETTINGS = OperatorSettings(agents=AgentSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
+SETTINGS = OperatorSettings(agents=AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev"))
 
 
 @dataclass

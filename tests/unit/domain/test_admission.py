@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, Host
+from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, HostFacts
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
 from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.kubelet.settings import configured
@@ -44,7 +44,7 @@ def admission(
     allocatable: Json = PLENTY,
     versions: tuple[str, str] = ("v1.30.14", "v1.33.13"),
     gates: dict[str, bool] | None = None,
-    host: Host | None = None,
+    host: HostFacts | None = None,
 ) -> Admission:
     return Admission(
         node={"status": {"capacity": capacity, "allocatable": allocatable}},
@@ -53,7 +53,7 @@ def admission(
         gates=gates or {},
         current=V(versions[0]),
         target=V(versions[1]),
-        host=host or Host(devices=DEVICES),
+        host=host or HostFacts(devices=DEVICES),
     )
 
 
@@ -149,7 +149,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.32.1", "v1.33.13")),
     ),
     "AppArmor on a host without": (
-        admission(pod(**LOCALHOST)), "it asks for AppArmor", admission(pod(**LOCALHOST), host=Host(apparmor=True)),
+        admission(pod(**LOCALHOST)), "it asks for AppArmor", admission(pod(**LOCALHOST), host=HostFacts(apparmor=True)),
     ),
     "AppArmor by annotation": (
         admission(pod(metadata=by_annotation("runtime/default"))),
@@ -157,10 +157,12 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(metadata=by_annotation("unconfined"))),
     ),
     "an AppArmor profile that is not loaded": (
-        admission(pod(**LOCALHOST), host=Host(apparmor=True), versions=("v1.20.15", "v1.30.14")),
+        admission(pod(**LOCALHOST), host=HostFacts(apparmor=True), versions=("v1.20.15", "v1.30.14")),
         "profile web, which is not loaded",
         admission(
-            pod(**LOCALHOST), host=Host(apparmor=True, profiles=frozenset({"web"})), versions=("v1.20.15", "v1.30.14")
+            pod(**LOCALHOST),
+            host=HostFacts(apparmor=True, profiles=frozenset({"web"})),
+            versions=("v1.20.15", "v1.30.14"),
         ),
     ),
     "sidecars on the way to 1.28": (
@@ -181,9 +183,9 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(initContainers=[SIDECAR]), versions=("v1.20.15", "v1.27.16")),
     ),
     "devices without their checkpoint": (
-        admission(pod(resources=GPU), capacity=PLENTY, host=Host()),
+        admission(pod(resources=GPU), capacity=PLENTY, host=HostFacts()),
         "checkpoint of devices is missing",
-        admission(pod(resources=GPU), capacity=CAPACITY, host=Host()),
+        admission(pod(resources=GPU), capacity=CAPACITY, host=HostFacts()),
     ),
     "devices and a kubelet that takes them away": (
         admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.3")),
@@ -221,7 +223,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(resources=HALVES), config=FULL_CORES),
     ),
     "NUMA nodes": (
-        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE, host=Host(numa_nodes=2)),
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE, host=HostFacts(numa_nodes=2)),
         "kubernetes #123859",
         admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE),
     ),

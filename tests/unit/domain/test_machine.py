@@ -13,13 +13,13 @@ from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.run.machine import (
     UNDO_RETRY_SECONDS,
+    AskAgain,
     Decision,
     Do,
     Finish,
-    Hold,
+    HoldFenced,
     Observation,
     Undo,
-    Wait,
     decide,
     needs_runtime,
 )
@@ -72,9 +72,9 @@ def said(decision: Decision) -> str:
             return f"do {step}"
         case Undo(step=step):
             return f"undo {step}"
-        case Wait():
+        case AskAgain():
             return "wait"
-        case Hold(undo=undo):
+        case HoldFenced(undo=undo):
             return f"hold {undo.step}"
         case Finish(outcome=outcome, reason=reason):
             return f"finish {outcome} {reason}"
@@ -171,7 +171,7 @@ def test_the_rest_after_a_failed_undo_is_measured_on_the_same_boot_only() -> Non
 
     rest = decide(journal, Observation(monotonic=failed + 0.5, boot=FIRST), LIMITS)
 
-    assert isinstance(rest, Wait)
+    assert isinstance(rest, AskAgain)
     assert rest.seconds == UNDO_RETRY_SECONDS - 0.5
     assert said(decide(journal, Observation(monotonic=failed + 2.5, boot=FIRST), LIMITS)) == "undo stop-kubelet"
     assert said(decide(journal, Observation(monotonic=0.1, boot=SECOND), LIMITS)) == "undo stop-kubelet"
@@ -201,7 +201,7 @@ class Life:
                 self._write(step, Mark.UNDOING)
                 if fate in {"works", "fails"}:
                     self._write(step, Mark.UNDONE if fate == "works" else Mark.UNDO_FAILED)
-            case Wait(seconds=seconds):
+            case AskAgain(seconds=seconds):
                 self.now += seconds
             case Finish():
                 return decision

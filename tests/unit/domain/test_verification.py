@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.evidence.verification import (
     Difference,
-    Kind,
+    DifferenceKind,
     affected,
     appeared,
     consistent,
@@ -167,26 +167,26 @@ def test_served_hashes_are_compared_where_something_runs() -> None:
 
 
 def test_absence_counts_when_it_is_seen_twice_and_an_end_at_once() -> None:
-    def found(kind: Kind, label: str) -> Difference:
+    def found(kind: DifferenceKind, label: str) -> Difference:
         return Difference(kind=kind, label=label, detail="", pod=POD)
 
-    gone, ended = found(Kind.GONE, "ns/web/main"), found(Kind.STOPPED, "ns/web/side")
+    gone, ended = found(DifferenceKind.GONE, "ns/web/main"), found(DifferenceKind.STOPPED, "ns/web/side")
 
     assert consistent([gone], [gone]) == (gone,)
-    assert consistent([found(Kind.GONE, "ns/web/other")], [gone]) == ()
-    assert consistent([found(Kind.CHANGED, gone.label)], [gone]) == ()
+    assert consistent([found(DifferenceKind.GONE, "ns/web/other")], [gone]) == ()
+    assert consistent([found(DifferenceKind.CHANGED, gone.label)], [gone]) == ()
     assert consistent([gone], []) == ()
-    assert consistent([], [ended, found(Kind.RESTARTED, "ns/web/third")]) == (
+    assert consistent([], [ended, found(DifferenceKind.RESTARTED, "ns/web/third")]) == (
         ended,
-        found(Kind.RESTARTED, "ns/web/third"),
+        found(DifferenceKind.RESTARTED, "ns/web/third"),
     )
 
 
 def test_a_pod_is_told_of_once() -> None:
     found = [
-        Difference(kind=Kind.RESTARTED, label="a/web/app", detail="", pod=POD),
-        Difference(kind=Kind.GONE, label="a/web (sandbox)", detail="", pod=POD),
-        Difference(kind=Kind.MONITOR_LOST, label="a/lonely (sandbox)", detail="", pod=POD),
+        Difference(kind=DifferenceKind.RESTARTED, label="a/web/app", detail="", pod=POD),
+        Difference(kind=DifferenceKind.GONE, label="a/web (sandbox)", detail="", pod=POD),
+        Difference(kind=DifferenceKind.MONITOR_LOST, label="a/lonely (sandbox)", detail="", pod=POD),
     ]
 
     assert affected(found) == ("a/web/app", "a/lonely (sandbox)")

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.facts.gather import Candidate, Wanted, kubelet_layout, manifests, running_kubelet
+from nodeupgrade.engine.node.facts.gather import Replacement, Wanted, kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
@@ -45,7 +45,7 @@ def wanted(**fields: Any) -> Wanted:
         "target": NEW,
         "allow_downgrade": False,
         "promised": None,
-        "candidate": Candidate(program=STAGED, digest=DIGEST),
+        "candidate": Replacement(program=STAGED, digest=DIGEST),
         "remove_flags": (),
         "strip_flags": False,
         "settle": 60.0,
@@ -191,7 +191,7 @@ def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> No
 
 def test_a_program_that_is_not_staged_yet_still_needs_its_room() -> None:
     seen = node()
-    elsewhere = Candidate(program=STAGED, digest=DIGEST, takes=1000)
+    elsewhere = Replacement(program=STAGED, digest=DIGEST, takes=1000)
 
     assert gathered(seen).kubelet.free_bytes - gathered(seen, candidate=elsewhere).kubelet.free_bytes == 1000
 

@@ -20,7 +20,6 @@ from nodeupgrade.engine.informer.informer import (
 from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.ports.kube import (
     NODES,
-    Change,
     ExpiredError,
     ForbiddenError,
     Page,
@@ -28,6 +27,7 @@ from nodeupgrade.ports.kube import (
     Resource,
     UnavailableError,
     WatchEvent,
+    WatchEventType,
 )
 from nodeupgrade.simulation.kube import InMemoryKube
 
@@ -66,7 +66,7 @@ class Flaky(InMemoryKube):
         async for event in super().watch(resource, resource_version=resource_version, labels=labels, fields=fields):
             if self.torn_events:
                 self.torn_events -= 1
-                yield WatchEvent(Change.MODIFIED, {"metadata": None})
+                yield WatchEvent(WatchEventType.MODIFIED, {"metadata": None})
             yield event
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
-from nodeupgrade.ports.kube import Change, WatchEvent
+from nodeupgrade.ports.kube import WatchEvent, WatchEventType
 
 
 def body(name: str, version: int, uid: str | None = None) -> Json:
@@ -16,7 +16,7 @@ def body(name: str, version: int, uid: str | None = None) -> Json:
 
 
 def bookmark(version: int) -> WatchEvent:
-    return WatchEvent(Change.BOOKMARK, {"metadata": {"resourceVersion": str(version)}})
+    return WatchEvent(WatchEventType.BOOKMARK, {"metadata": {"resourceVersion": str(version)}})
 
 
 def view(found: Json) -> tuple[str, int]:
@@ -40,14 +40,14 @@ class World:
         known = self.objects.get(name)
         uid = known["metadata"]["uid"] if known else f"uid-{next(self.uids)}"
         self.objects[name] = body(name, self.revision, uid)
-        self.events.append(WatchEvent(Change.MODIFIED if known else Change.ADDED, self.objects[name]))
+        self.events.append(WatchEvent(WatchEventType.MODIFIED if known else WatchEventType.ADDED, self.objects[name]))
         self.answers.append(self.objects[name])
 
     def delete(self, name: str) -> None:
         if (known := self.objects.pop(name, None)) is not None:
             self.revision += 1
             gone = body(name, self.revision, known["metadata"]["uid"])
-            self.events.append(WatchEvent(Change.DELETED, gone))
+            self.events.append(WatchEvent(WatchEventType.DELETED, gone))
 
     def delete_and_know(self, name: str) -> None:
         if (known := self.objects.get(name)) is not None:
@@ -107,7 +107,7 @@ def test_a_list_tells_of_deletions_that_nobody_told() -> None:
     cache.replace({"a": cache.reduce(body("a", 1)), "b": cache.reduce(body("b", 2))}, 2)
     deltas = cache.replace({"b": cache.reduce(body("b", 2))}, 9)
     assert deltas == [Delta(("uid-of-a", 1), None)]
-    assert cache.apply(WatchEvent(Change.MODIFIED, body("a", 5))) == []
+    assert cache.apply(WatchEvent(WatchEventType.MODIFIED, body("a", 5))) == []
     assert set(cache.views) == {"b"}
 
 
@@ -116,7 +116,7 @@ def test_after_a_restored_backup_the_list_counts() -> None:
     cache.replace({"a": cache.reduce(body("a", 50)), "b": cache.reduce(body("b", 60))}, 60)
     cache.replace({"a": cache.reduce(body("a", 7))}, 9)
     assert cache.views == {"a": ("uid-of-a", 7)}
-    cache.apply(WatchEvent(Change.MODIFIED, body("a", 10)))
+    cache.apply(WatchEvent(WatchEventType.MODIFIED, body("a", 10)))
     assert cache.views == {"a": ("uid-of-a", 10)}
 
 
@@ -133,12 +133,12 @@ def test_what_cannot_be_read_is_told_and_stands_in_nobodys_way() -> None:
         return str(found["spec"])
 
     cache: ObjectCache[str] = ObjectCache(picky)
-    cache.apply(WatchEvent(Change.ADDED, {**body("a", 1), "spec": "fine"}))
-    assert cache.apply(WatchEvent(Change.MODIFIED, body("a", 2))) == [Delta("fine", None)]
-    cache.apply(WatchEvent(Change.ADDED, {**body("b", 3), "spec": "fine"}))
+    cache.apply(WatchEvent(WatchEventType.ADDED, {**body("a", 1), "spec": "fine"}))
+    assert cache.apply(WatchEvent(WatchEventType.MODIFIED, body("a", 2))) == [Delta("fine", None)]
+    cache.apply(WatchEvent(WatchEventType.ADDED, {**body("b", 3), "spec": "fine"}))
     assert cache.views == {"b": "fine"}
     assert cache.unreadable == {"a": "cannot read spec because it is missing"}
-    assert cache.apply(WatchEvent(Change.MODIFIED, {**body("a", 4), "spec": "again"})) == [Delta(None, "again")]
+    assert cache.apply(WatchEvent(WatchEventType.MODIFIED, {**body("a", 4), "spec": "again"})) == [Delta(None, "again")]
     assert cache.unreadable == {}
 
 
@@ -146,4 +146,4 @@ def test_what_cannot_be_read_is_told_and_stands_in_nobodys_way() -> None:
 def test_a_version_that_is_no_number_is_no_version(metadata: object) -> None:
     cache: ObjectCache[tuple[str, int]] = ObjectCache(view)
     with pytest.raises(MalformedObjectError, match="resourceVersion"):
-        cache.apply(WatchEvent(Change.ADDED, {"metadata": metadata}))
+        cache.apply(WatchEvent(WatchEventType.ADDED, {"metadata": metadata}))

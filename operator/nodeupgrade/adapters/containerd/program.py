@@ -19,7 +19,7 @@ class Shows(Protocol):
         ...
 
 
-class Program:
+class ContainerdProgram:
     """Runs containerd's program.
 
     Args:

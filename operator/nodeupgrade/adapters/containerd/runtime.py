@@ -9,7 +9,7 @@ from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
 from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
-from nodeupgrade.adapters.containerd.program import Program
+from nodeupgrade.adapters.containerd.program import ContainerdProgram
 from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
 from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
@@ -65,7 +65,7 @@ class ContainerdRuntime:
         self._processes = processes
         self._files = files or HostFiles()
         self._services = services
-        self._program = Program(prefix)
+        self._program = ContainerdProgram(prefix)
         self._pids: Mapping[str, int] = {}
 
     def info(self) -> RuntimeInfo:

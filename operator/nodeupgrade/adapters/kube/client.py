@@ -14,13 +14,13 @@ from nodeupgrade.adapters.kube.words import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
-    Change,
     ExpiredError,
     NotFoundError,
     Page,
     Resource,
     UnavailableError,
     WatchEvent,
+    WatchEventType,
 )
 
 PAGE_SIZE = 500
@@ -175,7 +175,7 @@ class KubeClient(TypedKube):
             # Without a resourceVersion, too, API servers would read everything from etcd.
             page = await self._indexed(resource, fields)
             for item in page.items:
-                yield WatchEvent(Change.ADDED, item)
+                yield WatchEvent(WatchEventType.ADDED, item)
             resource_version = page.resource_version
         query = {
             "watch": "true",

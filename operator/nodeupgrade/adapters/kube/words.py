@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from nodeupgrade.adapters.kube.transport import failure
-from nodeupgrade.ports.kube import PODS, Change, Resource, UnavailableError, WatchEvent
+from nodeupgrade.ports.kube import PODS, Resource, UnavailableError, WatchEvent, WatchEventType
 
 NODE_OF_POD = "spec.nodeName"
 """The field by which API servers keep an index of pods, in their cache."""
@@ -22,7 +22,7 @@ def event(resource: Resource, line: bytes) -> WatchEvent:
         if told["type"] == "ERROR":
             status = told["object"]
             raise failure(what, int(status.get("code", 500)), str(status.get("message", "")))
-        return WatchEvent(Change(told["type"]), told["object"])
+        return WatchEvent(WatchEventType(told["type"]), told["object"])
     except (ValueError, KeyError, TypeError) as error:
         raise UnavailableError(f"cannot {what} because the API server sends what is no event ({error!r})") from error
 

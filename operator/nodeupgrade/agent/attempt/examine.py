@@ -72,7 +72,7 @@ class Examiner:
         """
         return _program(self.running(task))
 
-    async def settled(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding) -> Examination:
+    async def settled(self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding) -> Examination:
         """Examine the node, for a while again and again if what objects to an upgrade often passes by itself.
 
         Raises:
@@ -91,7 +91,7 @@ class Examiner:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         return await self._look(task, attempt, candidate)
 
-    async def _look(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding) -> Examination:
+    async def _look(self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding) -> Examination:
         """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
@@ -113,7 +113,9 @@ class Examiner:
             log.info("cannot read who answers for Services", error=str(error))
             return Clients(risk=risk, unread=str(error))
 
-    def _examine(self, task: Task, attempt: RunId, candidate: gather.Candidate | Finding, shown: _Shown) -> Examination:
+    def _examine(
+        self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding, shown: _Shown
+    ) -> Examination:
         spec = task.spec
         running = self.running(task)
         program = _program(running)

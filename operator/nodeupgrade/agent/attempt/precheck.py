@@ -22,7 +22,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
-from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.facts.gather import Replacement
 from nodeupgrade.engine.node.facts.readiness import forbids_execution
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts
@@ -83,7 +83,7 @@ class Precheck:
         finally:
             await asyncio.to_thread(give_back, self._settings)
 
-    def _borrow(self, task: Task) -> Candidate | Finding:
+    def _borrow(self, task: Task) -> Replacement | Finding:
         """The new program; not having it is no reason not to look at everything else."""
         try:
             return borrow(self._settings, self._artifacts, self._host, task.spec.artifact)

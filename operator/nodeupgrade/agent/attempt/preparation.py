@@ -21,7 +21,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.run.task_report import refusal_status
-from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.facts.gather import Replacement
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.kube import NodeSideKube
@@ -84,9 +84,9 @@ class Preparation:
         await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
         return await self._examiner.settled(task, attempt, candidate)
 
-    def _stage(self, task: Task, program: PurePosixPath) -> Candidate:
+    def _stage(self, task: Task, program: PurePosixPath) -> Replacement:
         staged = stage(self._settings, self._artifacts, self._host.files, task.spec.artifact, program)
-        return Candidate(program=staged, digest=self._host.files.digest(staged))
+        return Replacement(program=staged, digest=self._host.files.digest(staged))
 
     def _forget_staged(self, task: Task) -> None:
         try:

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.engine.node.facts.gather import Candidate
+from nodeupgrade.engine.node.facts.gather import Replacement
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files, FilesView
@@ -51,7 +51,7 @@ def stage(
     return staged
 
 
-def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Candidate:
+def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Replacement:
     """Have the new program where it can be looked at and run: in the agent's own pod, or where it lies already.
 
     Raises:
@@ -69,14 +69,14 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
             case ArtifactKind.PRE_STAGED:
                 source = _promised_source(host.files, artifact)
                 if host.kubelet.version_output(source)[0] != CANNOT_RUN:
-                    return Candidate(
+                    return Replacement(
                         program=source, digest=host.files.digest(source), takes=host.files.size(source) or 0
                     )
                 _require_room(own.parent)  # it lacks the permission that staging would give it
                 artifacts.copy_from_node(source, own)
         with own.open("rb") as file:
             digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
-        return Candidate(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
+        return Replacement(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
     except (StepFailed, OSError, CopyError) as error:
         raise _refusal(error) from error
 

@@ -9,7 +9,7 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.cli.console import dump, output_option
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import Connection, cluster_options
+from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
 from nodeupgrade.cli.inputs.documents import documents
 from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
 from nodeupgrade.cli.reports.lint import is_upgrade, results
@@ -32,7 +32,7 @@ LIVE = "live"
 )
 @output_option()
 @cluster_options
-def lint_command(connection: Connection, files: Sequence[TextIO], against: str | None, output: str) -> int:
+def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against: str | None, output: str) -> int:
     """Check NodeUpgrades in FILES without a cluster; '-' reads standard input.
 
     Says what the API server and the operator would say, with file and line, and more: fields that do not exist
@@ -63,7 +63,7 @@ def lint_command(connection: Connection, files: Sequence[TextIO], against: str |
     return NO if problems else OK
 
 
-def _before(connection: Connection, against: str | None, names: set[str]) -> dict[str, Json]:
+def _before(connection: ClusterConnection, against: str | None, names: set[str]) -> dict[str, Json]:
     """Read what the objects are compared with."""
     if against is None:
         return {}

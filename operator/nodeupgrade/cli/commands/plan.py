@@ -13,7 +13,7 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
-from nodeupgrade.cli.inputs.cluster import Connection, World, cluster_options
+from nodeupgrade.cli.inputs.cluster import ClusterConnection, World, cluster_options
 from nodeupgrade.cli.inputs.documents import Document, documents
 from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
@@ -41,7 +41,7 @@ READS_AT_ONCE = 8
 @click.option("--nodes", "long", is_flag=True, help="Add a line for every node.")
 @output_option()
 @cluster_options
-def plan_command(connection: Connection, file: TextIO, long: bool, output: str) -> int:
+def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output: str) -> int:
     """Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.
 
     Which nodes are selected, skipped and refused, and why; how the waves would fall and when windows allow them;

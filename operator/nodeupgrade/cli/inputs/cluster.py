@@ -62,7 +62,7 @@ class Seconds(click.ParamType[float]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ClusterConnection:
     """How to reach the cluster; nothing is reached before something is run."""
 
     world: World
@@ -111,7 +111,9 @@ def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
     def called(*, kubeconfig: Path | None, context: str | None, request_timeout: float, **given: Any) -> None:
         ctx = click.get_current_context()
         world = ctx.obj if isinstance(ctx.obj, World) else World()
-        connection = Connection(world=world, kubeconfig=kubeconfig, context=context, request_seconds=request_timeout)
+        connection = ClusterConnection(
+            world=world, kubeconfig=kubeconfig, context=context, request_seconds=request_timeout
+        )
         ctx.exit(function(connection, **given))
 
     return called
@@ -121,7 +123,7 @@ def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..
     """Give a coroutine the world and a connection before its own arguments, and the options that this needs."""
 
     @functools.wraps(function)
-    def connected(connection: Connection, **given: Any) -> int:
+    def connected(connection: ClusterConnection, **given: Any) -> int:
         return connection.run(lambda world, kube: function(world, kube, **given))
 
     return cluster_options(connected)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.yaml import Place, read_all
+from nodeupgrade.api.yaml import Position, read_all
 from nodeupgrade.cli.program import CannotError
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
@@ -33,7 +33,7 @@ class Document:
 
     file: str
     body: Any
-    place: Place
+    place: Position
     repeated: tuple[Repeated, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ def documents(text: str, file: str) -> list[Document]:
         raise CannotError(f"cannot read {file} because it is no YAML: {error}") from error
 
 
-def _split(file: str, body: Any, place: Place | None) -> Iterator[Document]:
+def _split(file: str, body: Any, place: Position | None) -> Iterator[Document]:
     if body is None or place is None:
         return
     whole = Document(file=file, body=body, place=place, repeated=_repeated(place))
@@ -82,7 +82,7 @@ def _split(file: str, body: Any, place: Place | None) -> Iterator[Document]:
         yield Document(file=file, body=item, place=where, repeated=_repeated(where))
 
 
-def _child(place: Place, key: str) -> tuple[int, Place] | None:
+def _child(place: Position, key: str) -> tuple[int, Position] | None:
     """Return the line and the place of a field, or of an item by its number."""
     if key in place.fields:
         return place.fields[key]
@@ -92,11 +92,11 @@ def _child(place: Place, key: str) -> tuple[int, Place] | None:
     return None
 
 
-def _repeated(place: Place) -> tuple[Repeated, ...]:
+def _repeated(place: Position) -> tuple[Repeated, ...]:
     return tuple(sorted(_found_again(place, ""), key=lambda found: found.line))
 
 
-def _found_again(place: Place, path: str) -> Iterator[Repeated]:
+def _found_again(place: Position, path: str) -> Iterator[Repeated]:
     for key, line in place.repeated:
         yield Repeated(path=f"{path}.{key}" if path else key, line=line)
     for key, (_, value) in place.fields.items():

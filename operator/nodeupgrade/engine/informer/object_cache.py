@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from nodeupgrade.api.json import Json, MalformedObjectError
-from nodeupgrade.ports.kube import Change, WatchEvent
+from nodeupgrade.ports.kube import WatchEvent, WatchEventType
 
 T = TypeVar("T")
 
@@ -83,13 +83,13 @@ class ObjectCache(Generic[T]):
             return []
         self.version = version
         match event.change:
-            case Change.BOOKMARK:
+            case WatchEventType.BOOKMARK:
                 return []
-            case Change.DELETED:
+            case WatchEventType.DELETED:
                 self._gone.discard(uid)
                 _, known = self._known.get(name, ("", version + 1))
                 return [self._drop(name)] if known <= version else []
-            case Change.ADDED | Change.MODIFIED:
+            case WatchEventType.ADDED | WatchEventType.MODIFIED:
                 return self._store(self.reduce(event.body))
             case _:
                 assert_never(event.change)

@@ -86,7 +86,7 @@ class Node:
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = nothing_recorded
 
 
-class NodeView(Protocol):
+class ReadOnlyNode(Protocol):
     """As much of a node as looking at it takes: whoever holds no more than this cannot change anything."""
 
     @property
@@ -133,7 +133,7 @@ class HostView(Protocol):
         """Its kubelet."""
         ...
 
-    def node(self, endpoint: str, runtime: str) -> NodeView:
+    def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
 
         Raises:

@@ -19,12 +19,12 @@ from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record, Step
 from nodeupgrade.domain.node.run.machine import (
+    AskAgain,
     Do,
     Finish,
-    Hold,
+    HoldFenced,
     Observation,
     Undo,
-    Wait,
     committed,
     decide,
     needs_runtime,
@@ -85,9 +85,9 @@ class NodeRun:
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
                 return self._undo(self._announce(journal, undo), step, undo)
-            case Hold() as hold:
+            case HoldFenced() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
-            case Wait(seconds=seconds):
+            case AskAgain(seconds=seconds):
                 clock.sleep(seconds)
                 return journal
             case Finish() as finish:
@@ -132,7 +132,7 @@ class NodeRun:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
 
-    def _hold(self, journal: Journal, hold: Hold) -> Journal:
+    def _hold(self, journal: Journal, hold: HoldFenced) -> Journal:
         """Wait for the runtime; say so at once, and again if there is something else to say, but not all the time."""
         lease.keep(self.node, self.plan)
         lack, last = hold.lack, journal.records[-1]

@@ -44,7 +44,7 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings, agent_pod
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -78,7 +78,7 @@ class Actuator:
         refused: those for single nodes that the API server refused, or did not answer.
     """
 
-    def __init__(self, kube: TypedKube, agents: AgentSettings, upgrade: Upgrade) -> None:
+    def __init__(self, kube: TypedKube, agents: AgentPodSettings, upgrade: Upgrade) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade

@@ -26,7 +26,7 @@ _BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
+class AgentPodSettings:
     """What the operator's own deployment decides about agent pods."""
 
     namespace: str
@@ -42,7 +42,7 @@ def agent_pod_name(node: NodeName) -> str:
     return f"{name[: _NAME_LIMIT - 11]}-{digest}"
 
 
-def agent_pod(task: Task, settings: AgentSettings) -> Json:
+def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
     """Write the pod that serves one run."""
     artifact = task.spec.artifact
     from_image = artifact.kind is ArtifactKind.IMAGE
@@ -88,7 +88,7 @@ def _looks_only(task: Task) -> bool:
     return task.spec.action is TaskAction.PRECHECK
 
 
-def _agent_container(task: Task, settings: AgentSettings, *, staging: bool) -> Json:
+def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
     return {
         "name": AGENT_CONTAINER,
@@ -110,7 +110,7 @@ def _agent_container(task: Task, settings: AgentSettings, *, staging: bool) -> J
     }
 
 
-def _artifact_containers(artifact: TaskArtifact, settings: AgentSettings) -> list[Json]:
+def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> list[Json]:
     """First our bundle, then the artifact's image, in which the bundle copies the kubelet to where we find it."""
     confined = {
         "runAsUser": 0,

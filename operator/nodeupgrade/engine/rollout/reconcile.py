@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.inflight.claims import retry_asked
 from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.actuator import Actuator
-from nodeupgrade.engine.rollout.agent_pod import AgentSettings
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
@@ -62,7 +62,7 @@ class Rollouts:
     def __init__(
         self,
         kube: TypedKube,
-        agents: AgentSettings,
+        agents: AgentPodSettings,
         *,
         operator_node: str | None = None,
         fleet: FleetSource | None = None,

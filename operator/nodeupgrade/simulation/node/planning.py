@@ -39,7 +39,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         target=KubeletVersion.parse(version),
         allow_downgrade=True,
         promised=None,
-        candidate=gather.Candidate(program=staged, digest=node.files.digest(staged)),
+        candidate=gather.Replacement(program=staged, digest=node.files.digest(staged)),
         remove_flags=(),
         strip_flags=False,
         settle=limits.settle,

@@ -13,7 +13,7 @@ _FLAGS = frozenset({"--config", "--log-level", "--address", "--root", "--state"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class ContainerdStart:
     """How a unit starts containerd.
 
     Attributes:
@@ -32,7 +32,7 @@ class Start:
         return (self.program, *(("--config", chosen) if chosen else ()), *self.others)
 
 
-def read_start(words: tuple[str, ...]) -> Start | None:
+def read_start(words: tuple[str, ...]) -> ContainerdStart | None:
     """Understand a command line; ``None`` if there is anything unknown in it."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
         return None
@@ -48,7 +48,9 @@ def read_start(words: tuple[str, ...]) -> Start | None:
             config = value
         else:
             others += [name, value]
-    return Start(program=words[0], config=config or _DEFAULT_CONFIG, named=config is not None, others=tuple(others))
+    return ContainerdStart(
+        program=words[0], config=config or _DEFAULT_CONFIG, named=config is not None, others=tuple(others)
+    )
 
 
 def is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:

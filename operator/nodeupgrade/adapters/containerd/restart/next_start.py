@@ -9,7 +9,7 @@ from nodeupgrade.adapters.containerd.program import Configuration, Shows
 from nodeupgrade.adapters.containerd.restart.command_line import (
     PROGRAM_NAME,
     STANDARD_INPUT,
-    Start,
+    ContainerdStart,
     is_same_start,
     read_start,
 )
@@ -39,7 +39,7 @@ def find(files: FilesView, shows: Shows, unit: UnitStatus, running: RuntimeProce
     )
 
 
-def _shown(files: FilesView, shows: Shows, start: Start | None) -> tuple[Configuration | None, str]:
+def _shown(files: FilesView, shows: Shows, start: ContainerdStart | None) -> tuple[Configuration | None, str]:
     """What the program makes of its configuration, or why that cannot be told."""
     if start is None or start.config == str(TUNED_CONFIG):
         return None, "it is started in a way that is not known"
@@ -53,7 +53,7 @@ def _shown(files: FilesView, shows: Shows, start: Start | None) -> tuple[Configu
     return shown, "" if shown is not None else f"{start.program} does not show its configuration"
 
 
-def _places(shown: Configuration, start: Start) -> RuntimePlaces | None:
+def _places(shown: Configuration, start: ContainerdStart) -> RuntimePlaces | None:
     """Flags win over the file, and the program does not show them."""
     flags = dict(zip(start.others[::2], start.others[1::2], strict=True))
     grpc = shown.get("grpc")
@@ -64,7 +64,7 @@ def _places(shown: Configuration, start: Start) -> RuntimePlaces | None:
     return RuntimePlaces(root=str(root), state=str(state), address=flags.get("--address") or str(address))
 
 
-def _files(start: Start, shown: Configuration | None) -> tuple[str, ...]:
+def _files(start: ContainerdStart, shown: Configuration | None) -> tuple[str, ...]:
     """The configuration with everything that it imports, as the program itself lists it."""
     imported = shown.get("imports") if shown is not None else None
     paths = imported if isinstance(imported, list) else []

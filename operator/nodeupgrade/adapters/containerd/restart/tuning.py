@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd.kind import DROP_IN, TUNED_CONFIG
 from nodeupgrade.adapters.containerd.program import Configuration, Shows
-from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT, Start, read_start
+from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT, ContainerdStart, read_start
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.runtime import RestartTuning, TuningFile
@@ -48,14 +48,14 @@ def find(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuning:
     return _unchanged(f"{start.config} cannot be imported without changing anything else")
 
 
-def _tried(shows: Shows, start: Start, config: bytes) -> Configuration | None:
+def _tried(shows: Shows, start: ContainerdStart, config: bytes) -> Configuration | None:
     try:
         return shows.configuration(start.words(STANDARD_INPUT), config)
     except StepFailed:
         return None
 
 
-def candidates(start: Start, own: bytes | None) -> Iterator[bytes]:
+def candidates(start: ContainerdStart, own: bytes | None) -> Iterator[bytes]:
     """Configurations that import the node's ``own`` and raise the limit; which of them do nothing else is to be tried.
 
     Raises:
@@ -83,7 +83,7 @@ def only_raises(before: Configuration, after: Configuration) -> bool:
     return limit_in(after) == RAISED and _others(before) == _others(after)
 
 
-def raised(start: Start, config: bytes) -> RestartTuning:
+def raised(start: ContainerdStart, config: bytes) -> RestartTuning:
     """The limit as it is raised for the run."""
     line = command_line(start.words(str(TUNED_CONFIG)))
     drop_in = f"# Written by nodeupgrade for the time of one run.\n[Service]\nExecStart=\nExecStart={line}\n"

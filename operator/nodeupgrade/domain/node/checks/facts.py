@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, Host
+from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
@@ -90,7 +90,7 @@ class NodeFacts:
     runtime_start: UnitStart
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
-    host: Host = NOTHING_SEEN
+    host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.domain.node.evidence.verification import Difference, Kind
+from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.pods import Json
@@ -71,9 +71,9 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
     of which something ended. A kubelet that does not recognise a container makes another at once, and one that rejects
     pods rejects several; it is not waited for word from the API server in either case.
     """
-    told = [difference for difference in damage if difference.kind is not Kind.ENDING]
+    told = [difference for difference in damage if difference.kind is not DifferenceKind.ENDING]
     pods = {difference.pod.uid for difference in told}
-    if len(pods) > 1 or any(difference.kind is Kind.RESTARTED for difference in told):
+    if len(pods) > 1 or any(difference.kind is DifferenceKind.RESTARTED for difference in told):
         return False
     known = {container.id for container in plan.baseline.containers}
     return not any(c.pod.uid in pods and c.id not in known for c in now.containers)
@@ -91,7 +91,11 @@ def was_deleted(pod: Json) -> bool:
 
 
 def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
-    if difference.container is None or difference.kind not in {Kind.STOPPED, Kind.RESTARTED} or evidence.asked is None:
+    if (
+        difference.container is None
+        or difference.kind not in {DifferenceKind.STOPPED, DifferenceKind.RESTARTED}
+        or evidence.asked is None
+    ):
         return False
     before = plan.baseline.container(difference.container)
     if before is None or {before.id, before.sandbox_id} & evidence.asked:

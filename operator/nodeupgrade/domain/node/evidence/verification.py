@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
 SANDBOX = " (sandbox)"
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What happened to an instance.
 
     ENDING is one whose process is gone and of which the runtime has yet to say how it ended: for a moment, usually.
@@ -38,7 +38,7 @@ class Difference:
         container: the container that was there before; ``None`` for sandboxes, and for what appeared.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     label: str
     detail: str
     pod: PodRef
@@ -107,7 +107,9 @@ def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tup
     runtime's momentary weakness, and has to be seen twice.
     """
     before = {(d.kind, d.label) for d in first}
-    return tuple(d for d in second if d.kind in {Kind.STOPPED, Kind.RESTARTED} or (d.kind, d.label) in before)
+    return tuple(
+        d for d in second if d.kind in {DifferenceKind.STOPPED, DifferenceKind.RESTARTED} or (d.kind, d.label) in before
+    )
 
 
 def affected(found: Iterable[Difference]) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedCo
     """Containers that run, or are about to, and that the plan does not know."""
     known = {c.id for c in planned} | {c.id for c in before.containers}
     return tuple(
-        Difference(kind=Kind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
+        Difference(kind=DifferenceKind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
         for c in after.containers
         if c.id not in known and c.state is not ContainerState.EXITED
     )
@@ -139,7 +141,7 @@ def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tup
     served = {c.id: c for c in now.containers}
     return tuple(
         Difference(
-            kind=Kind.CHANGED,
+            kind=DifferenceKind.CHANGED,
             label=f"{p.pod}/{p.name}",
             detail=f"serves {have}, planned {p.after.container}",
             pod=p.pod,
@@ -177,25 +179,27 @@ def _container(
     if _completed(before, after, free):
         return
 
-    def different(kind: Kind, detail: str) -> Difference:
+    def different(kind: DifferenceKind, detail: str) -> Difference:
         return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
 
     successor = _successor(before, inventory)
     if successor is not None:
-        yield different(Kind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
+        yield different(DifferenceKind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
     elif after is None:
-        yield different(Kind.GONE, f"{before.id[:12]} is gone")
+        yield different(DifferenceKind.GONE, f"{before.id[:12]} is gone")
     elif after.state is not ContainerState.RUNNING:
         detail = f"{before.id[:12]} is {after.state}" + (
             "" if after.exit_code is None else f", exit code {after.exit_code}"
         )
-        yield different(Kind.STOPPED, detail)
+        yield different(DifferenceKind.STOPPED, detail)
     elif before.process is not None and after.process is None:
-        yield different(Kind.ENDING, f"process {before.process} is gone")
+        yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
     else:
         if own_monitor and before.monitor is not None and before.monitor != after.monitor:
-            yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
-        yield from (different(Kind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after)))
+            yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+        yield from (
+            different(DifferenceKind.CHANGED, detail) for detail in _changed(_identity(before), _identity(after))
+        )
 
 
 def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
@@ -223,21 +227,21 @@ def _identity(container: ContainerInstance) -> dict[str, object]:
 
 
 def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:
-    def different(kind: Kind, detail: str) -> Difference:
+    def different(kind: DifferenceKind, detail: str) -> Difference:
         return Difference(kind=kind, label=f"{before.pod}{SANDBOX}", detail=detail, pod=before.pod)
 
     if after is None:
-        yield different(Kind.GONE, f"{before.id[:12]} is gone")
+        yield different(DifferenceKind.GONE, f"{before.id[:12]} is gone")
         return
     if not after.ready:
-        yield different(Kind.STOPPED, f"{before.id[:12]} is not ready")
+        yield different(DifferenceKind.STOPPED, f"{before.id[:12]} is not ready")
         return
     if before.monitor is not None and before.monitor != after.monitor:
-        yield different(Kind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
+        yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
     if before.process is not None and after.process is None:
-        yield different(Kind.ENDING, f"process {before.process} is gone")
+        yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
     changes = _changed(_sandbox_identity(before), _sandbox_identity(after))
-    yield from (different(Kind.CHANGED, detail) for detail in changes)
+    yield from (different(DifferenceKind.CHANGED, detail) for detail in changes)
 
 
 def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:

@@ -66,7 +66,7 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class AskAgain:
     """Nothing now; ask again in ``seconds``."""
 
     seconds: float
@@ -74,7 +74,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class HoldFenced:
     """Leave the kubelet fenced and ask again in ``seconds``: the runtime lacks what ``undo`` needs."""
 
     undo: Undo
@@ -91,11 +91,11 @@ class Finish:
     why: str
 
 
-Decision: TypeAlias = Do | Undo | Wait | Hold | Finish
+Decision: TypeAlias = Do | Undo | AskAgain | HoldFenced | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setback:
+class RollbackCause:
     """Why a run goes backward."""
 
     reason: Reason
@@ -141,36 +141,36 @@ def next_step(journal: Journal) -> Step:
     return next(step for step in Step if journal.mark(step) is not Mark.DONE)
 
 
-def setback_of(journal: Journal, seen: Observation, limits: Limits) -> Setback | None:
+def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
     """The first thing that speaks against going forward, if any."""
     for record in journal.records:
         if record.step is None:
             continue
         if record.mark is Mark.FAILED:
-            return Setback(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
+            return RollbackCause(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
         if record.mark in {Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}:
-            return Setback(reason=_reason(record.reason), why=record.error or "the run was turned back")
+            return RollbackCause(reason=_reason(record.reason), why=record.error or "the run was turned back")
     if not journal.records and seen.planned not in {None, seen.boot}:
-        return Setback(
+        return RollbackCause(
             reason=Reason.NODE_REBOOTED,
             why="the plan was made for another boot, or another node: what it says about containers is not true here",
         )
     if journal.records and journal.records[-1].boot != seen.boot:
-        return Setback(
+        return RollbackCause(
             reason=Reason.NODE_REBOOTED,
             why="the node was rebooted during the run, which ended every container",
         )
     if seen.rescue is not Rescue.NONE:
-        return Setback(
+        return RollbackCause(
             reason=Reason.EXECUTOR_LOST,
             why="the executor did not run, and the rescue script began to bring the old kubelet back",
         )
     if seen.abort:
-        return Setback(reason=Reason.ABORTED, why="the run was asked to abort")
+        return RollbackCause(reason=Reason.ABORTED, why="the run was asked to abort")
     left = seconds_left(journal, seen, limits)
     if left is not None and left < 0:
         down = kubelet_down_seconds(journal, seen) or 0.0
-        return Setback(
+        return RollbackCause(
             reason=Reason.BUDGET_SPENT,
             why=f"the kubelet has been down for {down:.1f} s and going back takes up to "
             f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
@@ -201,7 +201,7 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
     return max(0.0, seen.monotonic - stopping.monotonic)
 
 
-def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setback) -> Decision:
+def _backward(journal: Journal, seen: Observation, limits: Limits, setback: RollbackCause) -> Decision:
     standing = [step for step in Step if journal.mark(step) not in {None, Mark.UNDONE}]
     if seen.rescue is Rescue.DONE:  # nothing is left to undo but the fence; what the old kubelet wrote since is its own
         standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
@@ -220,10 +220,10 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Setb
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         rest = last.monotonic + UNDO_RETRY_SECONDS - seen.monotonic
         if rest > 0:
-            return Wait(seconds=rest, why=f"undoing {step} failed; trying again")
+            return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
     undo = Undo(step=step, reason=setback.reason, why=setback.why)
     if seen.lack is not None and not (seen.go_on and seen.lack.reason is Reason.RUNTIME_LOST_PODS):
-        return Hold(undo=undo, lack=seen.lack)
+        return HoldFenced(undo=undo, lack=seen.lack)
     return undo
 
 

@@ -28,7 +28,7 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
 from nodeupgrade.domain.rollout.inflight.claims import retry_asked
 from nodeupgrade.domain.rollout.report import counting
-from nodeupgrade.domain.rollout.report.phase import State
+from nodeupgrade.domain.rollout.report.phase import RolloutState
 from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
@@ -95,7 +95,7 @@ def rejected(
 ) -> UpgradeStatus:
     """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
     before, reason, message = upgrade.status, objection.reason, objection.message
-    state = State(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
+    state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
     untold = (
         _false(ConditionType.PLANNED, reason, message),
         _false(ConditionType.DEGRADED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
@@ -118,7 +118,7 @@ def rejected(
 def summarise(
     rollout: RolloutView,
     at: Front,
-    state: State,
+    state: RolloutState,
     now: datetime,
     *,
     before: UpgradeStatus,
@@ -165,12 +165,12 @@ def summarise(
     )
 
 
-def _is_made(rollout: RolloutView, state: State, before: UpgradeStatus) -> bool:
+def _is_made(rollout: RolloutView, state: RolloutState, before: UpgradeStatus) -> bool:
     """Whether the plan is made: what the claims rest upon is on record, and every node that needs one has one."""
     return rollout.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
 
 
-def _told(rollout: RolloutView, state: State, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
+def _told(rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
     return (
         _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(rollout.upgrade)),
         _planned(rollout, state, counts),
@@ -188,7 +188,7 @@ def _accepted(upgrade: Upgrade) -> str:
     return sentence(Reason.UNKNOWN_WAVE, because)
 
 
-def _planned(rollout: RolloutView, state: State, counts: Counts) -> _Undated:
+def _planned(rollout: RolloutView, state: RolloutState, counts: Counts) -> _Undated:
     if not counts.total:
         return _false(ConditionType.PLANNED, Reason.NO_MATCHING_NODES, state.message)
     if not rollout.planned or state.reason in _QUEUED:
@@ -259,7 +259,7 @@ def _impeded(before: UpgradeStatus, hindered: tuple[Finding, ...]) -> tuple[_Und
     )
 
 
-def _common(state: State) -> tuple[_Undated, ...]:
+def _common(state: RolloutState) -> tuple[_Undated, ...]:
     active = not (state.stalled or state.over or state.ready)
     ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
     return (

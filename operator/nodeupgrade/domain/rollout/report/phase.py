@@ -16,7 +16,7 @@ from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class RolloutState:
     """What a rollout looks like; unless it is stalled, over or ready, it is being worked on.
 
     Attributes:
@@ -42,12 +42,12 @@ _PHASES = {
 }
 
 
-def state_of(rollout: RolloutView, choice: Choice) -> State:
+def state_of(rollout: RolloutView, choice: Choice) -> RolloutState:
     """Say how the rollout stands, given what its next nodes wait for."""
     counts = counting.count(rollout.members.values())
     done = _done(rollout, counts)
     if rollout.upgrade.deleting:
-        return State(
+        return RolloutState(
             phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=f"{done}, {counts.in_progress} in flight"
         )
     if rollout.flying:
@@ -56,54 +56,54 @@ def state_of(rollout: RolloutView, choice: Choice) -> State:
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
-        return State(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
+        return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
     if choice.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
         return held_back(choice)
     if not rollout.planned and may_claim(rollout):
         message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"
-        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     if rollout.spec.action is RolloutAction.PLAN:
         return _planning(rollout, choice, counts)
     return _running(rollout, choice, counts, done)
 
 
-def held_back(choice: Choice) -> State:
+def held_back(choice: Choice) -> RolloutState:
     """Say what the next nodes wait for."""
     phase = RolloutPhase.STALLED if choice.stalls else _PHASES.get(choice.reason, RolloutPhase.RUNNING)
-    return State(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
+    return RolloutState(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
 
 
-def ended(phase: RolloutPhase, reason: Reason, message: str) -> State:
+def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
     """Describe an end without success; tools that wait are told to stop by Stalled."""
-    return State(phase=phase, reason=reason, message=message, stalled=True, over=True)
+    return RolloutState(phase=phase, reason=reason, message=message, stalled=True, over=True)
 
 
-def _flying(rollout: RolloutView, counts: Counts, done: str) -> State:
+def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     if rollout.spec.action is RolloutAction.PLAN:
         message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
-        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
-    return State(
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+    return RolloutState(
         phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
     )
 
 
-def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> State:
+def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> RolloutState:
     """``action: Plan``: nothing is upgraded; the plan is what is waited for."""
     if any(member.place is Place.PENDING for member in rollout.members.values()):
         if choice.reason is Reason.PAUSED:
             return held_back(choice)
         message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at"
-        return State(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
+        return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
     if objecting:
         because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
         message = sentence(Reason.HAZARDS_FOUND, because)
-        return State(phase=RolloutPhase.PLANNED, reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
+        return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
     message = f"nothing objects to the upgrade of {counted(counts.total - counts.skipped, 'node')}"
-    return State(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
+    return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
 
 
-def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) -> State:
+def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) -> RolloutState:
     ends = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
     left = counts.pending + sum(member.again is not None for member in rollout.members.values())
     if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
@@ -114,7 +114,7 @@ def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) ->
         message = (
             sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {choice.message}"
         )
-        return State(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
+        return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
     if counts.pending or (left and choice.stalls):
         message = choice.message or f"{done}, {counts.pending} to go"
         return held_back(Choice(reason=choice.reason, message=message))
@@ -123,13 +123,13 @@ def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) ->
     return _concluded(rollout, counts, done)
 
 
-def _blocked(blocking: list[NodeState]) -> State:
+def _blocked(blocking: list[NodeState]) -> RolloutState:
     """Only refused nodes are left: wait for what passes, call a human for what does not."""
     lasting = [member for member in blocking if not member.blocks]
     first = (lasting or blocking)[0]
     reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
     more = f" ({counted(len(blocking) - 1, 'more node')} refused)" if len(blocking) > 1 else ""
-    return State(
+    return RolloutState(
         phase=RolloutPhase.STALLED if lasting else RolloutPhase.PENDING,
         reason=reason,
         message=first.message + more,
@@ -137,7 +137,7 @@ def _blocked(blocking: list[NodeState]) -> State:
     )
 
 
-def _concluded(rollout: RolloutView, counts: Counts, done: str) -> State:
+def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     """Every node reached its end."""
     members = tuple(rollout.members.values())
     if unsuccessful := [s for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]:
@@ -150,7 +150,7 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> State:
         reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS
     else:
         reason = Reason.COMPLETED_WITH_SKIPS if counts.skipped else Reason.ALL_NODES_UPGRADED
-    return State(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
+    return RolloutState(phase=RolloutPhase.SUCCEEDED, reason=reason, message=done, over=True, ready=True)
 
 
 def _done(rollout: RolloutView, counts: Counts) -> str:

@@ -19,7 +19,7 @@ from nodeupgrade.domain.pods import Json, parse_pod
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.unit_start import read_start
-from nodeupgrade.engine.node.node import NodeView
+from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelet.layout import (
     KubeletLayout,
@@ -40,7 +40,7 @@ STRIPPED_FLAGS_LIMIT = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Replacement:
     """The program that shall replace the kubelet.
 
     Attributes:
@@ -66,7 +66,7 @@ class Wanted:
     target: KubeletVersion
     allow_downgrade: bool
     promised: Digest | None
-    candidate: Candidate | Finding
+    candidate: Replacement | Finding
     remove_flags: tuple[str, ...]
     strip_flags: bool
     settle: float
@@ -133,7 +133,7 @@ def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
 
 
 def gather(
-    node: NodeView,
+    node: ReadOnlyNode,
     running: RunningKubelet,
     wanted: Wanted,
     *,
@@ -195,7 +195,7 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
     return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
 
 
-def _runtime_unit(node: NodeView) -> UnitStatus:
+def _runtime_unit(node: ReadOnlyNode) -> UnitStatus:
     """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
     unit = node.services.status(node.runtime.kind.unit)
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
@@ -205,7 +205,7 @@ def _is_up(services: ServicesView, unit: str) -> bool:
     return services.status(unit).active_state not in {"inactive", "failed"}
 
 
-def _stored(node: NodeView, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
+def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
     try:
         images = node.runtime.before_images(container.id for container in inventory.running())
     except StepFailed as error:
@@ -213,7 +213,7 @@ def _stored(node: NodeView, inventory: Inventory) -> dict[ContainerId, StoredHas
     return {container_id: image.hashes for container_id, image in images.items()}
 
 
-def _kubelet_facts(node: NodeView, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
+def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
     program = running.program
     found = wanted.candidate
     current = None if program is None else _version(node.kubelet, program)[0]

@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.domain.node.checks.admission import Host
+from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.kubelet.layout import KubeletLayout
@@ -76,11 +76,11 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     return {name: data for name, data in known.items() if data is not None}
 
 
-def host(files: FilesView, layout: KubeletLayout) -> Host:
+def host(files: FilesView, layout: KubeletLayout) -> HostFacts:
     """What of the host decides about pods."""
     profiles = files.read(APPARMOR_PROFILES)
     devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
-    return Host(
+    return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
         numa_nodes=_counted((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),

@@ -10,13 +10,13 @@ from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
 from nodeupgrade.engine.node.facts import unit_start
-from nodeupgrade.engine.node.node import NodeView
+from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.files import FilesView
 
 SERVICE = re.compile(r"[^/]+\.service")
 
 
-def find(node: NodeView, unit: UnitStatus, info: RuntimeInfo) -> tuple[RuntimeAsFound, UnitStart]:
+def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[RuntimeAsFound, UnitStart]:
     """Look at the running runtime, and let the program on disk say what it would make of its configuration."""
     following = node.runtime.next_start(unit, info.process)
     program = PurePosixPath(following.program)
@@ -34,7 +34,7 @@ def find(node: NodeView, unit: UnitStatus, info: RuntimeInfo) -> tuple[RuntimeAs
     return found, replace(how, program=str(program), digest=found.program)
 
 
-def _changed(node: NodeView, unit: UnitStatus, following: NextStart) -> tuple[str, ...]:
+def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tuple[str, ...]:
     """What was changed after the runtime was started, of everything that a start reads.
 
     A drop-in or a configuration that was taken away is told by its directory; those in /run hold our own as well. Of

@@ -5,7 +5,7 @@ source by source; it kills those that it rejects (kubernetes #123980, still so).
 not whether anybody is: so what is asked here is whether all of them fit together.
 """
 
-from nodeupgrade.domain.node.checks.admission.facts import NOTHING_SEEN, Admission, Host
+from nodeupgrade.domain.node.checks.admission.facts import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.admission.registry import CHECKS
 
-__all__ = ["CHECKS", "NOTHING_SEEN", "Admission", "Host"]
+__all__ = ["CHECKS", "NOTHING_SEEN", "Admission", "HostFacts"]

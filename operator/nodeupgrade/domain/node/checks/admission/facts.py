@@ -11,7 +11,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class HostFacts:
     """What of the host decides about pods.
 
     Attributes:
@@ -27,7 +27,7 @@ class Host:
     devices: bytes | None = None
 
 
-NOTHING_SEEN = Host()
+NOTHING_SEEN = HostFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Admission:
     gates: Mapping[str, bool]
     current: KubeletVersion | None
     target: KubeletVersion
-    host: Host = Host()
+    host: HostFacts = HostFacts()
 
     @property
     def starting(self) -> tuple[KubeletVersion, ...]:

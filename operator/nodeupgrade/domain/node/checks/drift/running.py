@@ -54,7 +54,7 @@ _FLAGS_BY_OTHER_NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class SettingDifference:
     """A key with another value on disk than in the running kubelet, both as text for people."""
 
     key: str
@@ -71,7 +71,7 @@ class Comparison:
         unclear: keys of which it cannot be told: on disk and not shown, or shown, not on disk, and at no known default.
     """
 
-    different: tuple[Difference, ...]
+    different: tuple[SettingDifference, ...]
     unclear: tuple[str, ...]
 
     @property
@@ -83,7 +83,7 @@ class Comparison:
 def compare(settings: Configured, running: Json) -> Comparison:
     """Compare what is on disk with what a kubelet says that it runs with; what flags set is left to these."""
     by_flags = _keys_of_flags(settings)
-    different: list[Difference] = []
+    different: list[SettingDifference] = []
     unclear: list[str] = []
     disk = {key: value for key, value in settings.document.items() if key not in by_flags}
     now = {key: value for key, value in running.items() if key not in by_flags}
@@ -97,7 +97,7 @@ def compare(settings: Configured, running: Json) -> Comparison:
                 unclear.append(path)
             case False:
                 values = ("…", "…") if path.partition(".")[0] in _SECRET else (_told(written), _told(shown))
-                different.append(Difference(key=path, disk=values[0], running=values[1]))
+                different.append(SettingDifference(key=path, disk=values[0], running=values[1]))
     return Comparison(different=tuple(different), unclear=tuple(unclear))
 
 
