@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelet.probe_delay import exposure
@@ -17,8 +18,6 @@ from nodeupgrade.kubelethash import is_sidecar
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
-
-Json = Mapping[str, Any]  # Any: raw JSON of objects that are not ours
 
 
 class Role(StrEnum):

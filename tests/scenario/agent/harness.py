@@ -326,7 +326,7 @@ def make_world(
     *,
     old: str = OLD,
     new: str = NEW,
-    pods: tuple[Mapping[str, Any], ...] = PODS,
+    pods: tuple[dict[str, Any], ...] = PODS,
     manifests: Mapping[str, bytes] = MANIFESTS,
     arguments: tuple[str, ...] = (),
 ) -> World:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import Hazard, TaskPhase
-from nodeupgrade.domain.pods import Json
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import pod_json

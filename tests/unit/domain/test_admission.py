@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, HostFacts
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
-from nodeupgrade.domain.pods import Json, parse_pod
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion
 

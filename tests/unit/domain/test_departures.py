@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.node.evidence.departures import Evidence, divide, may_be_harmless, was_deleted
 from nodeupgrade.domain.node.evidence.verification import unplanned
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.pods import Json
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 
 NODE = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx", "log"), pod_json("db", "postgres")])

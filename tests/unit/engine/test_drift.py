@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.checks.drift import Start, Was
-from nodeupgrade.domain.pods import Json
 from nodeupgrade.engine.node.facts import drift
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, running_kubelet
 from nodeupgrade.engine.node.node import Node

@@ -12,6 +12,7 @@ import structlog
 
 from nodeupgrade.agent.host.staging import backup_path, staged_path
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy
 from nodeupgrade.api.task.object import Task
@@ -27,7 +28,7 @@ from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.pods import Json, parse_pod
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import drift, gather
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion

@@ -1,5 +1,6 @@
 """Identifiers of runs: what a run is for, and which attempt at it. Nothing else looks into them."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.api.values import RunId
@@ -13,6 +14,11 @@ class RunKind(StrEnum):
     UPGRADE = "Upgrade"
     PRECHECK = "Precheck"
     """It only looks, for ``action: Plan``."""
+
+
+def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
+    """Name a run of a NodeUpgrade that is decided upon now."""
+    return RunId(f"{upgrade_uid[:8]}-{now:%Y%m%d%H%M%S}")
 
 
 def of_kind(run: RunId, kind: RunKind) -> RunId:

@@ -8,7 +8,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
-from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.pace.starting import choose, front_of
@@ -58,7 +58,7 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     """Find out what is to be done next."""
     rollout = view_rollout(fleet, spec, now)
     at = front_of(rollout, now)
-    if fleet.upgrade.finished and not claims.retry_asked(fleet.upgrade):
+    if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
         return Intent(rollout=rollout, front=at)
     if (behind := queued(fleet, spec)) is not None:
         preparations, waiting = _parted(claims.let_go(fleet), fleet, now)

@@ -20,7 +20,7 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back
-from nodeupgrade.domain.rollout.inflight import claims
+from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
@@ -42,9 +42,9 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
     upgrade, flying = fleet.upgrade, in_flight(fleet)
     if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
         return _leave(fleet, now, abandoned=bool(flying))
-    if upgrade.finished and not flying and not claims.retry_asked(upgrade):
+    if upgrade.finished and not flying and not retry.retry_asked(upgrade):
         return ()
-    if upgrade.finished and claims.retry_asked(upgrade) and _was_aborted(upgrade):
+    if upgrade.finished and retry.retry_asked(upgrade) and _was_aborted(upgrade):
         return _ignore_retry(upgrade)
     if (objection := objection_to_spec(upgrade, now)) is not None:
         return _reject(fleet, flying, objection, now)
@@ -71,7 +71,7 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     entries = intent.admissions
     admitted = {action.node for action in entries if isinstance(action, Admit)}
     slots = _slots(intent.rollout.flying, advances, admitted)
-    if upgrade.finished and (intent.preparations or not claims.retry_asked(upgrade)):
+    if upgrade.finished and (intent.preparations or not retry.retry_asked(upgrade)):
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
     settled = _settled(intent, slots, now)

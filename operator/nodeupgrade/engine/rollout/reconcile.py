@@ -8,7 +8,7 @@ from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
-from nodeupgrade.domain.rollout.inflight.claims import retry_asked
+from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import plan, unread
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.actuator import Actuator

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.pods import Json, parse_pod
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.files import SimulatedFiles

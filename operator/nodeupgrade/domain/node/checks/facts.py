@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
@@ -15,7 +16,7 @@ from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
-from nodeupgrade.domain.pods import Json, Pod
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
 

@@ -7,10 +7,11 @@ run any. So a check forbids only what the pod itself proves, and otherwise says 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.pods import Json, Pod, Role
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion

@@ -15,11 +15,11 @@ They are told apart by evidence, never by likelihood, and whatever is not proven
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.pods import Json
 
 KILLED = frozenset({137, 255})
 """Exit codes that prove nothing: of a SIGKILL, and of a container that the runtime lost."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import yaml
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest, PodRef
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import Inventory, SandboxInstance
 from nodeupgrade.domain.node.plan import StaticPodPin
-from nodeupgrade.domain.pods import Json, Pod, Role, parse_pod
+from nodeupgrade.domain.pods import Pod, Role, parse_pod
 from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
 
 

@@ -1,32 +1,25 @@
-"""Claims: the writes by which a rollout takes hold of its nodes, reopens what is to be tried again, and lets go.
+"""Claims: the writes by which a rollout takes hold of its nodes, and lets go of them.
 
 All of them go to tasks that hold no slot, at most ``WRITES_AT_ONCE`` in one pass.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, TaskSpec, UpgradeRef, Verdict
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.task.run_id import RunKind, new_run_id
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec, UpgradeRef
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release, Reopen
+from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release
+from nodeupgrade.domain.rollout.inflight.retry import past_runs, reopened
 from nodeupgrade.domain.rollout.select.membership import resolve_artifact
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WRITES_AT_ONCE = 100
-HISTORY_KEPT = 5
-
-RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
-"""Verdicts that a retry clears; a node that could not be rolled back needs a human."""
 
 
 def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
@@ -39,7 +32,7 @@ def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[Node
     """
     if rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT:
         return ()
-    due: list[NodeAction] = [*_reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
+    due: list[NodeAction] = [*reopened(rollout, now, by_itself=may_claim(rollout) and not stalled)]
     if rollout.upgrade.status.accepted_spec_digest and may_claim(rollout) and not rollout.upgrade.finished:
         due += _claimed(rollout, now)
     return tuple(due[:WRITES_AT_ONCE])
@@ -76,11 +69,6 @@ def blanked(rollout: RolloutView) -> tuple[Blank, ...]:
     )
 
 
-def retry_asked(upgrade: Upgrade) -> bool:
-    """Whether a retry is asked for that has not been carried out."""
-    return upgrade.retry not in {"", upgrade.status.last_handled_retry}
-
-
 def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -> TaskSpec:
     """Write what a task says while it waits, resolved for this very node.
 
@@ -96,7 +84,7 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
         node_name=node.name,
         node_uid=node.uid,
         upgrade_ref=UpgradeRef(name=upgrade.name, uid=upgrade.uid, generation=upgrade.generation),
-        run_id=_run_id(upgrade, now),
+        run_id=new_run_id(upgrade.uid, now),
         from_version=node.kubelet_version,
         to_version=spec.version,
         artifact=artifact,
@@ -106,7 +94,7 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
         hash_mode=spec.hash.mode,
         kubelet=spec.kubelet,
         verify=spec.verify,
-        history=() if held is None else _history(held),
+        history=() if held is None else past_runs(held),
     )
 
 
@@ -123,54 +111,3 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         spec = task_spec(rollout, node, order[node.name], now)
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
-
-
-def _reopened(rollout: RolloutView, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
-    """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
-    wanted = rollout.upgrade.retry if retry_asked(rollout.upgrade) else None
-    for member in rollout.members.values():
-        task = member.task
-        if task is None or task.verdict is None or member.view is None or member.place is Place.IN_FLIGHT:
-            continue
-        if task.kind is RunKind.PRECHECK and rollout.spec.action is RolloutAction.RUN:
-            yield _reopen(rollout, task, task.spec.retry, "its plan was made", now)
-        elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
-            yield _reopen(rollout, task, wanted, f"retry {wanted} is asked for", now)
-        elif by_itself and member.again is not None and member.again <= now:
-            yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
-
-
-def _reopen(rollout: RolloutView, task: Task, retry: str, because: str, now: datetime) -> Reopen:
-    spec = replace(
-        task.spec,
-        run_id=_run_id(rollout.upgrade, now),
-        action=TaskAction.WAIT,
-        action_reason="",
-        action_message="",
-        retry=retry,
-        deadline=None,
-        guard=GuardGrant(),
-        verdict=None,
-        history=_history(task),
-    )
-    message = f"node {task.name} waits for its turn again: {because}"
-    return Reopen(node=task.name, task=task, spec=spec, reason=Reason.REOPENED, message=message)
-
-
-def _run_id(upgrade: Upgrade, now: datetime) -> RunId:
-    return RunId(f"{upgrade.uid[:8]}-{now:%Y%m%d%H%M%S}")
-
-
-def _history(held: Task) -> tuple[PastRun, ...]:
-    """Remember how the runs before ended, the last ones only; a look that touched nothing is not a run."""
-    verdict = held.verdict
-    if verdict is None or held.kind is RunKind.PRECHECK:
-        return held.spec.history
-    past = PastRun(
-        upgrade=held.spec.upgrade_ref.name,
-        from_version=held.spec.from_version,
-        to_version=held.spec.to_version,
-        result=verdict.outcome,
-        time=verdict.decided_at,
-    )
-    return (*held.spec.history, past)[-HISTORY_KEPT:]

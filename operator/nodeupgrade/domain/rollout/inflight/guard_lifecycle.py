@@ -15,7 +15,7 @@ from nodeupgrade.api.task.status import START_KUBELET, STOP_KUBELET, StepResult,
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.rollout.inflight.claims import retry_asked
+from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion

@@ -26,7 +26,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
-from nodeupgrade.domain.rollout.inflight.claims import retry_asked
+from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
 from nodeupgrade.domain.rollout.select.approvals import unknown_waves

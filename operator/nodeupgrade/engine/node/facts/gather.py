@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
@@ -15,7 +16,7 @@ from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
-from nodeupgrade.domain.pods import Json, parse_pod
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.unit_start import read_start

@@ -6,7 +6,8 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from nodeupgrade.domain.pods import Json, Pod, Role
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import resource_amount
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
-from nodeupgrade.domain.pods import Json, Pod, Role
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.pods import Json, Pod, Role
+from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion
 

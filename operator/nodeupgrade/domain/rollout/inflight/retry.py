@@ -1,0 +1,75 @@
+"""Retries: which nodes are tried again, because somebody asks for it or by themselves, and what reopens their tasks.
+
+For claims, which write it. It decides nothing about when a reopened node is started: it waits for its turn.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.run_id import RunKind, new_run_id
+from nodeupgrade.api.task.spec import GuardGrant, PastRun, TaskAction, Verdict
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.domain.rollout.actions import Reopen
+from nodeupgrade.domain.rollout.select.node_state import Place
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
+
+HISTORY_KEPT = 5
+
+RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
+"""Verdicts that a retry clears; a node that could not be rolled back needs a human."""
+
+
+def retry_asked(upgrade: Upgrade) -> bool:
+    """Whether a retry is asked for that has not been carried out."""
+    return upgrade.retry not in {"", upgrade.status.last_handled_retry}
+
+
+def reopened(rollout: RolloutView, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
+    """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
+    wanted = rollout.upgrade.retry if retry_asked(rollout.upgrade) else None
+    for member in rollout.members.values():
+        task = member.task
+        if task is None or task.verdict is None or member.view is None or member.place is Place.IN_FLIGHT:
+            continue
+        if task.kind is RunKind.PRECHECK and rollout.spec.action is RolloutAction.RUN:
+            yield _reopen(rollout, task, task.spec.retry, "its plan was made", now)
+        elif wanted is not None and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
+            yield _reopen(rollout, task, wanted, f"retry {wanted} is asked for", now)
+        elif by_itself and member.again is not None and member.again <= now:
+            yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed", now)
+
+
+def _reopen(rollout: RolloutView, task: Task, retry: str, because: str, now: datetime) -> Reopen:
+    spec = replace(
+        task.spec,
+        run_id=new_run_id(rollout.upgrade.uid, now),
+        action=TaskAction.WAIT,
+        action_reason="",
+        action_message="",
+        retry=retry,
+        deadline=None,
+        guard=GuardGrant(),
+        verdict=None,
+        history=past_runs(task),
+    )
+    message = f"node {task.name} waits for its turn again: {because}"
+    return Reopen(node=task.name, task=task, spec=spec, reason=Reason.REOPENED, message=message)
+
+
+def past_runs(held: Task) -> tuple[PastRun, ...]:
+    """Remember how the runs before ended, the last ones only; a look that touched nothing is not a run."""
+    verdict = held.verdict
+    if verdict is None or held.kind is RunKind.PRECHECK:
+        return held.spec.history
+    past = PastRun(
+        upgrade=held.spec.upgrade_ref.name,
+        from_version=held.spec.from_version,
+        to_version=held.spec.to_version,
+        result=verdict.outcome,
+        time=verdict.decided_at,
+    )
+    return (*held.spec.history, past)[-HISTORY_KEPT:]
