@@ -20,7 +20,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.engine.node.facts.gather import Replacement
+from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.kubelet import AsKubelet
 from nodeupgrade.ports.services import ServicesView

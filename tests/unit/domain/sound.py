@@ -1,10 +1,14 @@
 """A sound node, from which each test makes one with a single defect."""
 
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.containerd.restart.hazards import find
-from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.api.run_settings import KubeletSettings
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
+from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
@@ -18,6 +22,7 @@ from nodeupgrade.domain.node.inventory import (
     SandboxInstance,
     StoredHashes,
 )
+from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.pods import parse_pod
@@ -213,3 +218,24 @@ def readiness(**fields: Any) -> Readiness:
         "state": {"cpu_manager_state": b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'},
     }
     return Readiness(**{**known, **fields})
+
+
+def request(*, replacement: Replacement | Finding | None = None, **kubelet: Any) -> RunRequest:
+    """What is asked of the node: the new version, from a program that has a place beside the old one."""
+    new = PurePosixPath("/usr/bin/.new")
+    return RunRequest(
+        spec=TaskSpec(
+            node_name=NodeName("node-a"),
+            node_uid="node-uid",
+            upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
+            run_id=RunId("run-1"),
+            from_version=str(OLD),
+            to_version=str(NEW),
+            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=str(new)),
+            kubelet=KubeletSettings(**kubelet),
+        ),
+        run_id=RunId("run-1.1"),
+        replacement=replacement or Replacement(program=new, digest=Digest("bbb")),
+        staged=str(new),
+        backup="/usr/bin/.old",
+    )

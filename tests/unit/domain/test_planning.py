@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import Digest, NodeName, PodRef, PodUid, RunId
+from nodeupgrade.api.values import Digest, PodRef, PodUid
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.planning import RunRequest, examine
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
@@ -24,16 +24,21 @@ from nodeupgrade.kubelethash import (
     hash_container,
     hash_manifest_container,
 )
-from tests.unit.domain.sound import NEW, OLD, SPEC, facts, instance, inventory, kubelet, pod, readiness, sandbox
-
-REQUEST = RunRequest(
-    run_id=RunId("run-1"),
-    node=NodeName("node-a"),
-    upgrade="kubelet-1-33",
-    staged="/usr/bin/.new",
-    backup="/usr/bin/.old",
-    limits=Limits(settle=1.0),
+from tests.unit.domain.sound import (
+    NEW,
+    OLD,
+    SPEC,
+    facts,
+    instance,
+    inventory,
+    kubelet,
+    pod,
+    readiness,
+    request,
+    sandbox,
 )
+
+REQUEST = request()
 UID = "0123456789abcdef0123456789abcdef"
 STATIC = PodRef(namespace="default", name="etcd-node-a", uid=PodUid(UID))
 MANIFEST = b"""\

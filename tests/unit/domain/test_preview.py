@@ -6,25 +6,17 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.task.status import Preview
-from nodeupgrade.api.values import NodeName, PodRef, PodUid, RunId
+from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.node.inventory import Inventory
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.planning import RunRequest, examine
+from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.preview import preview
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
-from tests.unit.domain.sound import NEW, OLD, SPEC, WEB, facts, instance, inventory, kubelet, pod, sandbox
+from tests.unit.domain.sound import NEW, OLD, SPEC, WEB, facts, instance, inventory, kubelet, pod, request, sandbox
 
-REQUEST = RunRequest(
-    run_id=RunId("run-1.1"),
-    node=NodeName("node-a"),
-    upgrade="kubelet-1-33",
-    staged="/usr/bin/.new",
-    backup="/usr/bin/.old",
-    limits=Limits(),
-)
+REQUEST = request()
 AGENT = PodRef(namespace="nodeupgrade-system", name="agent", uid=PodUid("uid-agent"))
 STATIC = PodRef(namespace="default", name="etcd-node-a", uid=PodUid("0123456789abcdef"))
 STORED = hash_container(SPEC, OLD)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
@@ -15,13 +16,15 @@ from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.facts.gather import Replacement, Wanted, kubelet_layout, manifests, running_kubelet
+from nodeupgrade.engine.node.facts.gather import kubelet_layout, manifests, running_kubelet
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
+from tests.unit.domain.sound import request
 
 STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"
@@ -40,23 +43,14 @@ def node(*arguments: str, files: dict[str, bytes] | None = None) -> SimulatedNod
     return made
 
 
-def wanted(**fields: Any) -> Wanted:
-    known: dict[str, Any] = {
-        "target": NEW,
-        "allow_downgrade": False,
-        "promised": None,
-        "candidate": Replacement(program=STAGED, digest=DIGEST),
-        "remove_flags": (),
-        "strip_flags": False,
-        "settle": 60.0,
-    }
-    return Wanted(**{**known, **fields})
+def requested(*, replacement: Replacement | Finding | None = None, **kubelet: Any) -> RunRequest:
+    return request(replacement=replacement or Replacement(program=STAGED, digest=DIGEST), **kubelet)
 
 
 def gathered(seen: SimulatedNode, **fields: Any) -> NodeFacts:
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
     pods = [pod.raw for pod in seen.kubelet.pods]
-    return gather.gather(seen.ports, running, wanted(**fields), node_object={}, pods=pods, clients=Clients())
+    return gather.gather(seen.ports, running, requested(**fields), node_object={}, pods=pods, clients=Clients())
 
 
 def says(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode, status: int, output: str) -> None:
@@ -137,7 +131,7 @@ def picky(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode) -> None:
         ({}, (), 1),
         ({"remove_flags": ("--a",)}, ("--a=1",), 1),
         ({"remove_flags": ("a", "b")}, ("--a=1", "--b 2"), 0),
-        ({"strip_flags": True}, ("--a=1", "--b 2"), 0),
+        ({"flag_policy": FlagPolicy.STRIP}, ("--a=1", "--b 2"), 0),
     ],
 )
 def test_flags_go_only_where_that_was_asked_for(
@@ -161,7 +155,7 @@ def test_a_flag_that_cannot_be_left_out_is_not_tried_for_ever(monkeypatch: pytes
 
     monkeypatch.setattr(seen.kubelet, "version_output", version_output)
 
-    assert gathered(seen, strip_flags=True).kubelet.arguments_status == 1
+    assert gathered(seen, flag_policy=FlagPolicy.STRIP).kubelet.arguments_status == 1
     assert tries.count(("-x",)) == 2
 
 
@@ -182,7 +176,7 @@ def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> No
     seen = node("--v=2", FLAG_REMOVED_IN_1_27)
     missing = Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail="the server answered 404")
 
-    found = gathered(seen, candidate=missing).kubelet
+    found = gathered(seen, replacement=missing).kubelet
 
     assert (found.missing, found.after) == (missing, None)
     assert found.arguments.removed == (FLAG_REMOVED_IN_1_27,)
@@ -193,7 +187,7 @@ def test_a_program_that_is_not_staged_yet_still_needs_its_room() -> None:
     seen = node()
     elsewhere = Replacement(program=STAGED, digest=DIGEST, takes=1000)
 
-    assert gathered(seen).kubelet.free_bytes - gathered(seen, candidate=elsewhere).kubelet.free_bytes == 1000
+    assert gathered(seen).kubelet.free_bytes - gathered(seen, replacement=elsewhere).kubelet.free_bytes == 1000
 
 
 def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,18 +14,18 @@ from nodeupgrade.agent.host.staging import backup_path, staged_path
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import DriftPolicy, FlagPolicy
+from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskStatus
-from nodeupgrade.api.values import Digest, RunId
+from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
-from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.planning import Examination, RunRequest, examine
+from nodeupgrade.domain.node.planning import Examination, examine
+from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
@@ -73,7 +73,7 @@ class Examiner:
         """
         return _program(self.running(task))
 
-    async def settled(self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding) -> Examination:
+    async def settled(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
         """Examine the node, for a while again and again if what objects to an upgrade often passes by itself.
 
         Raises:
@@ -82,7 +82,7 @@ class Examiner:
         """
         for look in range(1, LOOKS):
             try:
-                found = await self._look(task, attempt, candidate)
+                found = await self._look(task, attempt, replacement)
             except Transient as error:
                 log.info("cannot look at the node yet", error=str(error), look=look)
             else:
@@ -90,15 +90,15 @@ class Examiner:
                     return found
                 log.info("not yet", findings=[str(finding) for finding in found.refusals], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        return await self._look(task, attempt, candidate)
+        return await self._look(task, attempt, replacement)
 
-    async def _look(self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding) -> Examination:
+    async def _look(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
         """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
         clients = await self._clients(task, pods)
         shown = _Shown(node=node_object, pods=tuple(pods), clients=clients)
-        return await asyncio.to_thread(self._examine, task, attempt, candidate, shown)
+        return await asyncio.to_thread(self._examine, task, attempt, replacement, shown)
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
         """Who depends on the node's pods, as far as anybody asks; not knowing it is no reason not to go on."""
@@ -114,9 +114,7 @@ class Examiner:
             log.info("cannot read who answers for Services", error=str(error))
             return Clients(risk=risk, unread=str(error))
 
-    def _examine(
-        self, task: Task, attempt: RunId, candidate: gather.Replacement | Finding, shown: _Shown
-    ) -> Examination:
+    def _examine(self, task: Task, attempt: RunId, replacement: Replacement | Finding, shown: _Shown) -> Examination:
         spec = task.spec
         running = self.running(task)
         program = _program(running)
@@ -125,31 +123,18 @@ class Examiner:
         if found.words is not None and found.policy is DriftPolicy.ACCEPT:
             running = replace(running, words=found.words)
             layout = gather.kubelet_layout(self._host.files, running)
-        wanted = gather.Wanted(
-            target=KubeletVersion.parse(spec.to_version),
-            allow_downgrade=spec.allow_downgrade,
-            promised=Digest(spec.artifact.sha256) if spec.artifact.sha256 else None,
-            candidate=candidate,
-            remove_flags=spec.kubelet.remove_flags,
-            strip_flags=spec.kubelet.flag_policy is FlagPolicy.STRIP,
-            settle=max(spec.verify.settle.total_seconds(), exposure_seconds(map(dict, shown.pods))),
-        )
         node = self._host.node(layout.endpoint, view_node(dict(shown.node)).runtime_name)
-        facts = gather.gather(node, running, wanted, node_object=shown.node, pods=shown.pods, clients=shown.clients)
-        facts = replace(facts, drift=found)
         request = RunRequest(
+            spec=spec,
             run_id=attempt,
-            node=self._settings.node,
-            upgrade=spec.upgrade_ref.name,
+            replacement=replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
-            limits=Limits(
-                kubelet_down=spec.verify.kubelet_down_budget.total_seconds(),
-                settle=spec.verify.settle.total_seconds(),
-            ),
-            hash_mode=spec.hash_mode,
+            exposure=exposure_seconds(map(dict, shown.pods)),
             boot=node.clock.boot(),
         )
+        facts = gather.gather(node, running, request, node_object=shown.node, pods=shown.pods, clients=shown.clients)
+        facts = replace(facts, drift=found)
         return examine(request, facts, layout, gather.manifests(self._host.files, layout))
 
 

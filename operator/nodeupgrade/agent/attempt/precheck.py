@@ -21,8 +21,8 @@ from nodeupgrade.domain.errors import Inconsistent, Refused
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.preview import preview
+from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.node.run.task_report import prechecked_status, refusal_status
-from nodeupgrade.engine.node.facts.gather import Replacement
 from nodeupgrade.engine.node.facts.readiness import forbids_execution
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts

@@ -20,8 +20,8 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import Examination
+from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.domain.node.run.task_report import refusal_status
-from nodeupgrade.engine.node.facts.gather import Replacement
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.artifacts import Artifacts
 from nodeupgrade.ports.kube import NodeSideKube

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed
-from nodeupgrade.engine.node.facts.gather import Replacement
+from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.ports.artifacts import Artifacts, CopyError
 from nodeupgrade.ports.files import Files, FilesView

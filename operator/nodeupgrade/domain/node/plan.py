@@ -7,6 +7,7 @@ the agent pod is needed to carry it out or to undo it.
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
@@ -145,8 +146,8 @@ class Limits:
         keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
     """
 
-    kubelet_down: float = 30.0
-    settle: float = 60.0
+    kubelet_down: float = VerifySettings().kubelet_down_budget.total_seconds()
+    settle: float = VerifySettings().settle.total_seconds()
     runtime_restart: float = 120.0
     undo_attempts: int = 5
     keep_lease: bool = True

@@ -5,9 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.task.run_id import task_run
-from nodeupgrade.api.values import BootIdentity, NodeName, PodUid, RunId
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
@@ -20,10 +19,10 @@ from nodeupgrade.domain.node.plan import (
     ArgumentsOverride,
     Caution,
     KubeletSwap,
-    Limits,
     RunPlan,
     StaticPodPin,
 )
+from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
@@ -33,25 +32,6 @@ _PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
     detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What is wanted of the node, and where the new program was staged.
-
-    Attributes:
-        run_id: of this attempt.
-        hash_mode: whether stored hashes may be rewritten at all.
-    """
-
-    run_id: RunId
-    node: NodeName
-    upgrade: str
-    staged: str
-    backup: str
-    limits: Limits
-    hash_mode: HashMode = HashMode.REWRITE
-    boot: BootIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +77,7 @@ def examine(
     request: RunRequest, facts: NodeFacts, layout: KubeletLayout, manifests: Mapping[str, bytes]
 ) -> Examination:
     """Run every check, prove every hash, and plan the run if nothing forbids it."""
-    static = match(manifests, facts.inventory, request.node)
+    static = match(manifests, facts.inventory, request.spec.node_name)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
     facts = replace(facts, pods=_united(facts.pods, from_manifests))
     rewriting = _rewriting(facts)
@@ -110,7 +90,7 @@ def examine(
     found = Examination(request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=())
     proof = Proof(
         target=facts.target,
-        hash_mode=request.hash_mode,
+        hash_mode=request.spec.hash_mode,
         rewriting=rewriting,
         unread=unread,
         unpinned=unpinned,
@@ -139,8 +119,8 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
     return RunPlan(
         schema=PLAN_SCHEMA,
         run_id=request.run_id,
-        node=request.node,
-        upgrade=request.upgrade,
+        node=request.spec.node_name,
+        upgrade=request.spec.upgrade_ref.name,
         from_version=str(current),
         to_version=str(facts.target),
         runtime=f"{facts.runtime.name} {facts.runtime.version}",

@@ -1,16 +1,19 @@
 """The plan that an agent makes for a simulated node: by the product's own look at it, and its own planning."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.planning import RunRequest, examine
+from nodeupgrade.domain.node.planning import examine
+from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node.kubelet import STATE, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
@@ -35,25 +38,34 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     # Told to or not, a simulated kubelet reads one directory of manifests and keeps one file of state.
     layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
     staged = PurePosixPath(STAGED)
-    wanted = gather.Wanted(
-        target=KubeletVersion.parse(version),
-        allow_downgrade=True,
-        promised=None,
-        candidate=gather.Replacement(program=staged, digest=node.files.digest(staged)),
-        remove_flags=(),
-        strip_flags=False,
-        settle=limits.settle,
+    request = RunRequest(
+        spec=_spec(node, RunId(run), version, limits),
+        run_id=RunId(run),
+        replacement=Replacement(program=staged, digest=node.files.digest(staged)),
+        staged=STAGED,
+        backup=BACKUP,
     )
     pods = [dict(pod.raw) for pod in node.kubelet.pods]
-    facts = gather.gather(node.ports, running, wanted, node_object=_shown(node.name), pods=pods, clients=Clients())
+    facts = gather.gather(node.ports, running, request, node_object=_shown(node.name), pods=pods, clients=Clients())
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # of which its disk says nothing
-    request = RunRequest(
-        run_id=RunId(run), node=NodeName(node.name), upgrade="upgrade", staged=STAGED, backup=BACKUP, limits=limits
-    )
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
-    return found.plan
+    return replace(found.plan, limits=limits)
+
+
+def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> TaskSpec:
+    return TaskSpec(
+        node_name=NodeName(node.name),
+        node_uid="node-uid",
+        upgrade_ref=UpgradeRef(name="upgrade", uid="upgrade-uid"),
+        run_id=run,
+        from_version="",
+        to_version=version,
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=STAGED),
+        allow_downgrade=True,
+        verify=VerifySettings(settle=timedelta(seconds=limits.settle)),
+    )
 
 
 def _shown(name: str) -> Json:

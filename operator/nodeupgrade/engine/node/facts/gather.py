@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import ContainerId, Digest
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness
@@ -38,39 +39,6 @@ UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
 STRIPPED_FLAGS_LIMIT = 40
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
-    """The program that shall replace the kubelet.
-
-    Attributes:
-        program: where the node finds it.
-        digest: of its content; ``None`` when it vanished.
-        takes: bytes that it has yet to take beside the old program; 0 once it is staged there.
-    """
-
-    program: PurePosixPath
-    digest: Digest | None
-    takes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the task asks for, as far as looking at the node depends on it.
-
-    Attributes:
-        candidate: the new program, or why it cannot be had.
-        settle: seconds for which the run watches the containers once the new kubelet runs.
-    """
-
-    target: KubeletVersion
-    allow_downgrade: bool
-    promised: Digest | None
-    candidate: Replacement | Finding
-    remove_flags: tuple[str, ...]
-    strip_flags: bool
-    settle: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +104,7 @@ def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
 def gather(
     node: ReadOnlyNode,
     running: RunningKubelet,
-    wanted: Wanted,
+    request: RunRequest,
     *,
     node_object: Json,
     pods: Iterable[Json],
@@ -148,16 +116,16 @@ def gather(
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime, unit = _kubelet_facts(node, running, wanted), node.runtime.info(), _runtime_unit(node)
+    kubelet, runtime, unit = _kubelet_facts(node, running, request), node.runtime.info(), _runtime_unit(node)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
-    candidate = None if isinstance(wanted.candidate, Finding) else wanted.candidate.program
+    candidate = None if isinstance(request.replacement, Finding) else request.replacement.program
     return NodeFacts(
         node=node_object,
         pods=views,
-        target=wanted.target,
-        allow_downgrade=wanted.allow_downgrade,
-        promised=wanted.promised,
+        target=request.target,
+        allow_downgrade=request.spec.allow_downgrade,
+        promised=request.promised,
         kubelet=kubelet,
         runtime=runtime,
         runtime_unit=unit,
@@ -174,7 +142,7 @@ def gather(
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,
-            target=wanted.target,
+            target=request.target,
             layout=layout,
             gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
             units=(running.unit, unit),
@@ -186,7 +154,7 @@ def gather(
             read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
         traffic=Traffic(
-            pods=views, current=kubelet.current, target=wanted.target, settle=wanted.settle, clients=clients
+            pods=views, current=kubelet.current, target=request.target, settle=request.settle, clients=clients
         ),
     )
 
@@ -214,9 +182,9 @@ def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, Store
     return {container_id: image.hashes for container_id, image in images.items()}
 
 
-def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, wanted: Wanted) -> KubeletFacts:
+def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
     program = running.program
-    found = wanted.candidate
+    found = request.replacement
     current = None if program is None else _version(node.kubelet, program)[0]
     known = KubeletFacts(
         unit=running.unit,
@@ -224,13 +192,13 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, wanted: Wanted) 
         words=running.words,
         current=_parse(current),
         before=None if program is None else node.files.digest(program),
-        arguments=adapt(running.words, target=wanted.target, remove=set(wanted.remove_flags)),
+        arguments=adapt(running.words, target=request.target, remove=set(request.spec.kubelet.remove_flags)),
         free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = _version(node.kubelet, found.program)
-    arguments, status, complaint = _accepted_arguments(node.kubelet, running, wanted, found.program)
+    arguments, status, complaint = _accepted_arguments(node.kubelet, running, request, found.program)
     return replace(
         known,
         staged_version=version,
@@ -261,17 +229,17 @@ def _parse(version: str | None) -> KubeletVersion | None:
 
 
 def _accepted_arguments(
-    kubelet: Kubelet, running: RunningKubelet, wanted: Wanted, program: PurePosixPath
+    kubelet: Kubelet, running: RunningKubelet, request: RunRequest, program: PurePosixPath
 ) -> tuple[Arguments, int, str]:
     """Let the new program parse the command line; where asked, leave out each flag it does not know."""
-    remove = set(wanted.remove_flags)
+    remove = set(request.spec.kubelet.remove_flags)
     for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(running.words, target=wanted.target, remove=remove)
+        arguments = adapt(running.words, target=request.target, remove=remove)
         try:
             status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:
             return arguments, 1, str(error)
-        flag = rejected_flag(output) if status != 0 and wanted.strip_flags else None
+        flag = rejected_flag(output) if status != 0 and request.strips_flags else None
         if flag is None or flag in remove:
             return arguments, status, output
         remove.add(flag)
