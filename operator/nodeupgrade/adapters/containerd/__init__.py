@@ -1,4 +1,4 @@
-"""containerd: what it runs, and the hashes it keeps for the kubelet."""
+"""The containerd runtime: its containers and sandboxes, and the container hashes that it stores for the kubelet."""
 
 from nodeupgrade.adapters.containerd.program import ContainerdProgram
 from nodeupgrade.adapters.containerd.runtime import ContainerdRuntime

@@ -1,4 +1,4 @@
-"""The calls of containerd's own API that this project makes."""
+"""Client for the part of containerd's own gRPC API that this project uses."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,7 +11,7 @@ from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.cri.connection import Method
 
 NAMESPACE = (("containerd-namespace", "k8s.io"),)
-"""Sent with every call: containerd keeps what Kubernetes runs apart from everything else."""
+"""Metadata of every call: Kubernetes' containers live in containerd's ``k8s.io`` namespace."""
 
 VERSION = Method("/containerd.services.version.v1.Version/Version", pb.VersionResponse)
 GET = Method("/containerd.services.containers.v1.Containers/Get", pb.GetContainerResponse)
@@ -20,48 +20,49 @@ LIST_TASKS = Method("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResp
 
 
 class ContainerdClient:
-    """Asks containerd beside its CRI plugin.
+    """Calls containerd's own API, bypassing its CRI plugin.
 
     Args:
-        connection: to containerd's socket, with NAMESPACE as its metadata.
+        connection: connection to containerd's socket, with NAMESPACE as its metadata.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def version(self) -> str:
-        """Version of the running daemon, without a leading ``v``."""
+        """Return the version of the running daemon, without a leading ``v``."""
         return self._connection.ask(VERSION, Empty()).version.removeprefix("v")
 
     def start_tasks(self) -> Callable[[], pb.ListTasksResponse]:
-        """Ask for every task; calling what is returned gives them."""
+        """Request all tasks without waiting; call the returned function to get them."""
         return self._connection.start(LIST_TASKS, pb.ListTasksRequest())
 
     def get_all(self, ids: Iterable[str]) -> list[pb.Container]:
-        """Records as stored; those that are not there are left out."""
+        """Return the stored container records; missing containers are left out."""
         answers = self._connection.ask_all(GET, (pb.GetContainerRequest(id=i) for i in ids))
         return [answer.container for answer in answers if answer is not None]
 
     def update_extensions(self, key: str, values: Iterable[tuple[str, Any]]) -> list[pb.Container]:
-        """Replace one extension of several records and nothing else. Committed to disk when this returns.
+        """Replace one extension of several records, and nothing else. The change is on disk when this returns.
 
-        containerd answers each with the whole record as it has written it; one that is gone is left out.
+        All requests are sent at once, to save round trips; containerd processes them one after the other.
 
-        Sent all at once: containerd takes them one after the other, and nobody waits for the way there and back.
-
-        The mask must name exactly that extension: without one, or with bare ``extensions``, containerd
-        replaces the whole record or map by what the request holds. The Any is made by hand, since Pack() puts
+        The mask must name exactly that extension: with no mask, or with bare ``extensions``, containerd
+        replaces the whole record or map by what the request holds. The Any is built by hand, since Pack() puts
         ``type.googleapis.com/`` before the type URL, which containerd stores and then cannot read.
 
         Args:
-            key: the extension.
-            values: container id and new value of the extension.
+            key: key of the extension.
+            values: container ids with the new value of the extension.
+
+        Returns:
+            The whole records as containerd wrote them; missing containers are left out.
         """
         answers = self._connection.call_all(UPDATE, [update_extension(key, *value) for value in values])
         return [answer.container for answer in answers if answer is not None]
 
 
 def update_extension(key: str, container_id: str, value: Any) -> pb.UpdateContainerRequest:
-    """The request that replaces one extension of one record."""
+    """Return the request that replaces one extension of one record."""
     record = pb.Container(id=container_id, extensions={key: value})
     return pb.UpdateContainerRequest(container=record, update_mask=FieldMask(paths=[f"extensions.{key}"]))

@@ -1,4 +1,4 @@
-"""Who answers on containerd's socket, and where it keeps everything, as it runs now."""
+"""The running containerd: the process that listens on its socket, and its directories."""
 
 import json
 import socket
@@ -16,10 +16,10 @@ TIMEOUT_SECONDS = 5.0
 
 
 def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
-    """The process that listens on a socket; ``None`` if it cannot be seen from here.
+    """Return the process that listens on a socket; ``None`` if it is not visible from this PID namespace.
 
     Raises:
-        Transient: nobody listens.
+        Transient: no process listens.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(TIMEOUT_SECONDS)
@@ -36,13 +36,13 @@ def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
 
 
 def places(info: Mapping[str, str]) -> RuntimePlaces | None:
-    """Where the CRI plugin says that everything is; ``None`` if it does not."""
+    """Return containerd's directories and socket as the CRI plugin reports them; ``None`` if it does not."""
     try:
-        told = json.loads(info[CONFIGURATION])
-        root, state, address = (told[key] for key in ("containerdRootDir", "stateDir", "containerdEndpoint"))
+        configuration = json.loads(info[CONFIGURATION])
+        root, state, address = (configuration[key] for key in ("containerdRootDir", "stateDir", "containerdEndpoint"))
     except (KeyError, TypeError, ValueError):
         return None
     if not (root and state):
         return None
-    # The plugin has a directory of its own below that of containerd.
+    # The plugin reports its own directory, which is one below containerd's.
     return RuntimePlaces(root=str(root), state=str(PurePosixPath(state).parent), address=str(address))

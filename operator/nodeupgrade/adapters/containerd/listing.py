@@ -1,4 +1,4 @@
-"""From what the CRI, containerd and ``/proc`` say to one Inventory."""
+"""Builds the Inventory of a node from the answers of the CRI and containerd, and from ``/proc``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,8 +24,9 @@ CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
 INIT = 1
 SHIM_OF_PODS = "containerd-shim-runc-v2"
-"""Looks after a whole pod; older ones look after one container each, those of virtual machines have no such child."""
-# What the kernel keeps of containerd-shim-runc-v2 and all its relatives: 15 bytes.
+"""The shim that serves a whole pod. Older shims serve one container each; containers in virtual machines are not
+children of their shim."""
+# The kernel keeps only the first 15 bytes of a program's name, which all shims share.
 SHIM = "containerd-shim"
 
 STATES = {
@@ -37,10 +38,10 @@ STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The answers to two listings made at one moment.
+    """All containers and sandboxes, listed at the same moment.
 
     Attributes:
-        pids: of the first process of each, by container or sandbox id; maybe also of such as are gone.
+        pids: PID of the first process, by container or sandbox id; may include containers that are gone.
     """
 
     containers: tuple[cri.Container, ...]
@@ -50,14 +51,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statuses:
-    """What was asked item by item; empty when it was not."""
+    """Statuses by id, which cost one call per item; empty if they were not requested."""
 
     containers: Mapping[str, cri.ContainerStatusResponse] = field(default_factory=dict)
     sandboxes: Mapping[str, cri.PodSandboxStatusResponse] = field(default_factory=dict)
 
 
 def running(containers: Iterable[cri.Container], sandboxes: Iterable[cri.PodSandbox]) -> set[str]:
-    """Ids of all that has a process, as the CRI sees it."""
+    """Return the ids of running containers and ready sandboxes, which are those with a process."""
     return {
         *(container.id for container in containers if container.state == cri.CONTAINER_RUNNING),
         *(sandbox.id for sandbox in sandboxes if sandbox.state == cri.SANDBOX_READY),
@@ -65,7 +66,7 @@ def running(containers: Iterable[cri.Container], sandboxes: Iterable[cri.PodSand
 
 
 def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) -> Inventory:
-    """Put everything together, in an order that does not depend on the runtime's."""
+    """Build the inventory, sorted so that its order does not depend on the runtime."""
     pods = {s.id: _pod_of(s) for s in listing.sandboxes}
     containers = [_container(c, listing, statuses, processes, pods) for c in listing.containers]
     node_network = processes.network(INIT)
@@ -77,15 +78,15 @@ def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) 
 
 
 def _pod_of(sandbox: cri.PodSandbox) -> PodRef:
-    of = sandbox.metadata
-    return PodRef(namespace=of.namespace, name=of.name, uid=PodUid(of.uid))
+    metadata = sandbox.metadata
+    return PodRef(namespace=metadata.namespace, name=metadata.name, uid=PodUid(metadata.uid))
 
 
 def _container(
     item: cri.Container, listing: Listing, statuses: Statuses, processes: ProcessTable, pods: Mapping[str, PodRef]
 ) -> ContainerInstance:
     state = STATES.get(item.state, ContainerState.UNKNOWN)
-    known = statuses.containers.get(item.id)
+    status = statuses.containers.get(item.id)
     stat = processes.stat(listing.pids.get(item.id, 0)) if state is ContainerState.RUNNING else None
     return ContainerInstance(
         id=ContainerId(item.id),
@@ -99,18 +100,18 @@ def _container(
             container=_hash(item.annotations, HASH_KEY),
             without_resources=_hash(item.annotations, HASH_WITHOUT_RESOURCES_KEY),
         ),
-        started_at=(known.status.started_at or None) if known else None,
+        started_at=(status.status.started_at or None) if status else None,
         process=None if stat is None else stat.process,
-        monitor=_shim_of_pods(stat, processes) if known and stat else None,
-        exit_code=known.status.exit_code if known and state is ContainerState.EXITED else None,
+        monitor=_shim_of_pods(stat, processes) if status and stat else None,
+        exit_code=status.status.exit_code if status and state is ContainerState.EXITED else None,
     )
 
 
 def _shim_of_pods(stat: Stat, processes: ProcessTable) -> Process | None:
-    """The shim that looks after a process, if it is of the kind that looks after all of a pod."""
+    """Return the parent shim of a process, if it is of the kind that serves a whole pod."""
     parent = processes.stat(stat.parent)
-    words = processes.arguments(stat.parent) if parent is not None and parent.command == SHIM else None
-    return parent.process if parent and words and PurePosixPath(words[0]).name == SHIM_OF_PODS else None
+    arguments = processes.arguments(stat.parent) if parent is not None and parent.command == SHIM else None
+    return parent.process if parent and arguments and PurePosixPath(arguments[0]).name == SHIM_OF_PODS else None
 
 
 def _sandbox(
@@ -118,11 +119,11 @@ def _sandbox(
 ) -> SandboxInstance:
     ready = item.state == cri.SANDBOX_READY
     stat = processes.stat(listing.pids.get(item.id, 0)) if ready else None
-    # The shim made the sandbox's first process and adopts its orphans; another parent means that it died.
+    # The shim starts the sandbox's first process and adopts orphans; another parent means that the shim died.
     parent = processes.stat(stat.parent) if stat else None
-    known = statuses.sandboxes.get(item.id)
-    if known:
-        host_network = known.status.linux.namespaces.options.network == cri.NODE
+    status = statuses.sandboxes.get(item.id)
+    if status:
+        host_network = status.status.linux.namespaces.options.network == cri.NODE
     else:
         host_network = stat is not None and processes.network(stat.pid) == node_network
     return SandboxInstance(
@@ -134,7 +135,7 @@ def _sandbox(
         host_network=host_network,
         process=stat.process if stat else None,
         monitor=parent.process if parent and parent.command == SHIM else None,
-        ip=known.status.network.ip if known else None,
+        ip=status.status.network.ip if status else None,
         config_source=item.annotations.get(CONFIG_SOURCE),
         static_hash=item.annotations.get(CONFIG_HASH),
     )

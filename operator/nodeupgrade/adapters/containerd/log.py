@@ -1,30 +1,30 @@
-"""What containerd's own log says about requests to end something."""
+"""Finds stop requests in containerd's log."""
 
 import re
 from collections.abc import Iterable
 
-# containerd 1.4 to 2.3 log these on level info before they act (pkg/cri … instrumented_service.go); the message is
-# quoted once more in either format of the log, text or JSON.
+# containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log formats,
+# text and JSON, quote the message once more.
 REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
-SAYS_ENOUGH = re.compile(r'level=info|"level":"info"')
-HAS_GAPS = re.compile(r"^Suppressed \d+ messages")
+INFO_LEVEL = re.compile(r'level=info|"level":"info"')
+SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
 
 
 def asked_to_stop(lines: Iterable[str]) -> frozenset[str] | None:
-    """Ids of containers and sandboxes that somebody asked containerd to stop.
+    """Return the ids of containers and sandboxes that containerd was asked to stop or remove.
 
     Args:
-        lines: all that the running containerd wrote, oldest first.
+        lines: everything that the running containerd has logged, oldest first.
 
     Returns:
-        ``None`` if the log does not tell: nothing on level info is in it, or lines were dropped.
+        ``None`` if the log is inconclusive: it has no line at level info, or lines were dropped.
     """
-    found: set[str] = set()
-    says_enough = False
+    stopped: set[str] = set()
+    logs_info = False
     for line in lines:
-        if HAS_GAPS.search(line):
+        if SUPPRESSED.search(line):
             return None
-        says_enough = says_enough or SAYS_ENOUGH.search(line) is not None
+        logs_info = logs_info or INFO_LEVEL.search(line) is not None
         if (request := REQUEST.search(line)) is not None:
-            found.add(request.group(1))
-    return frozenset(found) if says_enough else None
+            stopped.add(request.group(1))
+    return frozenset(stopped) if logs_info else None

@@ -1,10 +1,10 @@
-"""The document in which containerd's CRI plugin keeps a container's configuration, changed byte by byte.
+"""Replaces the hashes in a container's stored metadata and leaves every other byte unchanged.
 
-It is JSON in a ``google.protobuf.Any`` under the extension key ``io.cri-containerd.container.metadata`` of the
-container's record, and has had the same type URL, version and shape from containerd 1.4 to 2.3. containerd
-checks nothing when such a document is stored, but a container whose document it cannot read vanishes from the
-CRI at its next start. So nothing is parsed and written out again: two strings are replaced, and everything
-else is proven to be as it was.
+containerd's CRI plugin keeps a container's configuration as JSON in a ``google.protobuf.Any`` under the extension
+key ``io.cri-containerd.container.metadata`` of the container's record; type URL, version and shape are the same
+from containerd 1.4 to 2.3. containerd does not validate such a document when it is stored, but a container whose
+document it cannot read vanishes from the CRI at its next start. So the document is never parsed and serialized
+again: two strings are replaced in the bytes, and everything else is proven to be unchanged.
 """
 
 import json
@@ -21,16 +21,16 @@ TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
 VERSION = "v1"
 HASH_KEY = "io.kubernetes.container.hash"
 HASH_WITHOUT_RESOURCES_KEY = "io.kubernetes.container.hashWithoutResources"
-# strconv.FormatUint(hash, 16); a value of any other form is none that a kubelet wrote.
+# strconv.FormatUint(hash, 16); no kubelet writes a value of any other form.
 HASH = re.compile(r"[0-9a-f]{1,16}")
 
 
 class OddMetadata(StepFailed):
-    """Stored metadata is not of the form this project knows; it must not be changed."""
+    """Stored metadata has an unknown form and must not be changed."""
 
 
 def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> StoredHashes:
-    """Read the hash annotations from a stored document, and prove that they could be changed.
+    """Return the hash annotations of a stored document, after proving that they can be replaced.
 
     Raises:
         OddMetadata: the document is not what containerd's CRI plugin writes for this container.
@@ -45,12 +45,12 @@ def read_hashes(container_id: ContainerId, type_url: str, data: bytes) -> Stored
 
 
 def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: StoredHashes) -> bytes:
-    """The same document with other hashes, every other byte as it was.
+    """Return the document with other hashes and every other byte unchanged.
 
-    A hash that is ``None`` in ``wanted`` stays; an annotation that is absent is never added.
+    A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
 
     Raises:
-        OddMetadata: as read_hashes(), or a wanted value is no hash.
+        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
     stored = read_hashes(container_id, type_url, data)
     changes = [
@@ -69,7 +69,7 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
 
 
 def served_annotation(key: str, value: str) -> bytes:
-    """An annotation as it lies in a CRI answer: the second field of a protobuf map entry comes right after its key."""
+    """Return an annotation as encoded in a CRI response: in a protobuf map entry, the value follows its key."""
     return key.encode("ascii") + b"\x12" + bytes([len(value)]) + value.encode("ascii")
 
 
@@ -105,9 +105,9 @@ def _value(container_id: ContainerId, data: bytes, annotations: dict[str, Any], 
     value = annotations[key]
     if not isinstance(value, str) or not HASH.fullmatch(value):
         raise _odd(container_id, f"its annotation {key} is {value!r}, which is no hash")
-    found = data.count(_needle(key, value))
-    if found != 1:
-        raise _odd(container_id, f"its annotation {key} is found {found} times in the text instead of once")
+    count = data.count(_needle(key, value))
+    if count != 1:
+        raise _odd(container_id, f"its annotation {key} is found {count} times in the text instead of once")
     return HashValue(value)
 
 

@@ -1,4 +1,4 @@
-"""What containerd's program says by itself, without a running containerd."""
+"""Runs containerd's program to get its version and configuration; needs no running daemon."""
 
 import subprocess
 import tomllib
@@ -8,14 +8,14 @@ from typing import Protocol, TypeAlias
 from nodeupgrade.domain.errors import StepFailed
 
 Configuration: TypeAlias = Mapping[str, object]
-"""Everything that containerd can be told, as it shows it."""
+"""The complete configuration, as ``containerd config dump`` prints it."""
 
 
 class Shows(Protocol):
-    """Whoever can say what would hold for a containerd started in some way."""
+    """A program that prints its configuration."""
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """See Program."""
+        """See ContainerdProgram."""
         ...
 
 
@@ -23,8 +23,8 @@ class ContainerdProgram:
     """Runs containerd's program.
 
     Args:
-        prefix: what to put before it, for example ``("chroot", "/host")`` in a pod.
-        timeout: seconds for one call, which takes a tenth of one.
+        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
+        timeout: seconds for one call; it usually takes 0.1.
     """
 
     def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
@@ -32,10 +32,10 @@ class ContainerdProgram:
         self._timeout = timeout
 
     def version(self, program: str) -> str | None:
-        """Version of the program at that path, which is the third word of what it says; ``None`` if it says none.
+        """Return the version of the program at that path, the third word of its output; ``None`` if it prints none.
 
         Raises:
-            StepFailed: it does not end in time.
+            StepFailed: the program does not end in time.
         """
         try:
             done = self._run((program, "--version"))
@@ -45,22 +45,22 @@ class ContainerdProgram:
         return words[2].removeprefix("v") if done.returncode == 0 and len(words) > 2 else None
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
-        """What ``containerd … config dump`` shows; ``None`` if it shows nothing that is TOML.
+        """Return the output of ``containerd … config dump``; ``None`` if it is not TOML.
 
         Args:
-            command: how containerd would be started.
-            text: what it finds on its standard input, for ``--config /dev/stdin``.
+            command: command line that would start containerd.
+            text: standard input, for ``--config /dev/stdin``.
 
         Raises:
-            StepFailed: it ends with an error, does not end in time, or cannot be run.
+            StepFailed: the program ends with an error, does not end in time, or cannot be run.
         """
         try:
             done = self._run((*command, "config", "dump"), text)
         except OSError as error:
             raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
-            raise StepFailed(said[0])
+            complaint = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
+            raise StepFailed(complaint[0])
         try:
             return tomllib.loads(done.stdout.decode())
         except ValueError:
@@ -77,5 +77,5 @@ class ContainerdProgram:
                 cwd="/",
             )
         except subprocess.TimeoutExpired as error:
-            asked = " ".join(words[1:][-2:])
-            raise StepFailed(f"{words[0]} {asked} did not end within {self._timeout:g} s") from error
+            invocation = " ".join(words[1:][-2:])
+            raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error

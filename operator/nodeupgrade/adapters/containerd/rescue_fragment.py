@@ -1,4 +1,7 @@
-"""How a shell and ``curl`` ask containerd, and put its stored hashes back: see docs/decisions/rescue.md."""
+"""Shell functions with which the rescue script restores containerd's stored hashes through ``curl``.
+
+See docs/decisions/rescue.md.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,12 +20,12 @@ from nodeupgrade.ports.runtime import BeforeImage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """What has to be sent to containerd's socket.
+    """The calls that the rescue script sends to containerd's socket.
 
     Attributes:
-        restore: a call for each container; repeating one is harmless.
-        listing: asks what containerd serves.
-        wrong: byte strings, one of which is in the answer while a container serves its new hash.
+        restore: one call per container; repeating one is harmless.
+        listing: the call that lists the running containers.
+        wrong: byte strings of the new hashes; the answer to ``listing`` contains one while containerd serves it.
     """
 
     socket: str
@@ -32,7 +35,7 @@ class Remedy:
 
 
 def remedy(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Remedy:
-    """The same updates that HashStore.restore() makes, as they go over the wire."""
+    """Return the updates that HashStore.restore() makes, encoded for the wire."""
     restore, wrong = [], []
     for image, after in changes:
         value = Any(type_url=image.encoding, value=image.data)
@@ -43,17 +46,17 @@ def remedy(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, Stor
     return Remedy(socket=socket, restore=tuple(restore), listing=listing, wrong=tuple(wrong))
 
 
-def rendered(found: Remedy) -> RescueFragment:
-    """The remedy as functions of a shell."""
+def rendered(fix: Remedy) -> RescueFragment:
+    """Return the remedy as shell functions."""
     lines = [
-        f"socket={quote(found.socket)}",
+        f"socket={quote(fix.socket)}",
         "asks_with='a curl that speaks HTTP/2'",
         "trouble=''",
-        *function("restore_hashes", (piped(f"restored {quote(c.path)}", c.frame) for c in found.restore)),
-        *function("listing", [piped(f"call {quote(found.listing.path)}", found.listing.frame)]),
-        *function("wrong_hashes", [piped("base64 -d", b"\n".join(found.wrong) + b"\n")]),
+        *function("restore_hashes", (piped(f"restored {quote(c.path)}", c.frame) for c in fix.restore)),
+        *function("listing", [piped(f"call {quote(fix.listing.path)}", fix.listing.frame)]),
+        *function("wrong_hashes", [piped("base64 -d", b"\n".join(fix.wrong) + b"\n")]),
     ]
-    return RescueFragment(restores=bool(found.restore), text="\n".join(lines) + LOGIC)
+    return RescueFragment(restores=bool(fix.restore), text="\n".join(lines) + LOGIC)
 
 
 _HEADERS = " ".join(f"--header '{key}: {value}'" for key, value in NAMESPACE)

@@ -1,4 +1,4 @@
-"""Implements ports.runtime.ContainerRuntime for containerd 1.4 to 2.3."""
+"""The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -32,16 +32,16 @@ POLL_DEADLINE = 1.0
 
 
 class ContainerdRuntime:
-    """One node's containerd, through its own API and through the CRI, both on one socket.
+    """The containerd of one node, reached through its own API and the CRI, both on one socket.
 
     Args:
         socket: containerd's socket.
         processes: the node's processes.
         files: the node's files.
-        services: its units; without, nobody knows the program on disk.
-        prefix: what to put before its programs, for example ``("chroot", "/host")`` in a pod.
+        services: the node's units; without them, the version of the program on disk is unknown.
+        prefix: command prefix for containerd's program, for example ``("chroot", "/host")`` in a pod.
         timeout: seconds for one call.
-        patience: seconds during which a read is repeated while containerd is not there.
+        patience: seconds for which a read is retried while containerd is unavailable.
     """
 
     kind = CONTAINERD
@@ -69,7 +69,7 @@ class ContainerdRuntime:
         self._pids: Mapping[str, int] = {}
 
     def info(self) -> RuntimeInfo:
-        """Ask the running containerd who it is, and the program on disk who it would be."""
+        """Return name, versions and locations of the running containerd, and the version of the program on disk."""
         return RuntimeInfo(
             name=self._connection.patiently(self._cri.version).runtime_name,
             version=self._containerd.version(),
@@ -83,12 +83,13 @@ class ContainerdRuntime:
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes: up to three calls, and a few reads in ``/proc``.
 
-        Unless sandboxes are asked one by one, ``host_network`` is told from their processes, and False for ended ones.
+        Unless sandbox statuses are requested (``full`` or ``addresses``), ``host_network`` is derived from the network
+        namespace of the sandbox's process, and is False for sandboxes that ended.
 
-        Which process is whose is remembered, unless ``full``: the CRI starts each of them once, and containerd asks
-        every shim, a third of a millisecond each. Whether it still is that process, its start time in ``/proc`` tells.
+        PIDs are cached unless ``full``: the CRI starts each process once, and listing tasks makes containerd ask every
+        shim, a third of a millisecond each. The start time in ``/proc`` detects a reused PID.
         """
-        listing = self._connection.patiently(lambda: self._list(anew=full))
+        listing = self._connection.patiently(lambda: self._list(refresh_pids=full))
         statuses = Statuses(
             containers=self._cri.container_statuses(c.id for c in listing.containers) if full else {},
             sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},
@@ -96,49 +97,49 @@ class ContainerdRuntime:
         return to_inventory(listing, statuses, self._processes)
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored metadata; what the CRI serves may be older until containerd restarts.
+        """Read the stored metadata; until containerd restarts, the CRI may serve older metadata.
 
         Raises:
-            OddMetadata: one container's metadata is not of the known form, and could not be rewritten.
+            OddMetadata: the metadata of a container has an unknown form and cannot be rewritten.
         """
         return self._store.before_images(ids)
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Store other hashes in place of those of the images. Served after containerd's next start."""
+        """Replace the stored hashes. The CRI serves the new ones after containerd's next start."""
         self._store.rewrite(changes)
 
     def restore(self, image: BeforeImage) -> None:
-        """Store the bytes of the image again. Served after containerd's next start."""
+        """Store the bytes of the before-image again. The CRI serves them after containerd's next start."""
         self._store.restore(image)
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Which of these processes still run, by the word of the kernel."""
+        """Return those processes that still run, according to the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Let the program on disk say what it would make of its configuration."""
+        """Ask the program on disk how it would start with its present configuration."""
         return next_start.find(self._files, self._program, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Say what a restart would cost, by what is known of containerd."""
+        """Return the known hazards of restarting this containerd."""
         return hazards.find(seen)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
-        """Try whether shims can be given more time to answer."""
+        """Find out whether shims can be given more time to answer a restarted containerd."""
         return tuning.find(self._files, self._program, unit)
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        """What somebody asked containerd to stop, by its own log; ``None`` if that does not tell."""
+        """Return the ids that containerd was asked to stop, from its log; ``None`` if the log is inconclusive."""
         return asked_to_stop(log)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """The same updates that restore() makes, sent by a shell."""
+        """Return the updates that restore() makes, as shell functions."""
         return rendered(remedy(str(self._socket), self._cri.listing_of_running(), changes))
 
     def wait_until_answering(self, timeout: float) -> None:
-        """Return once the CRI answers a listing.
+        """Wait until the CRI can list containers.
 
-        systemd may say that containerd is up before the CRI plugin has recovered the containers.
+        systemd may report containerd as active before the CRI plugin has recovered the containers.
         """
         deadline = time.monotonic() + timeout
         self._cri.forget()
@@ -157,14 +158,14 @@ class ContainerdRuntime:
         self._connection.close()
 
     def _version_on_disk(self) -> str | None:
-        """Version of the program that a restart would start."""
+        """Return the version of the program that a restart would start."""
         program = "" if self._services is None else self._services.status(UNIT).program
         return self._program.version(program) if program else None
 
-    def _list(self, *, anew: bool) -> Listing:
-        containers_of, sandboxes_of = self._cri.start_containers(), self._cri.start_sandboxes()
-        containers, sandboxes = tuple(containers_of().containers), tuple(sandboxes_of().items)
-        if anew or not running(containers, sandboxes) <= self._pids.keys():
+    def _list(self, *, refresh_pids: bool) -> Listing:
+        get_containers, get_sandboxes = self._cri.start_containers(), self._cri.start_sandboxes()
+        containers, sandboxes = tuple(get_containers().containers), tuple(get_sandboxes().items)
+        if refresh_pids or not running(containers, sandboxes) <= self._pids.keys():
             tasks = self._containerd.start_tasks()().tasks
             self._pids = {task.id or task.container_id: task.pid for task in tasks}
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)

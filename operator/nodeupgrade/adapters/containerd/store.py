@@ -1,7 +1,7 @@
-"""Reads and rewrites the hashes containerd has stored: compare, set, and compare what containerd says it wrote.
+"""Reads and rewrites the hashes that containerd stores: compare, set, and check what containerd reports as written.
 
-containerd has no compare-and-set, so this is only safe while nobody else writes the same record. Nobody does
-while no kubelet runs: the one other writer is the CRI's UpdateContainerResources.
+containerd has no compare-and-set, so this is safe only while nothing else writes the same record. That holds
+while no kubelet runs: the only other writer is the CRI's UpdateContainerResources.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,26 +18,28 @@ from nodeupgrade.ports.runtime import BeforeImage
 
 
 class HashStore:
-    """The stored hashes of one containerd."""
+    """The hashes stored in one containerd."""
 
     def __init__(self, client: ContainerdClient) -> None:
         self._client = client
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Stored metadata by container; containers that are not there are left out.
+        """Return the stored metadata by container; missing containers are left out.
 
         Raises:
-            OddMetadata: one container's metadata could not be rewritten.
+            OddMetadata: the metadata of a container cannot be rewritten.
         """
         return {ContainerId(record.id): _image(record) for record in self._client.get_all(ids)}
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Store other hashes in place of those of the images. Nothing is written unless all of it can be.
+        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
+
+        A container that already has the wanted document is left alone.
 
         Raises:
-            MetadataConflict: neither an image nor its wanted document is stored.
+            MetadataConflict: the stored document is neither the before-image nor the wanted one.
             ContainerGone: there is no such container.
-            OddMetadata: an image could not be rewritten.
+            OddMetadata: a before-image cannot be rewritten.
         """
         wanted = {
             image.container_id: (image, metadata.rewritten(image.container_id, image.encoding, image.data, hashes))
@@ -55,10 +57,10 @@ class HashStore:
         self._put(records, writes)
 
     def restore(self, image: BeforeImage) -> None:
-        """Store the bytes of the image again.
+        """Store the bytes of the before-image again.
 
         Raises:
-            MetadataConflict: what is stored differs from the image in more than its hashes.
+            MetadataConflict: the stored document differs from the before-image in more than its hashes.
             ContainerGone: there is no such container.
         """
         records = self._records([image.container_id])
@@ -66,10 +68,10 @@ class HashStore:
         if (stored.type_url, stored.value) == (image.encoding, image.data):
             return
         try:
-            back = metadata.rewritten(image.container_id, stored.type_url, stored.value, image.hashes)
+            restored = metadata.rewritten(image.container_id, stored.type_url, stored.value, image.hashes)
         except metadata.OddMetadata as error:
             raise _conflict(image) from error
-        if back != image.data:
+        if restored != image.data:
             raise _conflict(image)
         self._put(records, {image.container_id: Any(type_url=image.encoding, value=image.data)})
 

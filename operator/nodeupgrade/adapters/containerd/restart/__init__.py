@@ -1,1 +1,1 @@
-"""How containerd comes back from a restart: what it would read, what it would do harm to, what makes it gentler."""
+"""Restarting containerd: the configuration it would start with, the hazards, and how to mitigate them."""

@@ -1,4 +1,4 @@
-"""How a unit starts containerd, read from its command line; whatever is not fully understood is not guessed at."""
+"""Parses the command line that starts containerd. An unknown option makes the whole line unknown: no guessing."""
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,11 +14,12 @@ _FLAGS = frozenset({"--config", "--log-level", "--address", "--root", "--state"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerdStart:
-    """How a unit starts containerd.
+    """A parsed command line of containerd.
 
     Attributes:
-        config: its configuration file, which need not exist unless it is ``named`` on the command line.
-        others: the rest of the command line.
+        config: its configuration file; it need not exist unless it is ``named`` on the command line.
+        named: whether the command line names the configuration file.
+        others: all other flags, each followed by its value.
     """
 
     program: str
@@ -27,13 +28,13 @@ class ContainerdStart:
     others: tuple[str, ...]
 
     def words(self, config: str | None) -> tuple[str, ...]:
-        """The command line with that configuration; without any, as the unit has it."""
-        chosen = config or (self.config if self.named else None)
-        return (self.program, *(("--config", chosen) if chosen else ()), *self.others)
+        """Return the command line with that configuration file, or with the unit's own if ``None``."""
+        path = config or (self.config if self.named else None)
+        return (self.program, *(("--config", path) if path else ()), *self.others)
 
 
 def read_start(words: tuple[str, ...]) -> ContainerdStart | None:
-    """Understand a command line; ``None`` if there is anything unknown in it."""
+    """Parse a command line; ``None`` if any part of it is unknown."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
         return None
     config, others = None, []
@@ -54,7 +55,10 @@ def read_start(words: tuple[str, ...]) -> ContainerdStart | None:
 
 
 def is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:
-    """Whether a unit would start what runs; a configuration of an earlier run of ours stands for the node's own."""
+    """Report whether a unit would start containerd as it runs now.
+
+    A process that runs with TUNED_CONFIG, from a run of nodeupgrade, counts as running with the node's configuration.
+    """
     planned, now = read_start(command), read_start(running)
     if planned is None or now is None:
         return command == running

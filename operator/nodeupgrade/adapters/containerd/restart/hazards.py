@@ -1,4 +1,4 @@
-"""What a restart of containerd is known to cost, by its unit, its version, and the shims that it has to reach again."""
+"""Known hazards of restarting containerd: its unit, its version, and shims that it may fail to reconnect to."""
 
 import re
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 
 SHIM_SECONDS = 2.5
-"""Half of what containerd waits for a shim when it starts (io.containerd.timeout.shim.load, 5 s)."""
+"""Half the time that a starting containerd waits for a shim (io.containerd.timeout.shim.load, 5 s)."""
 
-# Versions, first and last, that do harm when they are restarted, and what harm.
+# Ranges of versions (first, last) that must not be restarted, with the consequence.
 UNRESTARTABLE = (
     ((1, 6, 9), (1, 6, 13), "forgets the addresses of pods when it is restarted (#7843), so any kubelet replaces them"),
     ((2, 0, 0), (2, 0, 5), "may not start again after a restart (#10848)"),
     ((2, 1, 0), (2, 1, 3), "may not start again after a restart (#10848)"),
 )
-SPARING = frozenset({"process", "none"})
-"""Kill modes that leave alone what is not the main process: shims are in the unit's cgroup."""
+SAFE_KILL_MODES = frozenset({"process", "none"})
+"""Kill modes that spare all but the main process. Shims are in the unit's cgroup."""
 
 
 def find(seen: RuntimeAtWork) -> RestartHazards:
-    """Everything that is known."""
+    """Return all known hazards of a restart."""
     return RestartHazards(
         unit=tuple(_shims_outlive_the_unit(seen)),
         pods=tuple(_pods_have_one_shim(seen.inventory)),
@@ -32,7 +32,7 @@ def find(seen: RuntimeAtWork) -> RestartHazards:
 
 def _shims_outlive_the_unit(seen: RuntimeAtWork) -> Iterator[Finding]:
     unit = seen.unit
-    if unit.kill_mode not in SPARING:
+    if unit.kill_mode not in SAFE_KILL_MODES:
         detail = (
             f"unit {unit.name} has KillMode={unit.kill_mode}, so restarting it would kill every container; "
             "set KillMode=process"
@@ -41,10 +41,10 @@ def _shims_outlive_the_unit(seen: RuntimeAtWork) -> Iterator[Finding]:
 
 
 def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
-    """Every container is looked after by the shim of its sandbox, where shims look after whole pods.
+    """Every container is served by the shim of its sandbox, where shims serve whole pods.
 
-    A containerd that cannot reach a sandbox's shim within 100 ms starts another one for the container, and takes the
-    first one's socket away. Such a pod runs well until containerd is restarted, which then kills it.
+    A containerd that cannot reach a sandbox's shim within 100 ms starts a second one for the container, and the
+    first one loses its socket. Such a pod runs well until containerd is restarted, which kills it.
     """
     for container in inventory.running():
         sandbox = inventory.sandbox(container.sandbox_id)
@@ -59,16 +59,16 @@ def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
 
 def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:
     version = _numbers(seen.info.version)
-    for first, last, harm in UNRESTARTABLE:
+    for first, last, consequence in UNRESTARTABLE:
         if first <= version <= last:
-            detail = f"{seen.info.name} {seen.info.version} {harm}; upgrade it first"
+            detail = f"{seen.info.name} {seen.info.version} {consequence}; upgrade it first"
             yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
 def _shims_answer(seen: RuntimeAtWork) -> Iterator[Finding]:
-    """Every pod's shim answers, and soon: to list its tasks, containerd asks every shim.
+    """Every pod's shim answers in time. Listing tasks measures that, since containerd asks every shim.
 
-    A shim that does not answer within 5 s of containerd's start is taken for dead, and its containers are killed.
+    A starting containerd considers a shim dead that does not answer within 5 s, and kills its containers.
     """
     if seen.listing_seconds > SHIM_SECONDS:
         detail = (
@@ -83,6 +83,6 @@ def _shims_answer(seen: RuntimeAtWork) -> Iterator[Finding]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """``1.6.20~ds1`` as numbers, as far as it has them."""
+    """Return the leading numbers of a version: ``(1, 6, 20)`` for ``1.6.20~ds1``."""
     numbers = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()

@@ -1,9 +1,10 @@
-"""More time for shims to answer a containerd that is restarted, for as long as a run lasts.
+"""Gives shims more time to answer a restarted containerd, during a run only.
 
-A containerd that starts asks every pod's shim to answer, and takes one that does not within five seconds for dead: it
-kills what the shim looks after. On a busy node that costs pods. The limit can only be raised in the configuration of
-containerd, so for the run systemd starts it with a configuration of ours that imports the node's own. Both files lie
-in memory, and nothing of the node's own is touched. See docs/decisions/shims-get-more-time.md.
+A starting containerd connects to every pod's shim; one that does not answer within five seconds is considered dead,
+and its containers are killed. On a busy node that costs pods. The limit can be raised only in containerd's
+configuration, so during the run systemd starts containerd with a configuration that imports the node's own. That file
+and the drop-in for it are on tmpfs (/run); the node's own files are not touched. See
+docs/decisions/shims-get-more-time.md.
 """
 
 import tomllib
@@ -21,24 +22,24 @@ from nodeupgrade.ports.files import FilesView
 
 SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"
-"""Raised to what still fits into the time that a kubelet may be down by default: a longer wait turns the run back."""
+"""The raised limit fits into the default kubelet-down budget; a longer wait would roll the run back."""
 VERSIONS = (2, 3)
 
 
 def find(files: FilesView, shows: Shows, unit: UnitStatus) -> RestartTuning:
-    """Try how the limit can be raised and nothing else changed; the program says what it makes of it."""
+    """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
     if (start := read_start(unit.command)) is None:
         return _unchanged(
             f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"
         )
     try:
         own = files.read(PurePosixPath(start.config))
-        # Where there is none, an empty one stands for it: the program fails to dump what it would do without.
+        # ``config dump`` fails without a configuration file, so a missing one is replaced by an empty one.
         before = shows.configuration(start.words(None if own is not None or start.named else STANDARD_INPUT))
         if before is None:
             return _unchanged(f"{start.program} does not show its configuration")
-        if (now := limit_in(before)) != USUAL:
-            return _unchanged(f"its configuration sets {now}")
+        if (current := limit_in(before)) != USUAL:
+            return _unchanged(f"its configuration sets {current}")
         for config in candidates(start, own):
             after = _tried(shows, start, config)
             if after is not None and only_raises(before, after):
@@ -56,10 +57,10 @@ def _tried(shows: Shows, start: ContainerdStart, config: bytes) -> Configuration
 
 
 def candidates(start: ContainerdStart, own: bytes | None) -> Iterator[bytes]:
-    """Configurations that import the node's ``own`` and raise the limit; which of them do nothing else is to be tried.
+    """Yield configurations that import the node's ``own`` and raise the limit; the caller checks for side effects.
 
     Raises:
-        ValueError: the node's own is not TOML.
+        ValueError: the node's own configuration is not TOML.
     """
     if own is None:
         versions: tuple[object, ...] = (None, *VERSIONS)
@@ -73,18 +74,18 @@ def candidates(start: ContainerdStart, own: bytes | None) -> Iterator[bytes]:
 
 
 def limit_in(dump: Configuration) -> str | None:
-    """The limit in a configuration as containerd shows it."""
+    """Return the limit in a dumped configuration."""
     timeouts = dump.get("timeouts")
     return str(timeouts[SETTING]) if isinstance(timeouts, Mapping) and SETTING in timeouts else None
 
 
 def only_raises(before: Configuration, after: Configuration) -> bool:
-    """Whether two configurations, as containerd shows them, are the same but for the limit."""
+    """Report whether ``after`` has the raised limit and differs from ``before`` in nothing else (both dumped)."""
     return limit_in(after) == RAISED and _others(before) == _others(after)
 
 
 def raised(start: ContainerdStart, config: bytes) -> RestartTuning:
-    """The limit as it is raised for the run."""
+    """Return the tuning that raises the limit during the run."""
     line = command_line(start.words(str(TUNED_CONFIG)))
     drop_in = f"# Written by nodeupgrade for the time of one run.\n[Service]\nExecStart=\nExecStart={line}\n"
     return RestartTuning(
@@ -102,5 +103,5 @@ def _unchanged(because: str) -> RestartTuning:
 
 def _others(dump: Configuration) -> dict[str, object]:
     timeouts = dump.get("timeouts")
-    kept = {k: v for k, v in timeouts.items() if k != SETTING} if isinstance(timeouts, Mapping) else timeouts
-    return {**{k: v for k, v in dump.items() if k != "imports"}, "timeouts": kept}
+    others = {k: v for k, v in timeouts.items() if k != SETTING} if isinstance(timeouts, Mapping) else timeouts
+    return {**{k: v for k, v in dump.items() if k != "imports"}, "timeouts": others}
