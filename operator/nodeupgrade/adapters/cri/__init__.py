@@ -1,4 +1,4 @@
-"""The Container Runtime Interface over a unix socket."""
+"""Client for the Container Runtime Interface (CRI) over a unix socket."""
 
 from nodeupgrade.adapters.cri.client import CriClient
 from nodeupgrade.adapters.cri.connection import Call, Connection, NotFound, Unimplemented, framed

@@ -1,4 +1,4 @@
-"""The calls of the Container Runtime Interface that this project makes."""
+"""Client for the part of the Container Runtime Interface (CRI) that this project uses."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -14,17 +14,17 @@ A = TypeVar("A", bound=Message)
 
 
 class CriVersion(StrEnum):
-    """Versions of the interface, newest first. Their messages are equal, only the service's name differs."""
+    """Versions of the CRI, newest first. Their messages are the same; only the name of the service differs."""
 
     V1 = "v1"
     V1ALPHA2 = "v1alpha2"
 
 
 class CriClient:
-    """Asks a runtime through the CRI, in the newest version it serves.
+    """Calls a runtime through the newest CRI version that it serves.
 
     Args:
-        connection: to the runtime's socket.
+        connection: connection to the runtime's socket.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -32,11 +32,11 @@ class CriClient:
         self._served: tuple[CriVersion, ...] = ()
 
     def served(self) -> tuple[CriVersion, ...]:
-        """Versions that the runtime serves, newest first; asked once.
+        """Return the CRI versions that the runtime serves, newest first. Cached.
 
         Raises:
             Transient: the runtime does not answer.
-            StepFailed: it serves none of them.
+            StepFailed: the runtime serves no CRI version.
         """
         if not self._served:
             served = tuple(version for version in CriVersion if self._serves(version))
@@ -46,15 +46,15 @@ class CriClient:
         return self._served
 
     def forget(self) -> None:
-        """Ask anew what the runtime serves: after a restart it may be another version."""
+        """Forget the cached CRI versions; a restarted runtime may serve others."""
         self._served = ()
 
     def version(self) -> pb.VersionResponse:
-        """Name and version of the runtime."""
+        """Return name and version of the runtime."""
         return self._connection.call(self._method("Version", pb.VersionResponse), pb.VersionRequest())
 
     def cgroup_driver(self) -> str | None:
-        """The cgroup driver that the runtime tells kubelets to use; ``None`` if it does not (containerd before 2)."""
+        """Return the cgroup driver that the runtime reports to kubelets; ``None`` if it reports none (containerd 1)."""
         try:
             answer = self._connection.call(
                 self._method("RuntimeConfig", pb.RuntimeConfigResponse), pb.RuntimeConfigRequest()
@@ -64,36 +64,36 @@ class CriClient:
         return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
 
     def status_info(self) -> dict[str, str]:
-        """What the runtime tells of itself when it is asked for everything: JSON by topic, in no form of the CRI."""
+        """Return the runtime's verbose status: JSON texts by topic, whose format the CRI does not specify."""
         method = self._method("Status", pb.StatusResponse)
         return dict(self._connection.call(method, pb.StatusRequest(verbose=True)).info)
 
     def listing_of_running(self) -> Call:
-        """The call that lists running containers, as it goes over the wire.
+        """Return the call that lists running containers, encoded for the wire.
 
-        Ended ones are left out: they may carry hashes of any kubelet that this node ever had, and nobody compares them.
+        Exited containers are left out: they may carry hashes of any earlier kubelet, and no kubelet compares them.
         """
         running = pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(state=running))
         return Call(path=self._method("ListContainers", pb.ListContainersResponse).path, frame=framed(request))
 
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
-        """Ask for every container, also those that exited; calling what is returned gives them."""
+        """Request all containers, running or not, without waiting; call the returned function to get them."""
         method = self._method("ListContainers", pb.ListContainersResponse)
         return self._connection.start(method, pb.ListContainersRequest(), timeout=timeout)
 
     def start_sandboxes(self) -> Callable[[], pb.ListPodSandboxResponse]:
-        """Ask for every pod sandbox, also those that ended; calling what is returned gives them."""
+        """Request all pod sandboxes, ready or not, without waiting; call the returned function to get them."""
         method = self._method("ListPodSandbox", pb.ListPodSandboxResponse)
         return self._connection.start(method, pb.ListPodSandboxRequest())
 
     def container_statuses(self, ids: Iterable[str], *, verbose: bool = False) -> dict[str, pb.ContainerStatusResponse]:
-        """Status by container id. What vanished meanwhile is left out."""
+        """Return statuses by container id. Containers that are gone are left out."""
         requests = {i: pb.ContainerStatusRequest(container_id=i, verbose=verbose) for i in ids}
         return self._each(self._method("ContainerStatus", pb.ContainerStatusResponse), requests)
 
     def sandbox_statuses(self, ids: Iterable[str]) -> dict[str, pb.PodSandboxStatusResponse]:
-        """Status by sandbox id. What vanished meanwhile is left out."""
+        """Return statuses by sandbox id. Sandboxes that are gone are left out."""
         requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i) for i in ids}
         return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
 

@@ -1,8 +1,8 @@
-"""gRPC over a unix socket, with deadlines on every call and errors of our own.
+"""gRPC over a unix socket, with a deadline on every call and errors translated to the project's own.
 
-A channel that lost its server waits a second and more before it tries again, and everything it is asked
-meanwhile fails. A runtime restart is over sooner than that, so the channel is thrown away as soon as a call
-finds the server unavailable, and the next call opens a new one.
+A gRPC channel that lost its server backs off for a second or more, during which all calls fail. A runtime restart
+is over sooner, so the channel is dropped as soon as a call finds the server unavailable, and the next call opens a
+new one.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
-    # A new channel must not inherit the back-off of the one it replaces.
+    # A new channel must not inherit the back-off of its predecessor.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
@@ -34,16 +34,16 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
 
 
 class Unimplemented(StepFailed):
-    """The server does not know the method."""
+    """The server does not implement the method."""
 
 
 class NotFound(StepFailed):
-    """The server does not hold the thing asked for."""
+    """The requested object does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[A]):
-    """One unary method: its path on the wire and the type of its answer."""
+    """A unary method: its path on the wire and the type of its answer."""
 
     path: str
     answer: type[A]
@@ -51,14 +51,14 @@ class Method(Generic[A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One unary call as it goes over the wire: the method's path, and the message with its frame."""
+    """A unary call encoded for the wire: the method's path and the framed message."""
 
     path: str
     frame: bytes
 
 
 def framed(message: Message) -> bytes:
-    """A message as gRPC sends it: not compressed, and with its length before it."""
+    """Return a message as gRPC sends it: uncompressed and prefixed with its length."""
     body = message.SerializeToString()
     return b"\0" + len(body).to_bytes(4, "big") + body
 
@@ -68,9 +68,9 @@ class Connection:
 
     Args:
         socket: path of the server's unix socket.
-        metadata: sent with every call.
+        metadata: metadata of every call.
         timeout: seconds for one call.
-        patience: seconds during which an idempotent call is repeated while the server is unavailable.
+        patience: seconds for which an idempotent call is retried while the server is unavailable.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Connection:
         self._lock = threading.Lock()
 
     def start(self, method: Method[A], request: Message, *, timeout: float | None = None) -> Callable[[], A]:
-        """Send one call without waiting; calling what is returned waits for the answer and gives it.
+        """Send a call without waiting; the returned function waits for the answer and returns it.
 
-        Raises (on collecting the answer):
-            Transient: no answer in time, or the server is not (yet) there.
+        The returned function raises:
+            Transient: the server is unavailable, or does not answer in time.
             NotFound, Unimplemented, StepFailed: the server answered with an error.
         """
         with self._lock:
@@ -109,40 +109,40 @@ class Connection:
         """Make one call.
 
         Raises:
-            As start().
+            As for start().
         """
         return self.start(method, request, timeout=timeout)()
 
     def ask(self, method: Method[A], request: Message) -> A:
-        """Make one idempotent call, repeated for a short while when the server is not there.
+        """Make one idempotent call, with retries.
 
         Raises:
-            As start().
+            As for start().
         """
         return self.patiently(lambda: self.call(method, request))
 
     def ask_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
-        """Make many idempotent calls at once; ``None`` stands for each that found nothing.
+        """Make many idempotent calls at once, with retries; ``None`` stands for an object that does not exist.
 
         Raises:
-            As start().
+            As for start().
         """
-        questions = list(requests)
-        return self.patiently(lambda: self._pipeline(method, questions))
+        pending = list(requests)
+        return self.patiently(lambda: self._pipeline(method, pending))
 
     def call_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
-        """Make many calls at once, each exactly once; ``None`` stands for each that found nothing.
+        """Make many calls at once, without retries; ``None`` stands for an object that does not exist.
 
         Raises:
-            As start(). Every call has been sent by then, and any of them may have taken effect.
+            As for start(). All calls have been sent by then, and any of them may have taken effect.
         """
         return self._pipeline(method, list(requests))
 
-    def patiently(self, question: Callable[[], R]) -> R:
-        """Repeat something idempotent for a short while when the server is not there.
+    def patiently(self, call: Callable[[], R]) -> R:
+        """Call an idempotent function, and retry it on Transient until the patience runs out.
 
         Raises:
-            As ``question`` does, Transient at the end of the patience.
+            As for ``call``; Transient once the patience has run out.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(Transient),
@@ -150,7 +150,7 @@ class Connection:
             wait=wait_fixed(0.05),
             reraise=True,
         )
-        return retrying(question)
+        return retrying(call)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
