@@ -1,4 +1,4 @@
-"""The Kubernetes API, as raw JSON over the official client's transport."""
+"""Client for the Kubernetes API: raw JSON over the official client's transport."""
 
 from nodeupgrade.adapters.kube.client import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience, Session

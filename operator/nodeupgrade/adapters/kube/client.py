@@ -1,4 +1,4 @@
-"""The KubeApi port over a real API server."""
+"""The KubeApi port, implemented against a real API server."""
 
 import contextlib
 import random
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from nodeupgrade.adapters.kube.transport import AheadError, Patience, Session, Transport
-from nodeupgrade.adapters.kube.words import event, has_index, path, selector
+from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -24,26 +24,26 @@ from nodeupgrade.ports.kube import (
 )
 
 PAGE_SIZE = 500
-"""Objects per page of a list, so that no answer grows with the fleet."""
+"""Objects per page of a list, so that the size of an answer does not grow with the fleet."""
 
 EXPIRED_LISTS = 3
-"""How often a list is begun anew when its pages were forgotten before they were read."""
+"""Attempts at a list whose continue token expires before all pages are read."""
 
 WATCH_SECONDS = 280
-"""Shortest life of a watch; the longest is twice as long."""
+"""Shortest duration of a watch; the longest is twice that."""
 
 EMPTY_NAMESPACE = "kube-node-lease"
-"""Kubernetes' own, for Leases: a list of its pods costs nothing, and says what the newest resourceVersion is."""
+"""Kubernetes' namespace for Leases. It has no pods: listing them is a cheap way to get the newest resourceVersion."""
 
 WITHOUT_INDEX_SECONDS = 60.0
-"""How long the index is not asked once it has lagged behind: a quiet cluster's cache may hear of nothing for minutes,
-and is waited for three seconds each time."""
+"""How long the index is not used after it lagged behind: the cache of a quiet cluster may get no event for minutes,
+and every request would wait three seconds for it."""
 
 
 class KubeClient(TypedKube):
-    """Speaks to the API server in raw JSON.
+    """Client for the API server that exchanges raw JSON.
 
-    Use it as ``async with KubeClient.open() as kube``; see ``Transport.connect`` for whose identity it uses.
+    Use it as ``async with KubeClient.open() as kube``; see ``Transport.connect`` for the identity that it uses.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -59,7 +59,7 @@ class KubeClient(TypedKube):
         patience: Patience | None = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
     ) -> "AsyncIterator[KubeClient]":
-        """Connect, and close the connections at the end; ``answered`` hears verb and code of every answer.
+        """Connect, and close the connections on exit; ``answered`` is called with verb and code of every answer.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
@@ -71,15 +71,15 @@ class KubeClient(TypedKube):
             await transport.close()
 
     def session(self) -> Session:
-        """Open a session with the same login, for a library that speaks HTTP itself; it is closed with the client."""
+        """Open a session with the same login, for a library that does its own HTTP. The client closes it."""
         return self._transport.session()
 
     async def check_access(self, resource: Resource) -> None:
-        """Look whether a kind may be listed and watched.
+        """Check that a kind can be listed and watched.
 
         Raises:
             NotFoundError: There is no such kind.
-            ForbiddenError: It may not be.
+            ForbiddenError: Listing or watching it is forbidden.
             UnavailableError: The API server does not answer.
         """
         listed = await self._transport.request("GET", path(resource), query={"limit": "1"})
@@ -90,11 +90,11 @@ class KubeClient(TypedKube):
                 return
 
     def utcnow(self) -> datetime:
-        """Wall-clock time, UTC."""
+        """Return the wall-clock time, UTC."""
         return datetime.now(UTC)
 
     async def get(self, resource: Resource, name: str) -> Json:
-        """Read one object."""
+        """Get one object."""
         return cast("Json", await self._transport.request("GET", path(resource, name)))
 
     async def list(
@@ -104,16 +104,16 @@ class KubeClient(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """Read all objects, page by page; the pods of a node in one answer, from the API server's index."""
+        """List all objects, page by page; the pods of a node in one answer, from the API server's index."""
         indexed = labels is None and has_index(resource, fields)
         page = await (self._indexed(resource, fields) if indexed else self._whole(resource, labels, fields))
         return list(page.items)
 
     async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None) -> Page:
-        """Ask the index for a state that is no older than the question.
+        """List from the API server's index, at a state no older than this call.
 
-        A list with a limit, or one that names no resourceVersion, passes by the index of API servers before 1.31: they
-        read every pod of the cluster from etcd.
+        API servers before 1.31 do not use the index for a list with a limit or without a resourceVersion: they read
+        every pod of the cluster from etcd.
         """
         if time.monotonic() < self._index_lags_until:
             return await self._whole(resource, None, fields)
@@ -134,7 +134,7 @@ class KubeClient(TypedKube):
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
     ) -> Page:
-        """Read all pages as one."""
+        """List all pages and return them as one."""
         query = {"limit": str(PAGE_SIZE)}
         if labels:
             query["labelSelector"] = selector(labels)
@@ -147,7 +147,7 @@ class KubeClient(TypedKube):
         raise UnavailableError(f"cannot list {resource.plural} because the API server forgets pages too quickly")
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
-        """Read all objects page by page, from etcd rather than from a cache that may lag behind."""
+        """List all objects page by page, from etcd rather than from a cache that may lag behind."""
         query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector(labels)} if labels else {})
         return self._pages(resource, query)
 
@@ -155,7 +155,7 @@ class KubeClient(TypedKube):
         asked = dict(query)
         while True:
             answer = await self._transport.request("GET", path(resource), query=asked)
-            # The items of a list lack what the list says once for all of them.
+            # The items of a list lack apiVersion and kind.
             common = {"apiVersion": resource.api_version, "kind": resource.kind}
             yield Page(tuple({**common, **item} for item in answer["items"]), answer["metadata"]["resourceVersion"])
             if not (token := answer["metadata"].get("continue")):
@@ -170,9 +170,9 @@ class KubeClient(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Follow what happens to all objects, until the API server ends it after some minutes."""
+        """Watch all objects until the API server ends the watch, after some minutes."""
         if not resource_version and labels is None and has_index(resource, fields):
-            # Without a resourceVersion, too, API servers would read everything from etcd.
+            # Without a resourceVersion, the API server would read everything from etcd here too.
             page = await self._indexed(resource, fields)
             for item in page.items:
                 yield WatchEvent(WatchEventType.ADDED, item)
@@ -181,7 +181,7 @@ class KubeClient(TypedKube):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            # Not all at the same moment, since all began at the same moment.
+            # Spread out the ends of watches that all began at the same moment.
             "timeoutSeconds": str(WATCH_SECONDS + random.randrange(WATCH_SECONDS)),  # noqa: S311 - no secret
         }
         if labels:
@@ -206,7 +206,7 @@ class KubeClient(TypedKube):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Merge a patch into an object."""
+        """Apply a merge patch to an object."""
         if resource_version is not None:
             metadata = {**patch.get("metadata", {}), "resourceVersion": resource_version}
             patch = {**patch, "metadata": metadata}
@@ -222,13 +222,13 @@ class KubeClient(TypedKube):
         """Replace the whole status of an object."""
         operations = [{"op": "add", "path": "/status", "value": status}]
         if resource_version is not None:
-            # Setting it, not testing it: the API server then answers 409 as for any other stale write.
+            # Set it instead of testing it: the API server then answers 409, as for any other stale write.
             operations.append({"op": "add", "path": "/metadata/resourceVersion", "value": resource_version})
         where, content_type = f"{path(resource, name)}/status", "application/json-patch+json"
         return cast("Json", await self._transport.request("PATCH", where, body=operations, content_type=content_type))
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Ask for an object's deletion."""
+        """Delete an object; no error if it does not exist."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
@@ -238,5 +238,5 @@ class KubeClient(TypedKube):
             return
 
     async def server_version(self) -> str:
-        """The API server's ``gitVersion``."""
+        """Return the API server's ``gitVersion``."""
         return str((await self._transport.request("GET", "/version"))["gitVersion"])

@@ -1,4 +1,4 @@
-"""HTTP to the API server: the official client's transport, raw JSON, our errors, and the retries."""
+"""HTTP to the API server: raw JSON over the official client's transport, the port's errors, and retries."""
 
 import json
 import os
@@ -30,32 +30,32 @@ _client: Any = untyped_client  # Any: upstream has no type hints here
 _config: Any = untyped_config
 
 REQUEST_TIMEOUT_SECONDS = 15
-"""Longest time one request may take: a hung connection must not hang the caller."""
+"""Timeout of one request: a hung connection must not hang the caller."""
 
 RETRY_FOR_SECONDS = 30
-"""How long a busy or unreachable API server is tried again before the caller hears of it."""
+"""How long requests to a busy or unreachable API server are retried before the caller gets the error."""
 
 SILENCE_SECONDS = 90
-"""Longest silence of a watch before its connection is taken for dead: bookmarks come every minute."""
+"""Longest silence of a watch before its connection is considered dead: bookmarks come every minute."""
 
 WATCH = "WATCH"
-"""What stands for the verb of a GET that goes on."""
+"""Reported as the verb of a watch, which HTTP sends as a GET."""
 
 NO_CODE = "none"
-"""What stands for the HTTP status of an answer that never came."""
+"""Reported in place of an HTTP status when there was no answer."""
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.ConfigException)
-"""What a request ends in when nobody answers, the answer is no JSON, or the token cannot be read just now."""
+"""Errors of a request with no answer, with an answer that is not JSON, or whose token cannot be read at the moment."""
 
 
 class AheadError(UnavailableError):
-    """The API server's cache has not come as far as the resourceVersion that was asked for: ask without the cache."""
+    """The API server's cache lags behind the requested resourceVersion; repeat the request without the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Seconds that one request may take, and seconds after which a failing one is not tried again."""
+    """Timeout of one request, and the time for which a failing request is retried, in seconds."""
 
     request_seconds: float = REQUEST_TIMEOUT_SECONDS
     retry_seconds: float = RETRY_FOR_SECONDS
@@ -63,7 +63,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Plain HTTP to the API server, for a library that speaks for itself: every request is signed as ours are."""
+    """Plain HTTP to the API server, for a library that does its own HTTP; every request is authenticated."""
 
     server: str
     http: aiohttp.ClientSession
@@ -73,9 +73,9 @@ class Transport:
     """Sends requests with the identity of a kubeconfig or of the pod it runs in.
 
     Args:
-        client: The official client, which signs and encrypts.
-        patience: How long requests may take.
-        answered: Called with verb and HTTP status of every answer, or NO_CODE where there was none.
+        client: The official client, which authenticates and encrypts.
+        patience: Timeouts and retries.
+        answered: Called with verb and HTTP status of every answer, or NO_CODE if there was none.
     """
 
     def __init__(self, client: Any, patience: Patience, answered: Callable[[str, str], None]) -> None:
@@ -91,9 +91,9 @@ class Transport:
         """Prepare a client; nothing is sent yet.
 
         Args:
-            kubeconfig: File to use. None means the pod's service account where there is one, else the default
-                kubeconfig of the user.
-            context: Context within the kubeconfig; None means its current one.
+            kubeconfig: File to use. None means the pod's service account in a pod, else the user's default
+                kubeconfig.
+            context: Context within the kubeconfig; None means its current context.
             patience: See the class.
             answered: See the class.
 
@@ -113,7 +113,7 @@ class Transport:
                 )
         except (_config.ConfigException, OSError, yaml.YAMLError) as error:
             raise NoClusterError(f"cannot use {kubeconfig or 'the default kubeconfig'} because {error}") from error
-        # Old authorities lack extensions that Python 3.13 and later insist on; chain and name are still verified.
+        # Old CA certificates lack extensions that Python 3.13 and later require; chain and name are still verified.
         configuration.disable_strict_ssl_verification = True
         configuration.retries = None  # one layer of retries, below
         return cls(_client.ApiClient(configuration), patience, answered)
@@ -125,7 +125,7 @@ class Transport:
         await self._client.close()
 
     def session(self) -> Session:
-        """Open a session with the same login: the same authority and certificates, and the token as it is by then."""
+        """Open a session with the same login: CA and client certificates as here, and the current token per request."""
         configuration = self._client.configuration
 
         async def sign(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -153,16 +153,16 @@ class Transport:
         body: object = None,
         content_type: str = "application/json",
     ) -> Any:
-        """Send a request and return the JSON of the answer; every request we make is safe to repeat.
+        """Send a request, with retries, and return the JSON of the answer.
 
-        A create is repeatable because names are deterministic: the second one conflicts, as it would after a
-        crash between the two.
+        All our requests are safe to repeat. A create is, because names are deterministic: the second one
+        conflicts, as it would after a crash between the two.
 
         Raises:
             NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError: As in ``ports.kube``.
         """
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_may_pass),
+            retry=tenacity.retry_if_exception(_is_retriable),
             wait=_wait,
             stop=tenacity.stop_before_delay(self._patience.retry_seconds),
             reraise=True,
@@ -170,9 +170,9 @@ class Transport:
         return await retrying(self._send, method, path, dict(query or {}), body, content_type)
 
     async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Follow an answer that does not end, line by line.
+        """Stream the lines of a watch.
 
-        It is never tried again by itself, for only the caller knows from where to go on.
+        It is never retried here, since only the caller knows the resourceVersion to resume from.
 
         Raises:
             ForbiddenError, ExpiredError, UnavailableError, RejectedError: As in ``ports.kube``.
@@ -194,7 +194,7 @@ class Transport:
                 for line in complete:
                     yield line
         except TimeoutError:
-            return  # silent for longer than bookmarks are apart; the caller goes on over a new connection
+            return  # silent for longer than the interval of bookmarks; the caller resumes over a new connection
         except _NO_ANSWER as error:
             raise UnavailableError(f"cannot {what} because the connection broke ({error!r})") from error
         finally:
@@ -228,29 +228,29 @@ class Transport:
 
 
 def _require_file(kubeconfig: Path | None) -> None:
-    """Make sure that there is a kubeconfig; without one the library says much, and nothing that helps."""
+    """Raise FileNotFoundError if there is no kubeconfig; the library's own error would not help."""
     paths = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     if not any(Path(path).expanduser().exists() for path in paths):
         raise FileNotFoundError(f"there is no file {' or '.join(paths)}")
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_retriable(error: BaseException) -> bool:
     return isinstance(error, UnavailableError) and not isinstance(error, AheadError)
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.after if isinstance(error, UnavailableError) else 0.0
-    return max(asked, tenacity.wait_random_exponential(multiplier=0.2, max=5)(state))
+    retry_after = error.after if isinstance(error, UnavailableError) else 0.0
+    return max(retry_after, tenacity.wait_random_exponential(multiplier=0.2, max=5)(state))
 
 
 def _error(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
-    return failure(what, status, _said(payload), retry_after)
+    return failure(what, status, _message(payload), retry_after)
 
 
-def failure(what: str, status: int, said: str, retry_after: str | None = None) -> NodeUpgradeError:
-    """Say in the port's words what an HTTP status, or the code of a Status object, means."""
-    message = f"cannot {what} because the API server answers {status}: {said}"
+def failure(what: str, status: int, reason: str, retry_after: str | None = None) -> NodeUpgradeError:
+    """Return the port's error for an HTTP status, or for the code of a Status object."""
+    message = f"cannot {what} because the API server answers {status}: {reason}"
     match status:
         case 404:
             return NotFoundError(message)
@@ -262,7 +262,7 @@ def failure(what: str, status: int, said: str, retry_after: str | None = None) -
             return ConflictError(message)
         case 410:
             return ExpiredError(message)
-        case 504 if "Too large resource version" in said:
+        case 504 if "Too large resource version" in reason:
             return AheadError(message)
         case _ if status in _BUSY:
             seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
@@ -271,7 +271,7 @@ def failure(what: str, status: int, said: str, retry_after: str | None = None) -
             return RejectedError(message)
 
 
-def _said(payload: bytes) -> str:
+def _message(payload: bytes) -> str:
     try:
         return str(json.loads(payload)["message"])
     except (ValueError, KeyError, TypeError):
