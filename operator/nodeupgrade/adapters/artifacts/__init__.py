@@ -1,4 +1,4 @@
-"""Kubelet programs from elsewhere."""
+"""Fetches kubelet programs."""
 
 from nodeupgrade.adapters.artifacts.download import download
 from nodeupgrade.adapters.artifacts.on_node import NodeArtifacts

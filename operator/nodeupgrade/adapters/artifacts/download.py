@@ -1,4 +1,4 @@
-"""Fetch a file by HTTP or HTTPS, trusted only by its digest."""
+"""Downloads a file by HTTP or HTTPS and checks its digest, the only thing that makes it trusted."""
 
 import hashlib
 import http.client
@@ -35,24 +35,24 @@ def download(
     progress: Callable[[int], None] = lambda _received: None,
     disk: Disk = os,
 ) -> None:
-    """Fetch ``url`` to ``target``, which appears whole and checked or not at all; mode 0755.
+    """Download ``url`` to ``target`` with mode 0755. The target appears complete and verified, or not at all.
 
-    The environment's proxies are used. A target that is right already is left alone.
+    Proxies in the environment are used. A target that already has the expected digest is left alone.
 
     Args:
         url: http or https; redirects to either are followed.
-        target: path as this process sees it; its directory exists.
+        target: path as this process sees it; its directory must exist.
         expected: SHA-256 of the content.
-        limit: bytes at most.
-        timeout: seconds without a single byte.
-        attempts: how often to try when the server or the way to it fails.
+        limit: maximum size in bytes.
+        timeout: maximum seconds without a byte received.
+        attempts: maximum number of attempts when the server or the connection fails.
         pause: seconds before the second attempt, doubled each time.
-        progress: told the number of bytes received so far.
-        disk: what the system calls go to.
+        progress: called with the number of bytes received so far.
+        disk: receives the system calls.
 
     Raises:
-        Refused: with DIGEST_MISMATCH when the content is another; with ARTIFACT_UNAVAILABLE when the server
-            says no, sends too much, or cannot be reached after all attempts.
+        Refused: with DIGEST_MISMATCH if the content differs; with ARTIFACT_UNAVAILABLE if the server refuses,
+            sends too much, or cannot be reached in any attempt.
         OSError: the target cannot be written.
     """
     if _digest(target, disk) == expected:
@@ -65,19 +65,19 @@ def download(
     )
     try:
         with fresh_beside(target, mode=0o755, disk=disk) as fresh:
-            found = retrying(_fetch, url, fresh, disk=disk, limit=limit, timeout=timeout, progress=progress)
-            if found != expected:
+            actual = retrying(_fetch, url, fresh, disk=disk, limit=limit, timeout=timeout, progress=progress)
+            if actual != expected:
                 raise Refused(
                     Reason.DIGEST_MISMATCH,
-                    f"cannot use {_shown(url)} because its SHA-256 is {found} instead of {expected}; "
+                    f"cannot use {_redacted(url)} because its SHA-256 is {actual} instead of {expected}; "
                     "correct one of them",
                 )
     except Transient as error:
-        raise _unavailable(url, str(error)) from error
+        raise _refusal(url, str(error)) from error
 
 
 def _fetch(url: str, fresh: int, *, disk: Disk, limit: int, timeout: float, progress: Callable[[int], None]) -> Digest:
-    """Write what is fetched to an open file, from its beginning, whatever an earlier attempt left in it."""
+    """Download to an open file, overwriting what an earlier attempt left in it, and return the digest."""
     digest = hashlib.sha256()
     received = 0
     disk.ftruncate(fresh, 0)
@@ -88,7 +88,7 @@ def _fetch(url: str, fresh: int, *, disk: Disk, limit: int, timeout: float, prog
             while chunk := answer.read(CHUNK):
                 received += len(chunk)
                 if received > limit:
-                    raise _unavailable(url, f"it is larger than {limit} bytes")
+                    raise _refusal(url, f"it is larger than {limit} bytes")
                 digest.update(chunk)
                 write_all(fresh, chunk, disk=disk)
                 progress(received)
@@ -98,7 +98,7 @@ def _fetch(url: str, fresh: int, *, disk: Disk, limit: int, timeout: float, prog
         with error:
             if error.code in WORTH_RETRYING:
                 raise Transient(f"the server answered {error.code} {error.reason}") from error
-            raise _unavailable(url, f"the server answered {error.code} {error.reason}") from error
+            raise _refusal(url, f"the server answered {error.code} {error.reason}") from error
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise Transient(str(getattr(error, "reason", error)) or type(error).__name__) from error
     return Digest(digest.hexdigest())
@@ -106,12 +106,12 @@ def _fetch(url: str, fresh: int, *, disk: Disk, limit: int, timeout: float, prog
 
 def _request(url: str) -> urllib.request.Request:
     if urlsplit(url).scheme not in {"http", "https"}:
-        raise _unavailable(url, "it is neither an http nor an https URL")
+        raise _refusal(url, "it is neither an http nor an https URL")
     return urllib.request.Request(url, headers={"User-Agent": "nodeupgrade", "Accept-Encoding": "identity"})  # noqa: S310
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """An opener that speaks HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
+    """Return an opener for HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -126,15 +126,15 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def _unavailable(url: str, why: str) -> Refused:
+def _refusal(url: str, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"cannot fetch {_shown(url)} because {why}; check the URL, the server, and the node's way to it",
+        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's way to it",
     )
 
 
-def _shown(url: str) -> str:
-    """The URL without what may be a secret: user, password and query."""
+def _redacted(url: str) -> str:
+    """Return the URL without parts that may be secret: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

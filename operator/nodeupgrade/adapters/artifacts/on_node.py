@@ -1,4 +1,4 @@
-"""Programs for one node, whose root directory is mounted somewhere."""
+"""The Artifacts port for a node whose root directory is mounted in this process's file system."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
@@ -14,13 +14,13 @@ class NodeArtifacts:
     """Implements ports.artifacts.Artifacts.
 
     Attributes:
-        root: the node's root directory.
+        root: mount point of the node's root directory.
     """
 
     root: Path
 
     def download(self, url: str, target: PurePath, expected: Digest) -> None:
-        """Fetch a program."""
+        """Download a program."""
         download(url, Path(target), expected)
 
     def copy(self, source: PurePath, target: PurePath) -> None:
@@ -28,5 +28,5 @@ class NodeArtifacts:
         copy(Path(source), Path(target))
 
     def copy_from_node(self, source: PurePosixPath, target: PurePath) -> None:
-        """Copy a program of the node."""
+        """Copy a program from the node's file system."""
         copy(resolve(self.root, source, follow_last=True), Path(target))

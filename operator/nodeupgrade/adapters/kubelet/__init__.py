@@ -1,4 +1,4 @@
-"""The kubelet of one node."""
+"""Access to the kubelet of one node."""
 
 from nodeupgrade.adapters.kubelet.host import HostKubelet
 

@@ -1,4 +1,4 @@
-"""Implements ports.kubelet.Kubelet: a health endpoint, a process, a program."""
+"""The Kubelet port (ports.kubelet): the kubelet's health endpoint, process and program."""
 
 import http.client
 import os
@@ -17,19 +17,19 @@ HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"
 INIT = 1
 SYSTEMD_EXECUTOR = "systemd-executor"
-"""What systemd runs, from version 255 on, between its fork and the program of a unit."""
+"""From version 255 on, systemd runs this between its fork and the program of a unit."""
 
 
 class HostKubelet:
-    """Asks the kubelet of the node this runs on.
+    """The kubelet of the node that this runs on.
 
     Args:
         processes: the node's processes.
         healthz: URL of the health endpoint (healthzBindAddress and healthzPort in the kubelet's configuration).
-        prefix: what to put before the kubelet's program, for example ``("chroot", "/host")`` in a pod.
-        healthz_timeout: seconds to wait for the health endpoint; it answers at once or is not there.
+        prefix: command prefix for the kubelet's program, for example ``("chroot", "/host")`` in a pod.
+        healthz_timeout: seconds to wait for the health endpoint; it answers at once or not at all.
         program_timeout: seconds for the program to print its version.
-        token: of the service account, for asking the kubelet's own server.
+        token: file with the service account's token, for requests to the kubelet's server.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class HostKubelet:
         self._token = token
 
     def healthy(self) -> bool:
-        """Whether ``/healthz`` answers ok now. No proxy is asked, whatever the environment says."""
+        """Report whether ``/healthz`` answers ok. Proxies in the environment are ignored."""
         connection = http.client.HTTPConnection(
             self._healthz.hostname or "127.0.0.1", self._healthz.port, timeout=self._healthz_timeout
         )
@@ -64,7 +64,7 @@ class HostKubelet:
             connection.close()
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Argument vector of a running process.
+        """Return the argument vector of a running process.
 
         Raises:
             Transient: there is no such process, or it is ending.
@@ -75,11 +75,11 @@ class HostKubelet:
         return arguments
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        """Path of a running process' program; ``None`` when that file was deleted or replaced."""
+        """Return the path of a running process's program; ``None`` if that file was deleted or replaced."""
         return self._processes.executable(pid)
 
     def environment(self, pid: int) -> dict[str, str]:
-        """Variables that a running process was started with.
+        """Return the environment variables that a running process was started with.
 
         Raises:
             Transient: there is no such process.
@@ -89,7 +89,9 @@ class HostKubelet:
         return environment
 
     def started(self, pid: int) -> float:
-        """When a running process was started: now, less what has passed since, whatever was done to the clock.
+        """Return when a running process was started, in seconds since 1970.
+
+        It is the present time minus the age of the process, so changes to the clock since then do not distort it.
 
         Raises:
             Transient: there is no such process.
@@ -100,15 +102,15 @@ class HostKubelet:
         return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
 
     def configz(self, where: ServingEndpoint) -> Answer:
-        """Ask with the service account's token, which is sent to nobody but the kubelet.
+        """Request ``/configz`` with the service account's token, which is sent only to the kubelet itself.
 
         Raises:
-            Transient: nobody answers, or somebody who does not show one of the certificates.
+            Transient: there is no answer, or the server does not present one of the known certificates.
         """
         return serving.configz(where, self._token)
 
     def program_stamp(self, pid: int) -> str | None:
-        """The stamp of a running process' program; ``None`` while systemd has yet to execute it."""
+        """Return the stamp of a running process's program; ``None`` while systemd has not executed it yet."""
         stamp = self._processes.program_stamp(pid) if pid > 0 else None
         program = self._processes.executable(pid)
         if stamp == self._processes.program_stamp(INIT) or (program is not None and program.name == SYSTEMD_EXECUTOR):
@@ -116,19 +118,21 @@ class HostKubelet:
         return stamp
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """Let a program judge feature gates; it ends for want of a configuration at the latest.
+        """Return what a kubelet program prints when started with these feature gates.
+
+        It never starts up: at the latest, it ends because its configuration file does not exist.
 
         Raises:
-            StepFailed: it did not end in time.
+            StepFailed: the program did not end in time.
         """
-        given = ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
-        return self._output(binary, (f"--feature-gates={given}", f"--config={NO_CONFIGURATION}"))[1]
+        flag_value = ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
+        return self._output(binary, (f"--feature-gates={flag_value}", f"--config={NO_CONFIGURATION}"))[1]
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        """Run ``binary arguments… --version``; a program that cannot be run at all gives status 126.
+        """Run ``binary arguments… --version`` and return status and output; the status is 126 if it cannot be run.
 
         Raises:
-            StepFailed: it did not end in time.
+            StepFailed: the program did not end in time.
         """
         return self._output(binary, (*arguments, "--version"))
 

@@ -1,6 +1,6 @@
 """Requests to the API server as the node's own kubelet, with the credentials of its kubeconfig.
 
-Standard library only: the lease keeper sends them from the host, where the Kubernetes client is not. Everything blocks.
+Blocking, and standard library only: the lease keeper runs on the host, where the Kubernetes client is not installed.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class KubeletIdentity:
-    """Implements ports.kubelet.AsKubelet."""
+    """Implements ports.kubelet.AsKubelet: requests that change nothing."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -38,7 +38,7 @@ class KubeletIdentity:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
 
     def try_patch(self, path: str, patch: Json) -> Answer:
-        """Ask what would come of a patch; nothing is ever changed.
+        """Send a patch as a dry run, which never changes anything.
 
         Raises:
             Transient: the API server does not answer, or does not accept these credentials' certificates.
@@ -52,7 +52,7 @@ class KubeletIdentity:
 def ask(
     credentials: Credentials, verb: str, path: str, body: Json | None, content_type: str = "application/json"
 ) -> Answer:
-    """Send one request over a connection of its own, so that renewed certificates count.
+    """Send one request over a new connection, so that renewed certificates are used.
 
     Raises:
         OSError, ValueError: there is no answer, or the credentials cannot be used.
@@ -70,7 +70,7 @@ def ask(
 
 
 class _Connection(http.client.HTTPSConnection):
-    """Expects another name in the server's certificate where the kubeconfig says so."""
+    """Verifies the server's certificate against the kubeconfig's ``tls-server-name``, if it has one."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._tls = _tls(credentials)
@@ -86,7 +86,7 @@ def _tls(credentials: Credentials) -> ssl.SSLContext:
     authority = credentials.authority
     text = None if authority.data is None else authority.data.decode("ascii", errors="ignore")
     context = ssl.create_default_context(cafile=authority.path, cadata=text)
-    # Old authorities lack extensions that Python 3.13 and later insist on; chain and name are still verified.
+    # Old CA certificates lack extensions that Python 3.13 and later require; chain and name are still verified.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if credentials.certificate.given:
         with _file(credentials.certificate) as certificate, _file(credentials.key) as key:
@@ -96,7 +96,7 @@ def _tls(credentials: Credentials) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _file(material: Material) -> Iterator[str | None]:
-    """A file that holds the material; what is written out in the kubeconfig stays in memory."""
+    """Yield the path of a file with the material; data embedded in the kubeconfig never leaves memory."""
     if material.data is None:
         yield material.path
         return

@@ -1,4 +1,4 @@
-"""One node's Lease, asked for as its kubelet would."""
+"""The Lease of one node, read and written with its kubelet's credentials."""
 
 import http.client
 import json
@@ -18,11 +18,11 @@ class KubeletLease:
     node: str
 
     def read(self) -> Json:
-        """The Lease as it is."""
+        """Return the current Lease."""
         return self._ask("GET", None)
 
     def replace(self, lease: Json) -> None:
-        """Put another in the place of the one that was read; refused if somebody else did so meanwhile."""
+        """Replace the Lease that was read; the API server rejects this if it has changed since."""
         self._ask("PUT", lease)
 
     def _ask(self, verb: str, body: Json | None) -> Json:

@@ -1,8 +1,8 @@
-"""The kubelet's own server: asked over TLS, with the service account's token, and with nobody else listening.
+"""Requests to the kubelet's own server over TLS, with the service account's token.
 
-A kubelet's certificate is mostly signed by itself, so no authority vouches for it. But it lies on the node's disk,
-where only root writes: who shows that very certificate, and so has its key, is the kubelet. The token is sent to nobody
-else.
+A kubelet's serving certificate is usually self-signed, so no CA vouches for it. But it is on the node's disk, where
+only root can write: a server that presents this very certificate, and so has its key, is the kubelet. The token is
+never sent to any other server.
 """
 
 import http.client
@@ -21,10 +21,10 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 
 def configz(where: ServingEndpoint, token: Path) -> Answer:
-    """Ask a kubelet what it is configured to do.
+    """Return a kubelet's ``/configz``, its effective configuration.
 
     Raises:
-        Transient: nobody answers, or somebody who does not show one of the certificates.
+        Transient: there is no answer, or the server does not present one of the known certificates.
     """
     try:
         bearer = token.read_text(encoding="ascii").strip()
@@ -41,10 +41,11 @@ def configz(where: ServingEndpoint, token: Path) -> Answer:
 def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the certificate itself is compared below, before anything is said
+    context.verify_mode = ssl.CERT_NONE  # the certificate itself is compared below, before anything is sent
     connected = context.wrap_socket(socket.create_connection((where.address, where.port), TIMEOUT_SECONDS))
     known = [
-        ssl.PEM_cert_to_DER_cert(found) for found in _CERTIFICATE.findall(where.certificates.decode("ascii", "ignore"))
+        ssl.PEM_cert_to_DER_cert(certificate)
+        for certificate in _CERTIFICATE.findall(where.certificates.decode("ascii", "ignore"))
     ]
     if connected.getpeercert(binary_form=True) not in known:
         connected.close()

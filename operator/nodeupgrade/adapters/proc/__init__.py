@@ -1,4 +1,4 @@
-"""Reads of the node's ``/proc``."""
+"""Reads the node's ``/proc``."""
 
 from nodeupgrade.adapters.proc.table import ProcessTable
 

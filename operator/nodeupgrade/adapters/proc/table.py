@@ -1,4 +1,4 @@
-"""Processes of one node, read from a mounted ``/proc``."""
+"""The processes of one node, read from a mounted ``/proc``."""
 
 import contextlib
 import hashlib
@@ -11,19 +11,18 @@ from nodeupgrade.domain.node.inventory import Process
 
 DELETED = " (deleted)"
 ENDED = frozenset("ZXx")
-"""States of a process that is no more: zombie, dead."""
+"""States of a process that has ended: zombie, dead."""
 STAT_BYTES = 4096
-"""More than any ``/proc/PID/stat`` has: 52 numbers and a name."""
+"""More than any ``/proc/PID/stat`` contains: 52 numbers and a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """The fields of ``/proc/PID/stat`` this project needs.
+    """The fields of ``/proc/PID/stat`` that this project needs.
 
     Attributes:
-        pid: the process.
-        command: up to 15 bytes of the program's name; may hold spaces and parentheses.
-        parent: PID of the parent.
+        command: up to 15 bytes of the program's name; may contain spaces and parentheses.
+        parent: PID of the parent process.
         started: clock ticks between boot and the start of the process.
     """
 
@@ -42,11 +41,11 @@ class Stat:
 def parse_stat(text: str) -> Stat:
     """Parse ``/proc/PID/stat``.
 
-    The second field is the program's name in parentheses and may itself contain blanks and parentheses, so
-    the fields after it are counted from the *last* closing one.
+    The second field is the program's name in parentheses. It may itself contain spaces and parentheses, so the
+    fields after it are counted from the *last* closing parenthesis.
 
     Raises:
-        ValueError: the text is not of this form.
+        ValueError: the text does not have this form.
     """
     head, closing, tail = text.rpartition(")")
     pid, opening, command = head.partition("(")
@@ -60,15 +59,15 @@ class ProcessTable:
     """Processes as one mounted ``/proc`` shows them.
 
     Args:
-        root: where the node's procfs is mounted. Its PIDs are those of the PID namespace it was mounted in,
-            so ``/proc/PID/root/proc`` shows another node's processes under their own numbers.
+        root: mount point of the node's procfs. Its PIDs belong to the PID namespace in which it was mounted, so
+            ``/proc/PID/root/proc`` shows the processes of another node under their own PIDs.
     """
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
 
     def stat(self, pid: int) -> Stat | None:
-        """Status of a process; ``None`` when there is none with this PID."""
+        """Return the status of a process; ``None`` if there is none with this PID."""
         if pid <= 0:
             return None
         try:
@@ -78,17 +77,17 @@ class ProcessTable:
         return parse_stat(text.decode(errors="replace"))
 
     def process(self, pid: int) -> Process | None:
-        """Identity of a process; ``None`` when there is none with this PID."""
+        """Return the identity of a process; ``None`` if there is none with this PID."""
         stat = self.stat(pid)
         return None if stat is None else stat.process
 
     def lives(self, process: Process) -> bool:
-        """Whether this very process still runs; one that nobody has reaped yet does not."""
+        """Report whether this very process still runs; a zombie does not."""
         stat = self.stat(process.pid)
         return stat is not None and stat.process == process and stat.state not in ENDED
 
     def arguments(self, pid: int) -> tuple[str, ...] | None:
-        """Argument vector; ``None`` when there is no such process, empty for a zombie or a kernel thread."""
+        """Return the argument vector; ``None`` if there is no such process, empty for a zombie or a kernel thread."""
         try:
             raw = (self._root / str(pid) / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
@@ -97,7 +96,7 @@ class ProcessTable:
         return tuple(part.decode(errors="surrogateescape") for part in parts)
 
     def environment(self, pid: int) -> dict[str, str] | None:
-        """Variables that a process was started with; ``None`` when there is no such process."""
+        """Return the environment variables that a process was started with; ``None`` if there is no such process."""
         try:
             raw = (self._root / str(pid) / "environ").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
@@ -106,21 +105,21 @@ class ProcessTable:
         return {name: value for name, _, value in pairs}
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        """Path of a process' program; ``None`` when the process or the file it was started from is gone."""
+        """Return the path of a process's program; ``None`` if the process or that file is gone."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             target = str((self._root / str(pid) / "exe").readlink())
             return None if target.endswith(DELETED) else PurePosixPath(target)
         return None
 
     def program_stamp(self, pid: int) -> str | None:
-        """Device, number, size and time of the last writing of a process' program; ``None`` when it has none."""
+        """Return device, inode, size and mtime of a process's program; ``None`` if it has none."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             status = (self._root / str(pid) / "exe").stat()
             return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
         return None
 
     def program_digest(self, pid: int) -> Digest | None:
-        """SHA-256 of a process' program, also when its file was deleted; ``None`` when it has none."""
+        """Return the SHA-256 of a process's program, even if its file was deleted; ``None`` if it has none."""
         with (
             contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError),
             (self._root / str(pid) / "exe").open("rb") as program,
@@ -129,10 +128,10 @@ class ProcessTable:
         return None
 
     def own_number(self, pid: int) -> int | None:
-        """The number by which a process knows itself; ``None`` when it is not to be seen from here.
+        """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
 
         Args:
-            pid: its number where this runs. A node may have a PID namespace of its own.
+            pid: its PID in our namespace. A node may have a PID namespace of its own.
         """
         try:
             lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
@@ -142,14 +141,14 @@ class ProcessTable:
         return int(numbers[-1])
 
     def network(self, pid: int) -> str | None:
-        """Name of a process' network namespace; ``None`` when there is no such process."""
+        """Return the name of a process's network namespace; ``None`` if there is no such process."""
         try:
             return str((self._root / str(pid) / "ns" / "net").readlink())
         except (FileNotFoundError, ProcessLookupError):
             return None
 
     def _read(self, path: str) -> bytes:
-        """Hundreds of these are read while no kubelet runs, so without the comfort that costs twice as much."""
+        """Read a small file. Hundreds are read while no kubelet runs, and pathlib would take twice as long."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.read(descriptor, STAT_BYTES)
@@ -157,5 +156,5 @@ class ProcessTable:
             os.close(descriptor)
 
     def boot_id(self) -> str:
-        """The kernel's random identifier of this boot."""
+        """Return the kernel's random identifier of this boot."""
         return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
