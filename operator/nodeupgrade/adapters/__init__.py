@@ -1,1 +1,1 @@
-"""The outside world: one package for each part of it, and each vendor library sealed in its own."""
+"""Adapters: implementations of the ports. Each external system has its package; vendor libraries stay inside."""

@@ -1,4 +1,4 @@
-"""The node's clocks and the identity of its boot."""
+"""The Clock port: the node's clocks and the identity of its boot."""
 
 import time
 from datetime import UTC, datetime
@@ -21,22 +21,21 @@ class NodeClock:
         self._processes = processes
 
     def now(self) -> datetime:
-        """Wall-clock time, UTC."""
+        """Return the wall-clock time, UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> MonotonicSeconds:
-        """Seconds since boot; suspended time counts, since leases and deadlines ran on meanwhile."""
+        """Return seconds since boot, including suspended time: leases and deadlines run on while suspended."""
         return MonotonicSeconds(time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep for so many seconds."""
         time.sleep(seconds)
 
     def boot(self) -> BootIdentity:
-        """Kernel boot id and start time of PID 1.
+        """Return the kernel's boot id with the start time of PID 1.
 
-        The boot id alone would miss a node whose init was replaced under a running kernel, as happens to a
-        node that is itself a container or a namespace.
+        The boot id alone would miss a new init under a running kernel, as when the node itself is a container.
 
         Raises:
             Inconsistent: the node's ``/proc`` shows no init process.

@@ -1,15 +1,15 @@
-"""Interrupts the executor where a test asks for it. Only for tests; without the environment variable it is inert.
+"""Interrupts the executor at failpoints, for tests only. Does nothing unless the environment variable is set.
 
-The variable names a directory. A file there that has the name of a failpoint says what happens when the executor
-passes it for the first time:
+The variable names a directory. A file there with the name of a failpoint says what happens when the executor first
+passes it:
 
 =========  ===========================================================================
-``kill``   the process ends as by ``kill -9``
+``kill``   the process ends as with ``kill -9``
 ``enospc`` the operation fails as on a full disk
-``hang``   nothing goes on until the file ``NAME.hit`` is removed
+``hang``   the executor blocks until the file ``NAME.hit`` is removed
 =========  ===========================================================================
 
-The file is renamed to ``NAME.hit`` before anything happens, so that each strikes once and a test sees that it did.
+The file is renamed to ``NAME.hit`` first, so each failpoint triggers once and the test can see that it did.
 """
 
 import errno
@@ -27,18 +27,18 @@ LOOK_SECONDS = 0.005
 
 
 def inert(_name: Failpoint) -> None:
-    """Go on."""
+    """Do nothing."""
 
 
 def failpoints(environment: Mapping[str, str]) -> Callable[[Failpoint], None]:
-    """What the executor does at every failpoint: nothing, unless the environment names a directory."""
+    """Return the function to call at every failpoint: a no-op unless the environment names a directory."""
     root = environment.get(VARIABLE)
     if not root:
         return inert
-    return lambda name: _strike(Path(root), name)
+    return lambda name: _trigger(Path(root), name)
 
 
-def _strike(root: Path, name: Failpoint) -> None:
+def _trigger(root: Path, name: Failpoint) -> None:
     hit = root / f"{name}.hit"
     try:
         (root / name).rename(hit)

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, from our code and from libraries alike."""
+"""Logging: one JSON object per line on standard error, for our code and for libraries."""
 
 import logging
 import sys
@@ -7,7 +7,7 @@ import structlog
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Set logging up for the whole process."""
+    """Set up logging for the whole process."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

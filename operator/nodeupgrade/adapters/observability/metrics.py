@@ -1,7 +1,7 @@
-"""Metrics of the operator, for Prometheus. What each of them means is in docs/metrics.md.
+"""The operator's Prometheus metrics. docs/metrics.md describes each of them.
 
-Counters count what this process did since it started. Gauges are made from what is known at the moment they are
-asked for, so that those of a NodeUpgrade vanish with it. Nothing is labelled by node.
+Counters count since the start of this process. Gauges are computed from the current state at every scrape, so the
+gauges of a deleted NodeUpgrade vanish. No metric has a label for the node.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes
 from nodeupgrade.engine.rollout.reconcile import Pass
 
 DOWN_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300)
-"""Seconds; 40 and 50 are when a node is taken for dead (node-monitor-grace-period up to 1.31, and from 1.32)."""
+"""Seconds; after 40 or 50 a node becomes NotReady (node-monitor-grace-period up to 1.31, and from 1.32)."""
 
 LAG_BUCKETS = (0.001, 0.01, 0.1, 0.5, 1, 5, 30)
 PASS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
@@ -27,7 +27,12 @@ PASS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerState:
-    """How an informer is doing; ``relists`` by reason."""
+    """State of an informer.
+
+    Attributes:
+        silence: seconds since the last event.
+        relists: number of lists, by reason.
+    """
 
     kind: str
     synced: bool
@@ -37,7 +42,7 @@ class InformerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What gauges are made of."""
+    """The state that gauges are computed from."""
 
     tasks: Iterable[Task] = ()
     informers: tuple[InformerState, ...] = ()
@@ -45,12 +50,12 @@ class State:
 
 
 class Metrics:
-    """Counts what it is told and asks for the rest.
+    """The metrics registry: counters are incremented by callers, gauges are computed at every scrape.
 
-    It is asked from a thread of its own, and told from the event loop's: an operator that hangs still answers.
+    Scrapes are served by a thread of their own, so that an operator whose event loop hangs still answers them.
 
     Args:
-        state: Called whenever somebody asks for the metrics; must return copies.
+        state: Called at every scrape; must return copies.
     """
 
     def __init__(self, state: Callable[[], State] = State) -> None:
@@ -75,7 +80,7 @@ class Metrics:
         self._requests.labels(verb, code).inc()
 
     def passed(self, name: str, done: Pass, seconds: float) -> None:
-        """Count a pass and the runs that it judged."""
+        """Count a reconcile pass and the runs that it gave a verdict on."""
         self._passes.labels("conflict" if done.conflicted else "success").inc()
         self._seconds.observe(seconds)
         if done.upgrade is None:
@@ -92,16 +97,16 @@ class Metrics:
                 self._rollbacks.labels(run.rolled_back.value).inc()
 
     def failed(self, seconds: float) -> None:
-        """Count a pass that could not be made."""
+        """Count a reconcile pass that failed."""
         self._passes.labels("error").inc()
         self._seconds.observe(seconds)
 
     def lagged(self, seconds: float) -> None:
-        """Take note of how late a timer was."""
+        """Record by how many seconds a timer was late."""
         self._lag.observe(seconds)
 
     def gauges(self) -> Iterator[Metric]:
-        """Make what is not counted but looked up."""
+        """Yield the gauges, computed from the current state."""
         state, upgrades = self._state(), tuple(self._upgrades.values())
         nodes = GaugeMetricFamily("nodeupgrade_nodes", "Nodes of a NodeUpgrade.", labels=("upgrade", "wave", "phase"))
         for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
@@ -153,12 +158,12 @@ class _Gauges(Collector):
         return self._metrics.gauges()
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # nothing to be asked for before the operator has begun
+        return ()  # so that registering the collector does not call collect()
 
 
 @contextmanager
 def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve ``/metrics`` for as long as the context lasts; yields the port, which port 0 leaves to the system.
+    """Serve ``/metrics`` while the context lasts, and yield the port; port 0 lets the system choose one.
 
     Raises:
         OSError: The port is taken.
