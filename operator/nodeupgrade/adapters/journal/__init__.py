@@ -1,4 +1,4 @@
-"""Plans and journals on a node's disk."""
+"""Plans, journals and messages of runs on a node's disk."""
 
 from nodeupgrade.adapters.journal.file import FileJournal, read_journal
 from nodeupgrade.adapters.journal.runs import RunStore

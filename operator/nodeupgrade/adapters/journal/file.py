@@ -1,4 +1,4 @@
-"""The journal of one run as a file: append-only, one writer, every record on stable storage."""
+"""The journal of one run as a file: append-only, with a single writer, every record on stable storage."""
 
 import errno
 import fcntl
@@ -16,11 +16,11 @@ from nodeupgrade.ports.disk import Disk
 from nodeupgrade.ports.runs import BusyError
 
 RESERVE_BYTES = 256 * 1024
-"""Enough for every record of the way back, and for the files that it writes."""
+"""Enough for all records of a rollback and the files that it writes."""
 
 
 def lock(descriptor: int) -> None:
-    """Lock an open file against every other process, until it is closed.
+    """Lock an open file against other processes until it is closed.
 
     Raises:
         BlockingIOError: another process has locked it.
@@ -29,10 +29,10 @@ def lock(descriptor: int) -> None:
 
 
 def read_journal(path: Path, *, disk: Disk = os) -> Journal:
-    """Read a journal, also while somebody else writes it; a record that is being written does not count yet.
+    """Read a journal, even while another process writes it; an incomplete last record is ignored.
 
     Raises:
-        Inconsistent: it is damaged before its last line.
+        Inconsistent: the journal is damaged before its last line.
     """
     try:
         return parse(b"".join(read_chunks(path, disk=disk)))[0]
@@ -41,25 +41,25 @@ def read_journal(path: Path, *, disk: Disk = os) -> Journal:
 
 
 def scrub(path: Path, *, disk: Disk = os) -> None:
-    """Take before-images out of the journal of a run that is over; it is replaced as a whole, or not at all.
+    """Remove before-images from the journal of a finished run, by replacing the file atomically.
 
     Raises:
-        StepFailed: it cannot be written.
-        Inconsistent: it is damaged before its last line.
+        StepFailed: the journal cannot be written.
+        Inconsistent: the journal is damaged before its last line.
     """
     journal = read_journal(path, disk=disk)
-    kept = scrubbed(journal)
-    if kept == journal:
+    without_images = scrubbed(journal)
+    if without_images == journal:
         return
     try:
-        with fresh_beside(path, mode=0o600, disk=disk) as fresh:
-            write_all(fresh, b"".join(render(record) for record in kept.records), disk=disk)
+        with fresh_beside(path, mode=0o600, disk=disk) as descriptor:
+            write_all(descriptor, b"".join(render(record) for record in without_images.records), disk=disk)
     except OSError as error:
         raise StepFailed(f"cannot take before-images out of {path}: {error}") from error
 
 
 def drop_reserve(path: Path, *, disk: Disk = os) -> None:
-    """Give up the space that a writer of this journal left in reserve; only once the run is over."""
+    """Free the disk space reserved for this journal. Call it only once the run is over."""
     with suppress(OSError):
         disk.unlink(_reserve(path))
 
@@ -69,18 +69,18 @@ def _reserve(path: Path) -> Path:
 
 
 class FileJournal:
-    """Implements ports.journal.JournalStore. Use as a context manager: the lock is held until it is closed.
+    """Implements ports.journal.JournalStore. Use it as a context manager: it holds a lock until it is closed.
 
-    A disk that fills up must not strand a node without its kubelet. So some space is held in reserve while the
-    journal is open, and given up when a record finds no room.
+    A full disk must not strand a node without its kubelet. So some space is reserved while the journal is open, and
+    freed when there is no space for a record.
 
     Args:
-        path: the file; its directory exists.
-        disk: what the system calls go to.
-        lock: keeps other processes out.
+        path: the file; its directory must exist.
+        disk: receives the system calls.
+        lock: locks out other processes.
 
     Raises:
-        BusyError: another process holds it.
+        BusyError: another process holds the lock.
     """
 
     def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
@@ -113,56 +113,56 @@ class FileJournal:
         self._disk.close(self._descriptor)
 
     def load(self) -> Journal:
-        """Read all records, and cut off what a crash left of one that was never finished."""
+        """Read all records, and truncate the incomplete last one that a crash may have left."""
         journal, self._whole = parse(b"".join(read_chunks(self._path, disk=self._disk)))
         self._cut()
         return journal
 
     def append(self, record: Record) -> None:
-        """Add a record durably; when that fails, nothing of it stays.
+        """Append a record durably, or not at all.
 
-        A record that may be lost is not waited for: it reaches the disk with the next one, half as many waits.
+        A record that may be lost is not synced: it reaches the disk with the next one, which halves the waiting.
         """
-        line, lazily = render(record), may_be_lost(record)
+        line, deferred = render(record), may_be_lost(record)
         try:
-            self._write(line, lazily=lazily)
+            self._write(line, deferred=deferred)
         except OSError as error:
             if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
                 raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
-            self._write_from_reserve(line, lazily=lazily)
+            self._write_from_reserve(line, deferred=deferred)
 
     def scrub(self) -> None:
-        """Forget before-images if the run is over, by a new file in place of this one."""
+        """Remove before-images if the run is over. This replaces the file."""
         scrub(self._path, disk=self._disk)
 
-    def _write_from_reserve(self, line: bytes, *, lazily: bool) -> None:
+    def _write_from_reserve(self, line: bytes, *, deferred: bool) -> None:
         try:
             self._disk.unlink(self._reserve)
-            self._write(line, lazily=lazily)
+            self._write(line, deferred=deferred)
         except OSError as error:
             raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
 
-    def _write(self, line: bytes, *, lazily: bool) -> None:
+    def _write(self, line: bytes, *, deferred: bool) -> None:
         self._cut()
         try:
             write_all(self._descriptor, line, disk=self._disk)
-            if not lazily:
+            if not deferred:
                 self._disk.fdatasync(self._descriptor)
         except OSError:
-            with suppress(OSError):  # the next append, or the next load, cuts it off
+            with suppress(OSError):  # the next append or load truncates it
                 self._cut()
             raise
         self._whole += len(line)
 
     def _cut(self) -> None:
-        """Leave nothing behind the last whole record, and write there next."""
+        """Truncate the file after the last complete record, and seek to its end."""
         if self._disk.fstat(self._descriptor).st_size > self._whole:
             self._disk.ftruncate(self._descriptor, self._whole)
             self._disk.fsync(self._descriptor)
         self._disk.lseek(self._descriptor, self._whole, os.SEEK_SET)
 
     def _hold_reserve(self) -> None:
-        with suppress(OSError):  # without a reserve the run is as safe, only a full disk can make it wait
+        with suppress(OSError):  # a run without a reserve is as safe, but a full disk can make it wait
             descriptor = self._disk.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 self._disk.posix_fallocate(descriptor, 0, RESERVE_BYTES)

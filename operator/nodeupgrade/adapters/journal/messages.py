@@ -1,6 +1,6 @@
-"""What agent and executor tell each other about a run, and what people and the rescue script do: a file each.
+"""Messages between agent, executor, rescue script and people about a run: one file for each message.
 
-Every file appears whole. One that is not there says nothing, so that either side may come late, or never.
+Files are written atomically. A missing file just means that there is no message, so each side may start late or never.
 """
 
 import json
@@ -34,8 +34,8 @@ class RunMessages:
     """The messages in the directories of runs.
 
     Args:
-        root: where these directories are.
-        disk: what the system calls go to.
+        root: parent of these directories.
+        disk: receives the system calls.
     """
 
     def __init__(self, root: Path, disk: Disk) -> None:
@@ -43,41 +43,41 @@ class RunMessages:
         self._disk = disk
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        """Leave word why the executor stopped without an end."""
+        """Record why the executor stopped before the end of the run."""
         self._write(self._root / run / TROUBLE, message.encode())
 
     def trouble(self, run: RunId) -> str | None:
-        """Why the executor stopped without an end, if it did."""
+        """Return why the executor stopped before the end of the run; ``None`` if it did not."""
         try:
             return self._read(self._root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
             return None
 
     def request_abort(self, run: RunId) -> None:
-        """Ask the executor of a run to go back."""
+        """Ask the executor of a run to roll back."""
         self._write(self._directory(run) / ABORT, b"")
 
     def abort_requested(self, run: RunId) -> bool:
-        """Whether somebody asked to go back."""
+        """Report whether a rollback was requested."""
         return exists(self._directory(run) / ABORT, self._disk)
 
     def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        """Tell the executor of a run which pods have been deleted since it began; each call adds to the last."""
+        """Report to the executor which pods have been deleted since the run began; each call adds to earlier ones."""
         known = self.deleted_pods(run)
         if not known.issuperset(pods):
             self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
 
     def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Ask the agent which pods have been deleted since the run began; get what it has answered so far."""
+        """Ask the agent which pods have been deleted since the run began; return its answers so far."""
         self._ask(run, DELETIONS_WANTED)
         return self.deleted_pods(run)
 
     def deleted_pods_wanted(self, run: RunId) -> bool:
-        """Whether the executor wants to know which pods have been deleted."""
+        """Report whether the executor has asked which pods have been deleted."""
         return exists(self._directory(run) / DELETIONS_WANTED, self._disk)
 
     def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Pods that somebody has deleted since the run began, as far as the agent has told."""
+        """Return the pods that were deleted since the run began, as reported by the agent so far."""
         try:
             lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
         except FileNotFoundError:
@@ -85,31 +85,31 @@ class RunMessages:
         return frozenset(PodUid(line) for line in lines)
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
-        """Tell the executor of a run which pods came after its planning; each call replaces the last."""
+        """Report to the executor which pods were created after planning; each call replaces the last."""
         if newcomers != self.newcomers(run):
             self._write(self._directory(run) / NEWCOMERS, json.dumps(to_json(newcomers, strict=True)).encode())
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
-        """Ask the agent which pods came after the planning; get what it answered last."""
+        """Ask the agent which pods were created after planning; return its latest answer."""
         self._ask(run, NEWCOMERS_WANTED)
         return self.newcomers(run)
 
     def newcomers_wanted(self, run: RunId) -> bool:
-        """Whether the executor wants to know which pods came after the planning."""
+        """Report whether the executor has asked which pods were created after planning."""
         return exists(self._directory(run) / NEWCOMERS_WANTED, self._disk)
 
     def newcomers(self, run: RunId) -> Newcomers | None:
-        """Pods that came after the planning, as the agent told last; ``None`` if it did not, or nobody can read it."""
+        """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
         try:
             return from_json(Newcomers, json.loads(self._read(self._directory(run) / NEWCOMERS)), strict=True)
         except (OSError, ValueError, MalformedFileError):
             return None
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
-        """Note, right before a plan is handed over, what there is to say of the readiness guard.
+        """Record the state of the readiness guard, right before a plan is handed over.
 
         Raises:
-            StepFailed: it cannot be written.
+            StepFailed: the file cannot be written.
         """
         try:
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
@@ -117,18 +117,18 @@ class RunMessages:
             raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def read_guard(self, run: RunId) -> GuardReport:
-        """What was noted when the plan of a run was handed over; nothing, if it was not, or cannot be read."""
+        """Return the guard's state as recorded at the handover of a plan; empty if there is none that is readable."""
         try:
             return from_json(GuardReport, json.loads(self._read(self._directory(run) / GUARD)), strict=True)
         except (OSError, ValueError, MalformedFileError):
             return GuardReport()
 
     def handing_over(self, run: RunId) -> bool:
-        """Whether the plan of a run was at least about to be handed over."""
+        """Report whether the plan of a run was handed over, or was about to be."""
         return exists(self._directory(run) / GUARD, self._disk)
 
     def rescue(self, run: RunId) -> Rescue:
-        """How far the rescue script has come with a run; a word cut off by a crash means that it began."""
+        """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
         try:
             word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
         except FileNotFoundError:
@@ -136,17 +136,17 @@ class RunMessages:
         return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
-        """Whether somebody wants the old kubelet to be started on a runtime that lost pods."""
+        """Report whether a person asked to start the old kubelet on a runtime that lost pods."""
         return exists(self._directory(run) / GO_ON, self._disk)
 
     def beat(self, run: RunId) -> None:
-        """Show the rescue script that an executor lives which has nothing to write."""
+        """Show the rescue script that the executor is alive while it has nothing to write."""
         with suppress(OSError):
             os.utime(self._directory(run) / JOURNAL)
 
     def _ask(self, run: RunId, question: str) -> None:
         path = self._directory(run) / question
-        with suppress(OSError):  # unasked, nobody answers
+        with suppress(OSError):  # an unwritten question just gets no answer
             if not exists(path, self._disk):
                 self._write(path, b"")
 

@@ -1,6 +1,6 @@
-"""All runs of a node: one directory each, holding the plan, the journal, and what agent and executor tell each other.
+"""The runs of a node: one directory per run with its plan, its journal, and the messages of agent and executor.
 
-The directory of a finished run is evidence and stays for a while; the oldest go first.
+Directories of the newest finished runs are kept as evidence.
 """
 
 import json
@@ -10,11 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from nodeupgrade.adapters.files.atomic import (
-    exists,
-    make_directory,
-    sync_directory,
-)
+from nodeupgrade.adapters.files.atomic import exists, make_directory, sync_directory
 from nodeupgrade.adapters.journal.file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.adapters.journal.messages import JOURNAL, RunMessages
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -32,13 +28,13 @@ KEPT = 5
 
 
 class RunStore(RunMessages):
-    """The runs below one directory. Implements ports.runs.AgentRuns and ports.runs.ExecutorRuns.
+    """The runs in one directory. Implements ports.runs.AgentRuns and ports.runs.ExecutorRuns.
 
     Args:
-        root: the directory, as this process sees it; made when needed, readable by root only.
-        kept: how many finished runs are kept.
-        disk: what the system calls go to.
-        lock: keeps other processes out of a journal that is written.
+        root: the directory, as this process sees it; created when needed, readable by root only.
+        kept: how many finished runs to keep.
+        disk: receives the system calls.
+        lock: locks other processes out of a journal that is being written.
     """
 
     def __init__(self, root: Path, *, kept: int = KEPT, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
@@ -47,10 +43,10 @@ class RunStore(RunMessages):
         self._lock = lock
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write a plan durably; an executor started from now on carries it out.
+        """Write a plan durably; from then on, a started executor carries it out.
 
         Raises:
-            StepFailed: it cannot be written.
+            StepFailed: the plan cannot be written.
         """
         directory = self._directory(plan.run_id)
         document = to_json(plan, strict=True)
@@ -63,10 +59,10 @@ class RunStore(RunMessages):
             raise StepFailed(f"cannot write the plan of run {plan.run_id}: {error}") from error
 
     def read_plan(self, run: RunId) -> RunPlan | None:
-        """Read the plan of a run; ``None`` when there is none.
+        """Read the plan of a run; ``None`` if there is none.
 
         Raises:
-            Inconsistent: it was written by another version of this program, or is damaged.
+            Inconsistent: the plan is damaged, or was written by a version of this program with another schema.
         """
         try:
             sealed = json.loads(self._read(self._directory(run) / PLAN))
@@ -86,17 +82,17 @@ class RunStore(RunMessages):
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
 
     def discard(self, run: RunId) -> None:
-        """Forget a plan that nobody has begun to carry out and nobody shall.
+        """Remove a plan that no executor has begun, so that none ever will.
 
         Raises:
-            Inconsistent: somebody has begun.
-            StepFailed: it cannot be removed.
+            Inconsistent: an executor has begun it.
+            StepFailed: the plan cannot be removed.
         """
         directory = self._directory(run)
         if not exists(directory, self._disk):
             return
         try:
-            with self.open_journal(run) as journal:  # an executor that comes now finds it locked, and later no plan
+            with self.open_journal(run) as journal:  # an executor that starts now finds it locked, later finds no plan
                 if journal.load().records:
                     raise Inconsistent(f"run {run} has begun and cannot be forgotten")
                 with suppress(FileNotFoundError):
@@ -108,31 +104,35 @@ class RunStore(RunMessages):
             raise StepFailed(f"cannot remove the plan of run {run}: {error}") from error
 
     def require_plan(self, run: RunId) -> RunPlan:
-        """Read the plan of a run that must have one."""
+        """Read the plan of a run that must have one.
+
+        Raises:
+            Inconsistent: there is no plan, or as for read_plan().
+        """
         plan = self.read_plan(run)
         if plan is None:
             raise Inconsistent(f"run {run} has no plan")
         return plan
 
     def read_journal(self, run: RunId) -> Journal:
-        """Read the journal of a run, also while its executor writes it."""
+        """Read the journal of a run, even while its executor writes it."""
         return read_journal(self._directory(run) / JOURNAL, disk=self._disk)
 
     def open_journal(self, run: RunId) -> FileJournal:
         """Open the journal of a run for writing.
 
         Raises:
-            BusyError: its executor is at work.
+            BusyError: its executor is running.
         """
         return FileJournal(self._directory(run) / JOURNAL, disk=self._disk, lock=self._lock)
 
     def unfinished(self) -> RunId | None:
-        """The newest run that has a plan and is not over."""
+        """Return the newest run with a plan that is not over."""
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)
         return next(runs, None)
 
     def begun(self) -> RunId | None:
-        """The newest run that an executor has begun and that is not over.
+        """Return the newest run that an executor has begun and that is not over.
 
         Raises:
             Inconsistent: a journal is damaged.
@@ -144,7 +144,7 @@ class RunStore(RunMessages):
         return None
 
     def begun_runs(self) -> list[RunId]:
-        """All runs that an executor has begun, over or not, oldest first.
+        """Return all runs that an executor has begun, over or not, oldest first.
 
         Raises:
             Inconsistent: a journal is damaged.
@@ -152,7 +152,7 @@ class RunStore(RunMessages):
         return [run for run in self._runs() if self.read_journal(run).records]
 
     def plans_not_begun(self) -> list[RunId]:
-        """All runs that have a plan and that no executor has begun.
+        """Return all runs with a plan that no executor has begun.
 
         Raises:
             Inconsistent: a journal is damaged.
@@ -160,21 +160,21 @@ class RunStore(RunMessages):
         return [run for run in self._runs() if not self.read_journal(run).records]
 
     def of(self, wanted: RunId) -> list[RunId]:
-        """The attempts of one run of a task that have a plan, oldest first."""
+        """Return those attempts at one run of a task that have a plan, oldest first."""
         return [run for run in self._runs() if task_run(run) == wanted]
 
     def is_told(self, run: RunId) -> bool:
-        """Whether the API server has accepted how a run ended, for a task that asked for it.
+        """Report whether the API server has accepted the result of a run, for a task that asked for it.
 
-        Of a run that was planned before there was such a mark it is taken to be so.
+        Runs planned before this mark existed count as reported.
         """
         return not exists(self._directory(run) / UNTOLD, self._disk)
 
     def mark_told(self, run: RunId) -> None:
-        """Note for good that how a run ended was told. Repeating it is harmless.
+        """Record durably that the result of a run was reported. Idempotent.
 
         Raises:
-            StepFailed: it cannot be noted.
+            StepFailed: the mark cannot be removed.
         """
         directory = self._directory(run)
         try:
@@ -185,10 +185,10 @@ class RunStore(RunMessages):
             raise StepFailed(f"cannot write to the directory of run {run}: {error}") from error
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those that are kept; a damaged one is kept for a human.
+        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal are kept for a person.
 
-        Of those that are kept, give up the reserve and the before-images that a killed executor, or an earlier version
-        of this program, did not.
+        From the kept ones, remove the reserve and the before-images that a killed executor, or an earlier version of
+        this program, left behind.
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
@@ -206,13 +206,13 @@ class RunStore(RunMessages):
             return False
 
     def _runs(self) -> list[RunId]:
-        """Runs that have a plan, oldest first."""
+        """Return the runs with a plan, oldest first."""
         names = self._disk.listdir(self._root) if exists(self._root, self._disk) else []
         plans = [plan for name in names if exists(plan := self._root / name / PLAN, self._disk)]
         return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self._disk.stat(p).st_mtime_ns, p))]
 
     def _forget(self, directory: Path) -> None:
-        """Remove a run; its plan first and for good, since a plan without its journal is a run not yet begun."""
+        """Remove a run: its plan first and durably, since a plan without a journal is a run to be begun."""
         names = self._disk.listdir(directory)
         if PLAN in names:
             self._disk.unlink(directory / PLAN)
