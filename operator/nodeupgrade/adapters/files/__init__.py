@@ -1,4 +1,4 @@
-"""Files of one node."""
+"""Files of one node, changed atomically and durably."""
 
 from nodeupgrade.adapters.files.atomic import sync_directory, sync_file
 from nodeupgrade.adapters.files.confine import resolve

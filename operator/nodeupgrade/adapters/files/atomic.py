@@ -1,4 +1,4 @@
-"""The pieces of a crash-safe change: a file that appears whole, with the right attributes, and for good."""
+"""Building blocks of crash-safe changes: files that appear complete, with the right attributes, and durably."""
 
 import errno
 import os
@@ -11,16 +11,16 @@ from nodeupgrade.ports.disk import Disk
 
 LEFTOVER = ".nodeupgrade-new"
 CHUNK = 1024 * 1024
-# Signatures over content or inode: they would be wrong on another file.
+# Signatures of content or inode, which would be invalid on another file.
 NOT_CARRIED = frozenset({"security.ima", "security.evm"})
 
 
 @contextmanager
 def fresh_beside(target: Path, *, mode: int, disk: Disk = os) -> Iterator[int]:
-    """Give a new open file that takes the place of ``target`` when the block ends, or vanishes when it raises.
+    """Open a new file that replaces ``target`` when the block ends, or is removed when the block raises.
 
-    Content is on disk before the rename, the rename before this returns. The temporary name is always the same,
-    so that what a crash left is overwritten by the next attempt.
+    The content is on disk before the rename, and the rename before this returns. The temporary name is always the
+    same, so the next attempt replaces what a crash left behind.
     """
     fresh = remove_leftover(target, disk=disk)
     descriptor = disk.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -39,7 +39,7 @@ def fresh_beside(target: Path, *, mode: int, disk: Disk = os) -> Iterator[int]:
 
 
 def replace_by_link(source: Path, target: Path, *, disk: Disk = os) -> None:
-    """Make ``target`` another name of the file ``source``, at once and for good."""
+    """Make ``target`` another name of the file ``source``, atomically and durably."""
     scratch = remove_leftover(target, disk=disk)
     disk.link(source, scratch)
     disk.rename(scratch, target)
@@ -47,21 +47,21 @@ def replace_by_link(source: Path, target: Path, *, disk: Disk = os) -> None:
 
 
 def remove_leftover(target: Path, *, disk: Disk = os) -> Path:
-    """Give the temporary name of ``target``; nothing that an interrupted change left has it any more."""
+    """Remove the temporary file that an interrupted change of ``target`` left, and return its name."""
     scratch = target.with_name(f".{target.name}{LEFTOVER}")
     _unlink(scratch, disk)
     return scratch
 
 
 def write_all(descriptor: int, data: bytes, *, disk: Disk = os) -> None:
-    """Write every byte, however many calls that takes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[disk.write(descriptor, rest) :]
+    """Write all bytes, with as many calls as it takes."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[disk.write(descriptor, remaining) :]
 
 
 def read_chunks(path: Path, *, disk: Disk = os) -> Iterator[bytes]:
-    """Read a file from its beginning to its end."""
+    """Yield the content of a file in chunks."""
     descriptor = disk.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         while chunk := disk.read(descriptor, CHUNK):
@@ -73,17 +73,17 @@ def read_chunks(path: Path, *, disk: Disk = os) -> Iterator[bytes]:
 def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:
     """Give an open file the owner, mode and extended attributes of another file."""
     status = disk.stat(source)
-    now = disk.fstat(descriptor)
-    if (now.st_uid, now.st_gid) != (status.st_uid, status.st_gid):
+    current = disk.fstat(descriptor)
+    if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
         disk.fchown(descriptor, status.st_uid, status.st_gid)
-    # A change of owner clears set-id bits and file capabilities, so these come after it.
+    # A change of owner clears set-id bits and file capabilities, so these are set after it.
     disk.fchmod(descriptor, status.st_mode & 0o7777)
     for name in _attributes(source, disk):
         disk.setxattr(descriptor, name, disk.getxattr(source, name))
 
 
 def make_directory(directory: Path, *, mode: int = 0o755, disk: Disk = os) -> None:
-    """Make a directory and those above it that are missing, each for good."""
+    """Make a directory and its missing parents, durably."""
     missing = [made for made in (directory, *directory.parents) if not exists(made, disk)]
     for made in reversed(missing):
         with suppress(FileExistsError):
@@ -92,7 +92,7 @@ def make_directory(directory: Path, *, mode: int = 0o755, disk: Disk = os) -> No
 
 
 def exists(path: Path, disk: Disk = os) -> bool:
-    """Whether a path leads to anything."""
+    """Report whether a path exists; symbolic links are followed."""
     try:
         disk.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ def exists(path: Path, disk: Disk = os) -> bool:
 
 
 def is_regular(path: Path, disk: Disk = os) -> bool:
-    """Whether a name is that of a regular file, and no symbolic link."""
+    """Report whether a path is a regular file; a symbolic link is not."""
     try:
         return stat.S_ISREG(disk.lstat(path).st_mode)
     except FileNotFoundError:
@@ -109,12 +109,12 @@ def is_regular(path: Path, disk: Disk = os) -> bool:
 
 
 def sync_directory(directory: Path, disk: Disk = os) -> None:
-    """Wait until the names in a directory are on disk."""
+    """Wait until the entries of a directory are on disk."""
     _sync(directory, os.O_RDONLY | os.O_DIRECTORY, disk)
 
 
 def sync_file(path: Path, disk: Disk = os) -> None:
-    """Wait until what a file holds is on disk."""
+    """Wait until the content of a file is on disk."""
     _sync(path, os.O_RDONLY, disk)
 
 

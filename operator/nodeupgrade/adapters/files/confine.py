@@ -1,4 +1,4 @@
-"""Where a path of the node is found below the directory under which the node's root is seen."""
+"""Resolves paths of the node below the mount point of the node's root directory."""
 
 import errno
 import os
@@ -8,22 +8,22 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.ports.disk import Disk
 
-MAX_LINKS = 40  # as the kernel allows
+MAX_LINKS = 40  # as in the kernel
 
 
 def resolve(
     root: Path, path: PurePosixPath, *, follow_last: bool, disk: Disk = os, links: list[Path] | None = None
 ) -> Path:
-    """Resolve a node's path as the node would, and never leave ``root``.
+    """Resolve a path as the node would, and never leave ``root``.
 
-    An absolute symbolic link inside a container's view of the host would otherwise lead into the container.
-    ``..`` above the root stays at the root, as the kernel has it. Parts that do not exist are kept as they are.
+    In a container that mounts the host, an absolute symbolic link would otherwise lead into the container. ``..``
+    above the root stays at the root, as in the kernel. Parts that do not exist are kept as they are.
 
     Args:
-        root: where the node's root directory is seen.
+        root: mount point of the node's root directory.
         path: absolute path on the node.
-        follow_last: whether a symbolic link in the last place is followed too.
-        links: gets every symbolic link that is followed.
+        follow_last: whether to follow a symbolic link as the last part too.
+        links: every symbolic link that is followed is appended to this list.
 
     Raises:
         OSError: EINVAL if the path is not absolute, ELOOP after 40 symbolic links.

@@ -1,4 +1,4 @@
-"""A copy of one program that is there whole or not at all, and the digest of what was copied."""
+"""Copies a program atomically and durably, and returns its digest."""
 
 import hashlib
 import os
@@ -11,10 +11,10 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 def copy(source: Path, destination: Path) -> str:
-    """Copy `source` to `destination`, durably and all or nothing, and return the SHA-256 as 64 hex digits.
+    """Copy `source` to `destination`, atomically and durably, and return the SHA-256 as 64 hex digits.
 
     Raises:
-        CopyError: the source is absent or no regular file, or the destination cannot be written.
+        CopyError: the source is missing or not a regular file, or the destination cannot be written.
     """
     if not source.exists():
         raise CopyError(f"cannot copy {source} because it does not exist; check the path inside the image")

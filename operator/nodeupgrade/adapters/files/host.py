@@ -1,4 +1,4 @@
-"""Implements ports.files.Files on a mounted filesystem."""
+"""The Files port (ports.files) on a mounted filesystem."""
 
 import contextlib
 import errno
@@ -28,21 +28,21 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.ports.disk import Disk
 
-# From linux/fs.h; the number of the request is the same on every 64-bit architecture.
+# From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 
 
 class HostFiles:
-    """Files of the node whose root directory is seen at ``root``.
+    """Files of the node whose root directory is mounted at ``root``.
 
-    Symbolic links are resolved as the node would, never out of ``root``. Reading follows them to the end;
-    changing a path that *is* a symbolic link, or anything but a regular file, is refused: whether the link or
-    its target is meant is for the caller to say.
+    Symbolic links are resolved as the node would, and never lead out of ``root``. Reads follow them to the end.
+    Changing a path that *is* a symbolic link, or anything but a regular file, is refused: the caller has to say
+    whether it means the link or its target.
 
     Args:
-        root: where the node's root directory is seen.
-        disk: what the system calls go to.
+        root: mount point of the node's root directory.
+        disk: receives the system calls.
     """
 
     def __init__(self, root: Path = Path("/"), *, disk: Disk = os) -> None:
@@ -50,50 +50,50 @@ class HostFiles:
         self._disk = disk
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Whole content; ``None`` when there is no such file."""
-        with _failing(f"cannot read {path}"):
-            found = self._existing(path)
-            return None if found is None else b"".join(read_chunks(found, disk=self._disk))
+        """Return the whole content; ``None`` if there is no such file."""
+        with _translated(f"cannot read {path}"):
+            resolved = self._existing(path)
+            return None if resolved is None else b"".join(read_chunks(resolved, disk=self._disk))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        """SHA-256 of the content; ``None`` when there is no such file."""
-        with _failing(f"cannot read {path}"):
-            found = self._existing(path)
-            if found is None:
+        """Return the SHA-256 of the content; ``None`` if there is no such file."""
+        with _translated(f"cannot read {path}"):
+            resolved = self._existing(path)
+            if resolved is None:
                 return None
             digest = hashlib.sha256()
-            for chunk in read_chunks(found, disk=self._disk):
+            for chunk in read_chunks(resolved, disk=self._disk):
                 digest.update(chunk)
             return Digest(digest.hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
-        """Bytes of the content; ``None`` when there is no such file."""
-        with _failing(f"cannot read {path}"):
-            found = self._existing(path)
-            return None if found is None else self._disk.stat(found).st_size
+        """Return the size in bytes; ``None`` if there is no such file."""
+        with _translated(f"cannot read {path}"):
+            resolved = self._existing(path)
+            return None if resolved is None else self._disk.stat(resolved).st_size
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        """Device, number, size and time of the last writing; ``None`` when there is no such file."""
-        with _failing(f"cannot read {path}"):
-            if (found := self._existing(path)) is None:
+        """Return device, inode, size and mtime; ``None`` if there is no such file."""
+        with _translated(f"cannot read {path}"):
+            if (resolved := self._existing(path)) is None:
                 return None
-            status = self._disk.stat(found)
+            status = self._disk.stat(resolved)
             return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
     def changed(self, path: PurePosixPath) -> float | None:
-        """Latest time of change of content or attributes, of the path and of every symbolic link that leads to it."""
-        with _failing(f"cannot ask for the times of {path}"):
+        """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
+        with _translated(f"cannot ask for the times of {path}"):
             links: list[Path] = []
-            found = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
+            resolved = resolve(self._root, path, follow_last=True, disk=self._disk, links=links)
             try:
-                times = [self._disk.lstat(place) for place in (found, *links)]
+                times = [self._disk.lstat(place) for place in (resolved, *links)]
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return max(max(status.st_mtime_ns, status.st_ctime_ns) for status in times) / 1e9
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        """Replace the file atomically; ``mode`` is for a file that is not there yet."""
-        with _failing(f"cannot write {path}"):
+        """Replace the file atomically; ``mode`` applies to a new file."""
+        with _translated(f"cannot write {path}"):
             target = self._changeable(path)
             make_directory(target.parent, disk=self._disk)
             with fresh_beside(target, mode=mode, disk=self._disk) as fresh:
@@ -102,19 +102,19 @@ class HostFiles:
                     carry_attributes(target, fresh, disk=self._disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Copy content, mode, owner and extended attributes; the target appears whole."""
-        with _failing(f"cannot copy {source} to {target}"):
+        """Copy content, mode, owner and extended attributes, atomically."""
+        with _translated(f"cannot copy {source} to {target}"):
             origin = self._required(source)
-            goal = self._changeable(target)
-            make_directory(goal.parent, disk=self._disk)
-            with fresh_beside(goal, mode=0o600, disk=self._disk) as fresh:
+            destination = self._changeable(target)
+            make_directory(destination.parent, disk=self._disk)
+            with fresh_beside(destination, mode=0o600, disk=self._disk) as fresh:
                 for chunk in read_chunks(origin, disk=self._disk):
                     write_all(fresh, chunk, disk=self._disk)
                 carry_attributes(origin, fresh, disk=self._disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
         """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
-        with _failing(f"cannot give {target} the attributes of {pattern}"):
+        with _translated(f"cannot give {target} the attributes of {pattern}"):
             descriptor = self._disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 carry_attributes(self._required(pattern), descriptor, disk=self._disk)
@@ -123,21 +123,21 @@ class HostFiles:
                 self._disk.close(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem.
+        """Replace ``target`` by a hard link to ``source``, atomically; both must be on the same filesystem.
 
-        Both names are one file afterwards: it has the mode, owner and attributes of ``source``.
+        Both names are one file afterwards, with the mode, owner and attributes of ``source``.
         """
-        with _failing(f"cannot put {source} at {target}"):
+        with _translated(f"cannot put {source} at {target}"):
             origin = self._required(source)
-            goal = self._changeable(target)
-            if self._is_same(origin, goal):
+            destination = self._changeable(target)
+            if self._is_same(origin, destination):
                 return
-            make_directory(goal.parent, disk=self._disk)
-            replace_by_link(origin, goal, disk=self._disk)
+            make_directory(destination.parent, disk=self._disk)
+            replace_by_link(origin, destination, disk=self._disk)
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file, and what an interrupted change of it left; no error when it is not there."""
-        with _failing(f"cannot remove {path}"):
+        """Remove a file, and what an interrupted change of it left behind; no error if it does not exist."""
+        with _translated(f"cannot remove {path}"):
             target = self._changeable(path)
             remove_leftover(target, disk=self._disk)
             if exists(target, self._disk):
@@ -145,33 +145,33 @@ class HostFiles:
                 sync_directory(target.parent, self._disk)
 
     def tidy(self, path: PurePosixPath) -> None:
-        """Remove what an interrupted change of ``path`` left beside it."""
-        with _failing(f"cannot tidy up beside {path}"):
+        """Remove the temporary file that an interrupted change of ``path`` left behind."""
+        with _translated(f"cannot tidy up beside {path}"):
             remove_leftover(self._changeable(path), disk=self._disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Regular files in a directory, sorted; empty when there is no such directory.
+        """List the regular files in a directory, sorted; empty if there is no such directory.
 
-        Temporary files that a crash of this program left are not listed.
+        Temporary files that a crash of this program left behind are not listed.
         """
-        with _failing(f"cannot list {directory}"):
-            found = resolve(self._root, directory, follow_last=True, disk=self._disk)
-            if not exists(found, self._disk):
+        with _translated(f"cannot list {directory}"):
+            resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
+            if not exists(resolved, self._disk):
                 return ()
-            names = [n for n in self._disk.listdir(found) if is_regular(found / n, self._disk)]
+            names = [n for n in self._disk.listdir(resolved) if is_regular(resolved / n, self._disk)]
             return tuple(directory / name for name in sorted(names) if not name.endswith(LEFTOVER))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Regular files and symbolic links in a directory and in those below it, in the order of their names."""
-        with _failing(f"cannot list {directory}"):
-            found = resolve(self._root, directory, follow_last=True)
-            below = [Path(place) / name for place, _, names in os.walk(found) for name in names]
-            files = [path.relative_to(found) for path in below if path.is_symlink() or path.is_file()]
+        """List regular files and symbolic links in a directory and its subdirectories, sorted."""
+        with _translated(f"cannot list {directory}"):
+            resolved = resolve(self._root, directory, follow_last=True)
+            below = [Path(place) / name for place, _, names in os.walk(resolved) for name in names]
+            files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 
     def immutable(self, path: PurePosixPath) -> bool:
-        """Whether a file or directory is immutable or append-only; filesystems without such attributes have none."""
-        with _failing(f"cannot ask for the attributes of {path}"):
+        """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
+        with _translated(f"cannot ask for the attributes of {path}"):
             try:
                 descriptor = os.open(resolve(self._root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
@@ -187,28 +187,28 @@ class HostFiles:
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
     def free_bytes(self, path: PurePosixPath) -> int:
-        """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
-        with _failing(f"cannot ask for the free space at {path}"):
-            found = resolve(self._root, path, follow_last=True, disk=self._disk)
-            while not exists(found, self._disk):
-                found = found.parent
-            usage = self._disk.statvfs(found)
+        """Return the bytes available to unprivileged writers on the filesystem of ``path``."""
+        with _translated(f"cannot ask for the free space at {path}"):
+            resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
+            while not exists(resolved, self._disk):
+                resolved = resolved.parent
+            usage = self._disk.statvfs(resolved)
             return usage.f_bavail * usage.f_frsize
 
     def _existing(self, path: PurePosixPath) -> Path | None:
-        found = resolve(self._root, path, follow_last=True, disk=self._disk)
+        resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
         try:
-            kind = self._disk.lstat(found).st_mode
+            kind = self._disk.lstat(resolved).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
         _require_regular(kind, path)
-        return found
+        return resolved
 
     def _required(self, path: PurePosixPath) -> Path:
-        found = self._existing(path)
-        if found is None:
+        resolved = self._existing(path)
+        if resolved is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        return found
+        return resolved
 
     def _changeable(self, path: PurePosixPath) -> Path:
         target = resolve(self._root, path, follow_last=False, disk=self._disk)
@@ -231,7 +231,7 @@ def _require_regular(kind: int, path: PurePosixPath) -> None:
 
 
 @contextlib.contextmanager
-def _failing(what: str) -> Iterator[None]:
+def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
