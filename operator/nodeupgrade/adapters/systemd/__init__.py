@@ -1,4 +1,4 @@
-"""Units of one node, through ``systemctl``."""
+"""Controls the systemd units of one node through ``systemctl``."""
 
 from nodeupgrade.adapters.systemd.manager import SystemdManager
 

@@ -1,4 +1,4 @@
-"""Implements ports.services.ServiceManager for systemd."""
+"""The ServiceManager port (ports.services), implemented for systemd."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
-"""What systemd runs for a service beside ExecStart, in a start or in a stop."""
+"""What systemd runs when it starts or stops a service, in addition to ExecStart."""
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
@@ -31,13 +31,13 @@ DOWN = frozenset({"inactive", "failed"})
 class SystemdManager:
     """Controls units through ``systemctl``: one short process per call, 3 ms each.
 
-    ``mask`` and ``unmask`` put up and lift a fence that holds wherever the unit file lives (see fence.py). To lose
-    the least time without the service: mask, stop, work, unmask, start, and reload() once it runs again. The
-    first mask and the reload make systemd read all its units (0.1 s), nothing between them does.
+    ``mask`` and ``unmask`` put up and lift a fence that works wherever the unit file is (see fence.py). For the
+    shortest downtime of the service: mask, stop, work, unmask, start, and reload() once it runs again. The first
+    mask and the reload make systemd read all its units (0.1 s); nothing between them does.
 
     Args:
-        prefix: put before ``systemctl``, for example ``("chroot", "/host")`` in the agent's pod.
-        root: where the node's root directory is seen, for example ``/host``.
+        prefix: command prefix for ``systemctl``, for example ``("chroot", "/host")`` in the agent's pod.
+        root: mount point of the node's root directory, for example ``/host``.
         timeout: seconds for one call.
     """
 
@@ -46,7 +46,7 @@ class SystemdManager:
         self._root = root
 
     def status(self, unit: str) -> UnitStatus:
-        """Look at a unit; an unknown one has the load_state ``not-found``."""
+        """Return the status of a unit; an unknown one has the load_state ``not-found``."""
         shown = self._show(unit)
         return UnitStatus(
             name=unit,
@@ -69,20 +69,20 @@ class SystemdManager:
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
             environment_files=environment_files_of(shown.get("EnvironmentFiles", "")),
             started=int(shown.get("ExecMainStartTimestampMonotonic") or 0) / 1e6 or None,
-            needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unread(unit, shown),
+            needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start_line_of(shown.get("ExecStart", "")),
             environment=assignments_of(shown.get("Environment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
         )
 
     def environment(self) -> dict[str, str]:
-        """Variables that systemd gives to every service."""
+        """Return the environment variables that systemd passes to every service."""
         lines = self._systemctl.run("show-environment").splitlines()
         pairs = (pair.partition("=") for line in lines for pair in assignments_of(line))
         return {name: value for name, _, value in pairs}
 
     def start(self, unit: str, *, wait: bool = True) -> None:
-        """Start a unit. A start limit that was reached earlier does not count."""
+        """Start a unit, after resetting its start limit."""
         self._forget_failures(unit)
         self._systemctl.run("start", *(() if wait else ("--no-block",)), unit)
 
@@ -90,7 +90,7 @@ class SystemdManager:
         """Stop a unit and make sure that its main process is gone.
 
         Raises:
-            StepFailed: it still runs, for example because something started it again.
+            StepFailed: the unit still runs, for example because something started it again.
         """
         self._systemctl.run("stop", _checked(unit))
         shown = self._show(unit)
@@ -101,12 +101,12 @@ class SystemdManager:
             )
 
     def restart(self, unit: str) -> None:
-        """Restart a unit. A start limit that was reached earlier does not count."""
+        """Restart a unit, after resetting its start limit."""
         self._forget_failures(unit)
         self._systemctl.run("restart", unit)
 
     def prepare_mask(self, unit: str) -> None:
-        """Have systemd read the fence, which is not up yet: 0.1 s that mask() then does not need."""
+        """Make systemd load the fence without putting it up, which saves 0.1 s in mask()."""
         try:
             prepared = self._fence(unit).prepare()
         except OSError as error:
@@ -116,7 +116,7 @@ class SystemdManager:
             self._require_fence(unit)
 
     def mask(self, unit: str) -> None:
-        """Put up the fence. A running unit runs on, but is not restarted when it ends."""
+        """Put up the fence. A running unit keeps running, but is not restarted when it ends."""
         self.prepare_mask(unit)
         try:
             self._fence(unit).put_up()
@@ -124,14 +124,14 @@ class SystemdManager:
             raise StepFailed(f"cannot fence {unit} because {error}") from error
 
     def unmask(self, unit: str) -> None:
-        """Lift the fence. Call reload() once the unit runs again, so that systemd forgets the drop-in too."""
+        """Lift the fence. Call reload() once the unit runs again, so that systemd drops the drop-in too."""
         try:
             self._fence(unit).take_down()
         except OSError as error:
             raise StepFailed(f"cannot lift the fence of {unit} because {error}") from error
 
     def log(self, unit: str) -> tuple[str, ...]:
-        """What the unit has written since it was started last; nothing if that is more than LOG_LINES."""
+        """Return the unit's log since its last start; empty if it has LOG_LINES lines or more."""
         invocation = self._systemctl.show(_checked(unit), ("InvocationID",)).get("InvocationID", "")
         if not invocation:
             return ()
@@ -139,7 +139,7 @@ class SystemdManager:
         return tuple(lines) if len(lines) < LOG_LINES else ()
 
     def reload(self) -> None:
-        """Make systemd read unit files again. Takes 0.1 s; keep it out of the time without a kubelet."""
+        """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
         self._systemctl.run("daemon-reload")
 
     def _require_fence(self, unit: str) -> None:
@@ -150,17 +150,17 @@ class SystemdManager:
                 f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
             )
 
-    def _has_unread(self, unit: str, shown: dict[str, str]) -> bool:
+    def _has_unloaded_files(self, unit: str, shown: dict[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
         return shown.get("LoadState") == "loaded" and has_unread(self._root, unit, fragment, drop_ins)
 
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
-        # A masked unit has no drop-ins, and needs none: it cannot be started either.
+        # A masked unit has no drop-ins and needs none, since it cannot be started anyway.
         loaded = str(self._fence(unit).drop_in) in shown.get("DropInPaths", "").split()
         return loaded or shown.get("LoadState") == "masked"
 
     def _forget_failures(self, unit: str) -> None:
-        # Fails for a unit that is not loaded, which then has no failures to forget.
+        # This fails for a unit that is not loaded, which has no failures to reset.
         self._systemctl.attempt("reset-failed", _checked(unit))
 
     def _show(self, unit: str) -> dict[str, str]:
@@ -171,7 +171,7 @@ class SystemdManager:
 
 
 def program_of(exec_start: str) -> str:
-    """The program in what systemd shows as ExecStart; empty unless there is exactly one.
+    """Return the program in an ExecStart as systemd shows it; empty unless there is exactly one.
 
     For example ``{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --v=2 ; ignore_errors=no ; … }``.
     """
@@ -180,25 +180,25 @@ def program_of(exec_start: str) -> str:
 
 
 def command_of(exec_start: str) -> tuple[str, ...]:
-    """The words of what systemd shows as ExecStart, which marks no borders between them.
+    """Return the words of an ExecStart as systemd shows it, joined by spaces without quoting.
 
-    Empty where there is not exactly one command, where a border may be another one than a blank, where a word is
-    replaced at the start, or where the program is called by another name than its own.
+    Empty unless there is exactly one command; empty too if a word may contain quotes or escapes, if systemd would
+    expand a word at the start, or if the program is run under a name other than its path.
     """
-    if len(EXEC_PATH.findall(exec_start)) != 1 or (found := EXEC_WORDS.search(exec_start)) is None:
+    if len(EXEC_PATH.findall(exec_start)) != 1 or (matches := EXEC_WORDS.search(exec_start)) is None:
         return ()
-    words = tuple(found[2].split(" "))
-    return words if words[0] == found[1] and all(words) else ()
+    words = tuple(matches[2].split(" "))
+    return words if words[0] == matches[1] and all(words) else ()
 
 
 def start_line_of(exec_start: str) -> str:
-    """The one command in what systemd shows as ExecStart, all words in one line; empty unless there is exactly one."""
+    """Return the command line in an ExecStart as systemd shows it; empty unless there is exactly one."""
     lines = EXEC_LINE.findall(exec_start)
     return lines[0] if len(lines) == 1 else ""
 
 
 def assignments_of(shown: str) -> tuple[str, ...]:
-    """Assignments such as ``A=1 "B=2 3"``; where their borders cannot be told, one that is none."""
+    """Split assignments such as ``A=1 "B=2 3"``; text that cannot be split gives one word that is no assignment."""
     try:
         return tuple(shlex.split(shown.replace("$'", "'")))
     except ValueError:
@@ -206,25 +206,30 @@ def assignments_of(shown: str) -> tuple[str, ...]:
 
 
 def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
-    """The commands in what systemd shows as one of its settings that name some.
+    """Return the commands in a setting such as ExecStartPre, as systemd shows it.
 
     Raises:
-        StepFailed: it shows something else.
+        StepFailed: the text cannot be parsed.
     """
-    found = EXEC_COMMAND.findall(shown)
-    if shown and not found:
+    matches = EXEC_COMMAND.findall(shown)
+    if shown and not matches:
         raise StepFailed(f"cannot read what systemd shows as {when}: {shown[:200]}")
-    return tuple(UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in found)
+    return tuple(
+        UnitCommand(when=when, program=path, line=line, may_fail=flag == "yes") for path, line, flag in matches
+    )
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
-    """Each line of EnvironmentFiles: ``/etc/default/kubelet (ignore_errors=yes)``."""
-    found = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
-    return tuple((line[1], line[2] == "no") for line in found if line)
+    """Return paths from EnvironmentFiles, and whether each is required.
+
+    Each line is like ``/etc/default/kubelet (ignore_errors=yes)``.
+    """
+    matches = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
+    return tuple((line[1], line[2] == "no") for line in matches if line)
 
 
 def moment_of(shown: str) -> float | None:
-    """``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` if it is another form or nothing."""
+    """Return ``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` if the text is empty or of another form."""
     try:
         return datetime.strptime(shown, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -1,11 +1,11 @@
-"""Tells systemd that this service is ready (the protocol of ``sd_notify``)."""
+"""Notifies systemd that this service is ready (the ``sd_notify`` protocol)."""
 
 import os
 import socket
 
 
 def notify_ready() -> None:
-    """Say READY=1; a process that systemd did not start says nothing."""
+    """Send READY=1; do nothing in a process that systemd did not start."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

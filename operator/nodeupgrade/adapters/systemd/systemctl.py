@@ -1,12 +1,12 @@
-"""One ``systemctl`` or ``journalctl`` call: arguments in, text out, bounded in time."""
+"""Runs ``systemctl`` and ``journalctl``, each call with a timeout."""
 
 import subprocess
 from math import inf
 
 from nodeupgrade.domain.errors import StepFailed
 
-# A chroot into the host from a pod is meant, so systemctl must not skip its work there; the rest keeps its
-# output plain. The variables pass through chroot and nsenter, which leave the environment alone.
+# SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
+# intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LC_ALL": "C",
@@ -16,16 +16,16 @@ ENVIRONMENT = {
     "SYSTEMD_PAGER": "",
 }
 JOURNAL_SECONDS = 3.0
-"""Who asks for a log has a decision to take meanwhile."""
+"""Short, since the caller waits for the log with a decision to take."""
 NO_ENTRIES = 1
 """Exit status of ``journalctl --quiet`` when nothing matches."""
 
 
 class Systemctl:
-    """Runs ``systemctl``, and ``journalctl``.
+    """Runs ``systemctl`` and ``journalctl``.
 
     Args:
-        prefix: what to put before it, for example ``("chroot", "/host")`` in a pod that mounts the host there.
+        prefix: command prefix, for example ``("chroot", "/host")`` in a pod that mounts the host there.
         timeout: seconds for one call. A stop may take the unit's TimeoutStopSec, 90 s by default.
     """
 
@@ -34,19 +34,19 @@ class Systemctl:
         self._timeout = timeout
 
     def run(self, *arguments: str) -> str:
-        """Run one command and return its output.
+        """Run ``systemctl`` and return its output.
 
         Raises:
             StepFailed: it ended with an error, did not end in time, or could not be run.
         """
         done = self._call(arguments)
         if done.returncode != 0:
-            said = " ".join(done.stderr.split()) or "no message"
-            raise StepFailed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {said}")
+            message = " ".join(done.stderr.split()) or "no message"
+            raise StepFailed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
         return done.stdout
 
     def attempt(self, *arguments: str) -> bool:
-        """Run one command that may fail; say whether it succeeded.
+        """Run ``systemctl`` and report whether it succeeded.
 
         Raises:
             StepFailed: it did not end in time, or could not be run.
@@ -54,12 +54,12 @@ class Systemctl:
         return self._call(arguments).returncode == 0
 
     def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
-        """Properties of a unit. Those that this systemd does not know are left out.
+        """Return properties of a unit. Those that this version of systemd does not know are left out.
 
         A property that is shown several times, as ExecStart may be, has one line for each.
 
         Raises:
-            StepFailed: as run().
+            StepFailed: as for run().
         """
         lines = self.run("show", f"--property={','.join(properties)}", unit).splitlines()
         shown: dict[str, list[str]] = {}
@@ -69,24 +69,24 @@ class Systemctl:
         return {name: "\n".join(values) for name, values in shown.items()}
 
     def journal(self, invocation: str, lines: int) -> str:
-        """The newest lines that a unit wrote since it was started, and what the journal says about lines it dropped.
+        """Return the newest lines that a unit logged since its start, and the journal's messages about dropped lines.
 
         Raises:
-            StepFailed: as run().
+            StepFailed: as for run().
         """
-        chosen = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
+        matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
         done = self._call(
-            ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *chosen), "journalctl", JOURNAL_SECONDS
+            ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *matches), "journalctl", JOURNAL_SECONDS
         )
         if done.returncode not in {0, NO_ENTRIES}:
             raise StepFailed(f"journalctl ended with status {done.returncode}: {' '.join(done.stderr.split())}")
         return done.stdout
 
     def _call(
-        self, arguments: tuple[str, ...], program: str = "systemctl", at_most: float = inf
+        self, arguments: tuple[str, ...], program: str = "systemctl", limit: float = inf
     ) -> subprocess.CompletedProcess[str]:
-        what = f"{program} {' '.join(arguments)}"
-        timeout = min(self._timeout, at_most)
+        call = f"{program} {' '.join(arguments)}"
+        timeout = min(self._timeout, limit)
         try:
             return subprocess.run(
                 [*self._prefix, program, *arguments],
@@ -99,6 +99,6 @@ class Systemctl:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{what} did not end within {timeout:g} s") from error
+            raise StepFailed(f"{call} did not end within {timeout:g} s") from error
         except OSError as error:
-            raise StepFailed(f"cannot run {what} because {error}") from error
+            raise StepFailed(f"cannot run {call} because {error}") from error

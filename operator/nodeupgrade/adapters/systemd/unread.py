@@ -1,8 +1,8 @@
-"""Unit files that lie on the disk and that systemd has not read, whatever it says.
+"""Detects unit files on disk that systemd has not loaded, even where ``NeedDaemonReload`` is ``no``.
 
-``NeedDaemonReload`` is about the files that systemd has read, and about new ones in directories that were there then.
-It stays ``no`` when somebody makes the directory of a unit's first drop-in, and when a unit file is put where it wins
-over the one that was read (seen with systemd 252). Whoever reloads next makes them count, and that may be us.
+``NeedDaemonReload`` covers the files that systemd has loaded, and new files in directories that existed then. It stays
+``no`` when the directory of a unit's first drop-in is created, and when a new unit file overrides the loaded one (seen
+with systemd 252). The next daemon-reload makes such files effective, and it may be ours.
 """
 
 from pathlib import Path, PurePosixPath
@@ -18,31 +18,34 @@ DIRECTORIES = (
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )
-"""In the order in which they win. Generated files are written anew with each reload, and so are never unread."""
+"""In order of precedence. Generated files are left out: each reload generates them again, so they are never unread."""
 
 
 def has_unread(root: Path, unit: str, fragment: str, drop_ins: str) -> bool:
-    """Whether there is more to a unit, or another file of it, than systemd has read.
+    """Report whether a unit has drop-ins, or an overriding unit file, that systemd has not loaded.
 
     Args:
-        root: where the node's root directory is seen.
-        fragment: path of the unit's own file, as systemd shows it.
-        drop_ins: paths of all others, likewise, with blanks between them.
+        root: mount point of the node's root directory.
+        fragment: path of the loaded unit file, as systemd shows it.
+        drop_ins: paths of the loaded drop-ins, as systemd shows them, separated by spaces.
     """
-    known = {PurePosixPath(path).name for path in drop_ins.split()}
-    lying = _lying(root, f"{unit}.d") | _lying(root, f"{unit.rpartition('.')[2]}.d")
-    return bool(lying - known) or _is_shadowed(root, unit, fragment)
+    loaded = {PurePosixPath(path).name for path in drop_ins.split()}
+    drop_ins_on_disk = _drop_ins_on_disk(root, f"{unit}.d") | _drop_ins_on_disk(root, f"{unit.rpartition('.')[2]}.d")
+    return bool(drop_ins_on_disk - loaded) or _is_shadowed(root, unit, fragment)
 
 
-def _lying(root: Path, name: str) -> set[str]:
-    """Names of the drop-ins of one kind; one that is no file hides those of its name further down."""
-    found: dict[str, bool] = {}
+def _drop_ins_on_disk(root: Path, name: str) -> set[str]:
+    """Return the names of the drop-ins in the directories of one name.
+
+    An entry that is not a file hides those of the same name in directories of lower precedence.
+    """
+    is_file_by_name: dict[str, bool] = {}
     for place in (PurePosixPath(directory, name) for directory in DIRECTORIES):
-        seen = resolve(root, place, follow_last=True)
-        for entry in seen.iterdir() if seen.is_dir() else ():
+        resolved = resolve(root, place, follow_last=True)
+        for entry in resolved.iterdir() if resolved.is_dir() else ():
             if entry.suffix == ".conf":
-                found.setdefault(entry.name, resolve(root, place / entry.name, follow_last=True).is_file())
-    return {name for name, counts in found.items() if counts}
+                is_file_by_name.setdefault(entry.name, resolve(root, place / entry.name, follow_last=True).is_file())
+    return {name for name, is_file in is_file_by_name.items() if is_file}
 
 
 def _is_shadowed(root: Path, unit: str, fragment: str) -> bool:
@@ -50,5 +53,5 @@ def _is_shadowed(root: Path, unit: str, fragment: str) -> bool:
         return False
     places = (resolve(root, PurePosixPath(directory, unit), follow_last=True) for directory in DIRECTORIES)
     first = next((place for place in places if place.exists()), None)
-    read = resolve(root, PurePosixPath(fragment), follow_last=True)
-    return first is not None and read.exists() and first != read
+    loaded = resolve(root, PurePosixPath(fragment), follow_last=True)
+    return first is not None and loaded.exists() and first != loaded
