@@ -1,4 +1,4 @@
-"""Bundles: building one with the image, and bringing it onto a node."""
+"""Bundles: built with the image, and staged on a node."""
 
 from nodeupgrade.adapters.bundle.store import NodeBundles
 

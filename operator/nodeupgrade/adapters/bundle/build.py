@@ -1,4 +1,4 @@
-"""How a bundle is made from the Python that runs this. See `domain.bundle` for what it is.
+"""Builds a bundle from the Python that runs this. See `domain.bundle` for what a bundle is.
 
 python -m nodeupgrade.adapters.bundle.build /opt/nodeupgrade/bundle
 """
@@ -20,14 +20,14 @@ from nodeupgrade.adapters.bundle.store import write_manifest
 from nodeupgrade.domain import bundle
 
 ROOTS = ("grpcio", "protobuf", "pyyaml", "structlog", "tenacity")
-"""What the programs on the host import; what these require comes along. Not the Kubernetes client: it is large."""
+"""What the programs on the host import; dependencies are added. The Kubernetes client is not needed, and large."""
 
 _NOT_NEEDED = frozenset(
     {"__phello__", "LICENSE.txt", "curses", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3"}
     | {"msilib", "pydoc_data", "site-packages", "sitecustomize.py", "sqlite3", "tkinter", "turtle.py"}
     | {"turtledemo", "unittest", "venv", "wsgiref", "xmlrpc"}
 )
-"""Entries of the standard library that a program without a user, a test or a database never imports."""
+"""Entries of the standard library for users, tests and databases, which the programs on the host never import."""
 
 _NOT_NEEDED_EXTENSION = re.compile(
     r"(_codecs_(cn|hk|jp|kr|tw)|_curses.*|_ctypes_test|_dbm|_gdbm|_sqlite3|_test.*|_tkinter|_xx.*"
@@ -40,7 +40,7 @@ _TIMEOUT_SECONDS = 300
 
 
 def build(destination: Path) -> bundle.Manifest:
-    """Make a bundle at `destination`, which must not exist or be empty, and return its manifest.
+    """Build a bundle at `destination`, which must be empty or not exist, and return its manifest.
 
     Raises:
         BundleError: this Python cannot be bundled; the message says why.
@@ -74,7 +74,7 @@ def build(destination: Path) -> bundle.Manifest:
 
 
 def running_loader() -> Path:
-    """Return the glibc loader that this process was started by.
+    """Return the glibc loader that started this process.
 
     Raises:
         BundleError: there is none, as with musl or a static interpreter.
@@ -94,7 +94,7 @@ def _standard_library() -> Path:
 
 
 def _ignore_in_standard_library(directory: str, names: list[str]) -> set[str]:
-    """Leave out what is not needed: whole packages at the top, single extensions, and build leftovers."""
+    """Return the names to leave out: unneeded packages at the top, unneeded extensions, and build leftovers."""
     at_top = Path(directory) == _standard_library()
     return {
         name
@@ -107,13 +107,13 @@ def _ignore_in_standard_library(directory: str, names: list[str]) -> set[str]:
 
 
 def _ignore_in_our_package(directory: str, names: list[str]) -> set[str]:
-    """Leave out what none of the programs on the host needs."""
+    """Return the names to leave out: what no program on the host needs."""
     at_top = Path(directory) == Path(nodeupgrade.__file__).parent
     return {name for name in names if name == "__pycache__" or (at_top and name in bundle.LEFT_OUT)}
 
 
 def _closure(roots: Iterable[str]) -> list[Distribution]:
-    """Return the distributions named and all that they require on this Python, sorted by name."""
+    """Return these distributions and all that they require on this Python, sorted by name."""
     found: dict[str, Distribution] = {}
     pending = list(roots)
     while pending:
@@ -138,7 +138,7 @@ def _required_by(dist: Distribution) -> Iterator[str]:
         marker = match["rest"].partition(";")[2]
         if "extra" in marker:
             continue
-        # A marker (such as an older Python) decided at installation: what it excluded is not installed here.
+        # Markers (such as an older Python) were evaluated at installation: what they exclude is not installed here.
         if not marker or _is_installed(match["name"]):
             yield match["name"]
 
@@ -172,7 +172,7 @@ def _extensions(library: Path) -> list[Path]:
 
 
 def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]:
-    """Return file by name of every library that the loader would load for `binaries`."""
+    """Return the file, by name, of every library that the loader would load for `binaries`."""
     found: dict[str, Path] = {}
     for binary in binaries:
         for needed, path in _listed(loader, binary):
@@ -183,7 +183,7 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
                 found[name] = Path(path).resolve()
     if "libc.so.6" not in found:
         raise bundle.BundleError("cannot bundle this Python because it does not use a shared glibc")
-    # Linked by nothing: glibc opens it by name when a thread is cancelled or exits.
+    # Nothing links to it: glibc opens it by name when a thread is cancelled or exits.
     unwinder = found["libc.so.6"].with_name("libgcc_s.so.1")
     if unwinder.exists():
         found.setdefault(unwinder.name, unwinder.resolve())
@@ -191,7 +191,7 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
 
 
 def _listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
-    """Yield (name, path or "not found") as the loader resolves them; nothing of `binary` is executed."""
+    """Yield (name, path or "not found") as the loader resolves them, without executing `binary`."""
     listing = subprocess.run(
         [str(loader), "--list", str(binary)],
         capture_output=True,
@@ -203,9 +203,9 @@ def _listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
 
 
 def _compile(library: Path) -> None:
-    """Compile everything in a process of its own, so that the result depends on the sources alone.
+    """Compile everything in a separate process, so that the result depends on the sources alone.
 
-    Unchecked-hash files are loaded without a look at the source's time stamp, which differs after every copy.
+    Unchecked-hash files are loaded regardless of the source's time stamp, which differs after every copy.
     """
     compiler = ("-S", "-s", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash")
     compiled = subprocess.run(

@@ -1,4 +1,4 @@
-"""Bundles on a disk: their manifests, the check that one is whole, and the copy that a node is given."""
+"""Bundles on disk: reading and verifying them, and staging a copy on a node."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ class NodeBundles:
     """Implements ports.bundles.Bundles.
 
     Attributes:
-        source: the bundle in this program's own image.
-        parent: where bundles are kept on the node, as this process sees it.
-        on_node: the same, as the node sees it.
+        source: the bundle in this program's image.
+        parent: directory of the bundles on the node, as this process sees it.
+        on_node: the same directory, as the node sees it.
     """
 
     source: Path
@@ -30,14 +30,14 @@ class NodeBundles:
     on_node: PurePosixPath
 
     def stage(self) -> PurePosixPath:
-        """Bring the bundle onto the node."""
+        """Copy the bundle to the node, unless it is there, and return its path on the node."""
         try:
             return self.on_node / stage(self.source, self.parent).name
         except (OSError, BundleError) as error:
             raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
 
     def retire(self) -> None:
-        """Remove those of other versions."""
+        """Remove staged bundles of other versions."""
         try:
             kept = read_manifest(self.source).name
         except BundleError as error:
@@ -45,18 +45,18 @@ class NodeBundles:
         retire(self.parent, kept=kept)
 
     def remove(self) -> None:
-        """Remove all."""
+        """Remove all staged bundles."""
         retire(self.parent, kept="")
 
 
 def files(root: Path) -> Iterator[tuple[PurePath, Path]]:
-    """Yield (name in the bundle, path) of every regular file but the manifest, in one fixed order."""
+    """Yield (name in the bundle, path) of every regular file except the manifest, sorted."""
     found = sorted((path.relative_to(root), path) for path in root.rglob("*") if path.is_file())
     yield from ((name, path) for name, path in found if str(name) != MANIFEST)
 
 
 def digest(root: Path) -> str:
-    """Return the digest of the files now at `root`: names, executable bits and contents."""
+    """Return the digest of the files at `root`: names, executable bits and contents."""
     total = hashlib.sha256()
     for name, path in files(root):
         with path.open("rb") as stream:
@@ -70,7 +70,7 @@ def read_manifest(root: Path) -> Manifest:
     """Read the manifest of the bundle at `root`.
 
     Raises:
-        BundleError: there is none, or it is not one of ours.
+        BundleError: there is no manifest, or it is not one of ours.
     """
     try:
         fields = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
@@ -88,10 +88,10 @@ def write_manifest(root: Path, *, version: str, python: str, machine: str) -> Ma
 
 
 def verify(root: Path) -> Manifest:
-    """Return the manifest of `root` after checking that the content is what it says.
+    """Check that the content of `root` matches its manifest, and return the manifest.
 
     Raises:
-        BundleError: a file is missing, changed or too many; the message says what was expected.
+        BundleError: a file is missing, changed or unexpected; the message says which digest was expected.
     """
     manifest = read_manifest(root)
     actual = digest(root)
@@ -104,10 +104,10 @@ def verify(root: Path) -> Manifest:
 
 
 def stage(source: Path, parent: Path) -> Path:
-    """Copy the bundle at `source` below `parent` so that it survives a power cut; return where it is.
+    """Copy the bundle at `source` into `parent`, atomically and durably, and return the copy's path.
 
-    The directory is named after version and content, appears by a rename and is left alone when it is already
-    there and intact. Both paths are as this process sees them (such as `/host/var/lib/…` in a pod).
+    The copy is named after version and content. An intact copy that is already there is left alone. Both paths are
+    as this process sees them (such as `/host/var/lib/…` in a pod).
 
     Raises:
         BundleError: `source` is not an intact bundle.
@@ -124,7 +124,7 @@ def stage(source: Path, parent: Path) -> Path:
     try:
         shutil.copytree(source, incoming)
         with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
-            # Many at once share the file system's journal commits: a second instead of many.
+            # Concurrent syncs share the file system's journal commits: one second instead of many.
             list(threads.map(_sync, [*incoming.rglob("*"), incoming]))
         incoming.rename(target)
     except OSError as error:
@@ -137,7 +137,7 @@ def stage(source: Path, parent: Path) -> Path:
 
 
 def retire(parent: Path, kept: str) -> None:
-    """Remove whatever was staged below `parent` but the bundle called `kept`, when no executor can be running."""
+    """Remove all staged bundles in `parent` except `kept`. Call it only when no executor can be running."""
     for path in parent.glob("*"):
         if path.name != kept:
             shutil.rmtree(path, ignore_errors=True)
