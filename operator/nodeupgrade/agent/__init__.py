@@ -1,1 +1,1 @@
-"""The node side: what runs in the agent's pod, and the executor that it hands over to on the host."""
+"""The node side: the agent in its pod, and the executor on the host to which it hands a run over."""

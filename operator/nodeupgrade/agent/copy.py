@@ -1,6 +1,6 @@
-"""Copy one file and say what it was: `python -m nodeupgrade.agent.copy SOURCE DESTINATION`.
+"""Copies one file and prints its digest: `python -m nodeupgrade.agent.copy SOURCE DESTINATION`.
 
-Runs from the bundle inside an artifact image, which needs to hold nothing but the kubelet: no shell and no
+It runs from the bundle in a container of the artifact's image, which needs nothing but the kubelet: no shell, no
 libraries.
 """
 
@@ -13,7 +13,7 @@ from nodeupgrade.wiring.copying import copy
 
 
 def main(argv: Sequence[str]) -> int:
-    """Copy as told on the command line and print `SHA256  DESTINATION`, as `sha256sum` does."""
+    """Copy the file named on the command line and print `SHA256  DESTINATION`, as `sha256sum` does."""
     if len(argv) != 2:
         print("usage: python -m nodeupgrade.agent.copy SOURCE DESTINATION", file=sys.stderr)
         return 2

@@ -1,8 +1,8 @@
-"""Getting the readiness guard before the kubelet is stopped: ask, wait for the answer, try whether it is in force.
+"""Obtains the readiness guard before the kubelet is stopped: ask for it, await the answer, check that it is in force.
 
-The control plane raises the guard, and only a kubelet is denied anything by it. So it is tried as the node's own
-kubelet, by dry runs: between an answer and a guard that is in force lies an API server that has to hear of it.
-Nothing has been touched meanwhile, and whatever calls the run off does so here too.
+The control plane raises the guard, but it takes effect only once every API server has loaded it. The guard denies
+requests of kubelets only, so it is checked with dry runs as the node's own kubelet. Nothing has been touched by then,
+and the run can still be called off as usual.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from nodeupgrade.ports.kubelet import AsKubelet
 
 LOOK_SECONDS = 1.0
 TRY_SECONDS = 15.0
-"""How long an API server may take to hear of a guard that was raised; a second is usual."""
+"""How long an API server may take to load a raised guard; a second is usual."""
 FRESH_SECONDS = 20.0
-"""Age of an answer up to which the handing-over still fits into the time that the control plane gave for it."""
+"""Maximum age of an answer at which the handover still fits into the time that the control plane allows for it."""
 IN_FORCE = ""
 
 log = structlog.get_logger()
 
 
 class Guard:
-    """Asks for one node's guard.
+    """Obtains the guard of one node.
 
     Attributes:
-        report: what there is to say of it.
+        report: the state of the guard, as reported in the task's status.
     """
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: Host) -> None:
@@ -51,22 +51,22 @@ class Guard:
         self.report = GuardReport()
 
     def recall(self, report: GuardReport) -> None:
-        """Take over what there was to say when the plan was handed over."""
+        """Restore the report that was recorded when the plan was handed over."""
         self.report = report
 
     def lacking(self, task: Task) -> bool:
-        """Whether the run may not go on because the guard is not in force."""
+        """Report whether the run must not go on because a required guard is not in force."""
         required = task.spec.verify.readiness_guard is GuardPolicy.REQUIRE
         return required and task.spec.guard.wanted and self.report.state is not GuardState.IN_FORCE
 
     async def obtain(self, plan: RunPlan, reporter: TaskReporter) -> Task:
-        """Ask until the guard is in force, or cannot be; `report` says which.
+        """Ask until the guard is in force or is found unavailable; `report` says which.
 
         Returns:
-            The task as it was read last; if it is called off by now, the report says nothing.
+            The task as read last. If that calls the run off, `report` is inconclusive.
 
         Raises:
-            Released: nobody asks for the run any more.
+            Released: the task does not ask for the run any more.
         """
         clock = self._host.clock
         while True:
@@ -80,7 +80,7 @@ class Guard:
             if task.spec.guard.kubelet_runs_by is None:
                 self._conclude("the control plane cannot raise it")
                 return task
-            lack = await self._lack(plan) if clock.monotonic() - asked < FRESH_SECONDS else None
+            lack = await self._try_until_in_force(plan) if clock.monotonic() - asked < FRESH_SECONDS else None
             task = await reporter.read()
             if lack or (lack == IN_FORCE and clock.monotonic() - asked < FRESH_SECONDS):
                 self._conclude(lack)
@@ -94,15 +94,19 @@ class Guard:
             log.info("cannot tell how long pods will be unprobed", error=str(error))
             exposure = 0
         self.report = GuardReport(state=GuardState.ASKED, ask=uuid4().hex, exposure_seconds=exposure)
-        await reporter.tell_for_sure(staged_status(self._settings.run_id, plan))
+        await reporter.report_until_accepted(staged_status(self._settings.run_id, plan))
 
     def _conclude(self, lack: str) -> None:
         log.info("tried the readiness guard", lack=lack)
         state = GuardState.NOT_IN_FORCE if lack else GuardState.IN_FORCE
         self.report = replace(self.report, state=state, detail=lack)
 
-    async def _lack(self, plan: RunPlan) -> str | None:
-        """Try it until it is in force; otherwise say what is missing, or None if nobody answers who could tell."""
+    async def _try_until_in_force(self, plan: RunPlan) -> str | None:
+        """Try the guard until it is in force or the time is up.
+
+        Returns:
+            IN_FORCE, what is missing, or ``None`` if the API server did not answer.
+        """
         clock = self._host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
@@ -124,17 +128,17 @@ class Guard:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _try(self, kubeconfig: PurePosixPath, pods: Sequence[Trial]) -> str:
-        """Try it once, for the Node and for one pod, if any pod can be guarded.
+        """Try the guard once, on the Node and on one pod, if any pod can be guarded.
 
         Raises:
-            StepFailed: there are no credentials to try it with.
+            StepFailed: the kubelet's credentials are not available.
         """
         kubelet = self._host.as_kubelet(kubeconfig)
         return _any_denied(kubelet, [node_trial(self._settings.node)]) or _any_denied(kubelet, pods)
 
 
 def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> str:
-    """Nothing if the guard denies one of these, or there are none; otherwise what became of the first."""
+    """Return IN_FORCE if the guard denies one of these or there are none; otherwise what is missing for the first."""
     lacks = []
     for trial in trials:
         try:

@@ -1,4 +1,4 @@
-"""Watches the readiness of the node's pods while its kubelet is exchanged. Nothing of the run depends on it."""
+"""Watches the readiness of the node's pods while the kubelet is swapped. Only for the report: no run depends on it."""
 
 import asyncio
 import contextlib
@@ -21,11 +21,11 @@ log = structlog.get_logger()
 
 
 class PodWatch:
-    """Follows the pods of one node, but for the agent's own.
+    """Watches the pods of one node, except the agent's own.
 
     Attributes:
-        flaps: what was seen so far.
-        trouble: why it cannot be said which pods were reported unready; empty when it can.
+        flaps: readiness flaps seen so far.
+        trouble: why flaps may have been missed; empty if the watch works.
     """
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube) -> None:
@@ -37,32 +37,32 @@ class PodWatch:
         self.trouble = ""
 
     def recall(self, flapped: Iterable[str]) -> None:
-        """Take over what an earlier agent has seen in this run."""
+        """Restore the flaps that an earlier agent has reported for this run."""
         self.flaps = Flaps(flapped=frozenset(flapped))
 
     async def begin(self) -> None:
-        """Watch from now on, if it is not done yet; when this returns, it is known how the pods are."""
+        """List the pods and start to watch them, unless that is done already."""
         if self._following is None:
             await self.look()
             self._following = asyncio.create_task(self._follow())
 
     async def end(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
 
     async def look(self) -> None:
-        """List the pods, if the API server answers soon: what the watch will tell is known now, and what it missed."""
+        """List the pods, if the API server answers soon, to catch up with the watch and with what it missed."""
         try:
             listed = await asyncio.wait_for(self._kube.list_pods_on_node(self._settings.node), LIST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
-            self._complain(f"pods cannot be listed: {error}")
+            self._report_trouble(f"pods cannot be listed: {error}")
             return
         for uid in set(self.flaps.pods) - {pod["metadata"].get("uid") for pod in listed}:
             self.flaps = self.flaps.without(uid)
         for pod in listed:
-            self._take(pod)
+            self._update(pod)
 
     async def _follow(self) -> None:
         while True:
@@ -70,31 +70,31 @@ class PodWatch:
                 events = self._kube.watch_pods_on_node(self._settings.node, resource_version=self._since)
                 async with contextlib.aclosing(events):
                     async for event in events:
-                        self._hear(event)
+                        self._handle(event)
             except ExpiredError:
                 self._since = ""
             except UnavailableError as error:
                 log.info("cannot watch the pods just now", error=str(error))
             except (NodeUpgradeError, LookupError, TypeError, ValueError, AttributeError) as error:
-                self._complain(f"pods cannot be watched: {error}")
+                self._report_trouble(f"pods cannot be watched: {error}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.Event().wait(), PAUSE_SECONDS)
 
-    def _complain(self, trouble: str) -> None:
+    def _report_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:
             log.warning("it is not known which pods are reported unready", why=trouble)
         self.trouble = trouble
 
-    def _hear(self, event: WatchEvent) -> None:
+    def _handle(self, event: WatchEvent) -> None:
         self.trouble = ""
         metadata = event.body["metadata"]
         self._since = str(max(int(self._since or 0), int(metadata["resourceVersion"])))
         if event.change is WatchEventType.DELETED:
             self.flaps = self.flaps.without(metadata["uid"])
         elif event.change is not WatchEventType.BOOKMARK:
-            self._take(event.body)
+            self._update(event.body)
 
-    def _take(self, pod: Json) -> None:
-        seen = parse_pod(pod)
-        if not AGENT_LABELS.items() <= seen.labels.items():
-            self.flaps = self.flaps.after(PodState.of(seen))
+    def _update(self, pod: Json) -> None:
+        parsed = parse_pod(pod)
+        if not AGENT_LABELS.items() <= parsed.labels.items():
+            self.flaps = self.flaps.after(PodState.of(parsed))

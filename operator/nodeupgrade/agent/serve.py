@@ -1,4 +1,4 @@
-"""The agent pod's life: find out where this run stands, move it on, and tell the task until it is over."""
+"""The agent's main flow: find out how far the run is, carry it on, and report to the task until it is over."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import structlog
 
 from nodeupgrade.agent.attempt.earlier_runs import EarlierRun, EarlierRuns
 from nodeupgrade.agent.attempt.examine import given_up
-from nodeupgrade.agent.attempt.handover import LOOK_AT_TASK_EVERY, POLL_SECONDS, Handover
+from nodeupgrade.agent.attempt.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.agent.attempt.precheck import Precheck
 from nodeupgrade.agent.attempt.preparation import Preparation
 from nodeupgrade.agent.guard import Guard
@@ -44,21 +44,21 @@ from nodeupgrade.ports.runs import AgentRuns
 
 ATTEMPTS = 3
 LONGEST_EXPOSURE = timedelta(minutes=10)
-"""How long a node is kept for the sake of pods that are probed very seldom."""
+"""Longest time that a finished run waits for pods whose probes are very infrequent."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
-    """Attempts that were turned back and are worth another: the last one's plan, and all their journals."""
+class _Attempts:
+    """Finished attempts: the plan of the last one, and the journals of all, oldest first."""
 
     plan: RunPlan
     journals: tuple[Journal, ...]
 
 
 class Agent:
-    """Serves one task, for one run."""
+    """Carries out one run of one task."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Agent:
         self._executor = ExecutorService(host, runs, bundles)
         self._guard = Guard(settings, kube, host)
         self._pods = PodWatch(settings, kube)
-        self._reporter = TaskReporter(settings, kube, self._completed)
+        self._reporter = TaskReporter(settings, kube, self._complete)
         self._handover = Handover(
             settings,
             kube,
@@ -93,20 +93,20 @@ class Agent:
             runs=runs,
             executor=self._executor,
             artifacts=artifacts,
-            tell=self._reporter.tell,
+            report=self._reporter.report,
         )
-        self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, tell=self._reporter.tell)
+        self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, report=self._reporter.report)
         self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)
-        self._past: _Past | None = None
-        self._accounted = {settings.run_id}
+        self._previous: _Attempts | None = None
+        self._runs_to_report = {settings.run_id}
 
     async def serve(self) -> None:
-        """Do what the task asks; return when its status is terminal and told."""
-        only_looks = False
+        """Do what the task asks for; return once its terminal status is reported."""
+        is_precheck = False
         try:
             task = await self._reporter.read()
-            only_looks = task.spec.action is TaskAction.PRECHECK
-            status = await (self._look_only(task) if only_looks else self._run(task))
+            is_precheck = task.spec.action is TaskAction.PRECHECK
+            status = await (self._precheck_only(task) if is_precheck else self._run(task))
         except Released:
             log.info("this run is not asked for any more", run=self._settings.run_id)
             return
@@ -115,14 +115,14 @@ class Agent:
             status = unreadable_status(self._settings.run_id, str(error))
         finally:
             await self._pods.end()
-        if await self._reporter.tell_for_sure(status) and not only_looks:
-            await asyncio.to_thread(self._mark_told)
+        if await self._reporter.report_until_accepted(status) and not is_precheck:
+            await asyncio.to_thread(self._mark_reported)
 
-    async def _look_only(self, task: Task) -> TaskStatus:
-        """Report what an upgrade would do.
+    async def _precheck_only(self, task: Task) -> TaskStatus:
+        """Return the status of a precheck.
 
         Raises:
-            Released: by now, nobody wants to know.
+            Released: the task does not ask for it any more.
         """
         if not may_begin(task, TaskAction.PRECHECK):
             return self._handover.never_started()
@@ -142,10 +142,10 @@ class Agent:
         raise AssertionError("the last attempt is final")
 
     async def _settle_earlier(self, task: Task) -> TaskStatus | None:
-        """See to what earlier runs have left: bring to its end what goes on, and tell what nobody was told.
+        """Discard plans of earlier runs that never began; finish and report the earlier run that needs it.
 
         Returns:
-            The terminal status, if there is one by that.
+            The terminal status, if that settles the task.
         """
         begun = await asyncio.to_thread(self._earlier_runs.own)
         try:
@@ -163,69 +163,69 @@ class Agent:
     async def _inherit(self, task: Task, inherited: EarlierRun) -> TaskStatus | None:
         attempt, plan, journal = inherited.attempt, inherited.plan, inherited.journal
         log.info("an earlier run was found", run=attempt, over=journal.finished is not None)
-        self._accounted.add(task_run(attempt))
+        self._runs_to_report.add(task_run(attempt))
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if journal.finished is None:
-            await self._executor.bring_back(plan)
-            seen = await self._handover.watch(plan, attempt)
-            if isinstance(seen, TaskStatus):
-                return seen
-            journal = seen
-        return await self._conclude(task, attempt, _Past(plan, (*inherited.earlier, journal)), last=False)
+            await self._executor.ensure_running(plan)
+            result = await self._handover.watch(plan, attempt)
+            if isinstance(result, TaskStatus):
+                return result
+            journal = result
+        return await self._conclude(task, attempt, _Attempts(plan, (*inherited.earlier, journal)), last=False)
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
         """Carry one attempt to its end.
 
         Returns:
-            The terminal status, or ``None`` when containers came or went at the wrong moment and the next
-            attempt may find them settled.
+            The terminal status, or ``None`` if containers changed at the wrong moment and another attempt is
+            worthwhile.
         """
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         self._guard.recall(await asyncio.to_thread(self._runs.read_guard, attempt))
         if plan is None:
             if not may_begin(task, TaskAction.UPGRADE):
-                return await self._in_view_of_the_past(self._handover.never_started())
+                return await self._after_previous(self._handover.never_started())
             prepared = await self._preparation.prepare(task, attempt)
             if isinstance(prepared, TaskStatus):
-                return await self._in_view_of_the_past(prepared)
+                return await self._after_previous(prepared)
             plan = prepared
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
             if (ended := await self._handover.begin(plan)) is not None:
-                return await self._in_view_of_the_past(ended)
+                return await self._after_previous(ended)
         elif journal.finished is None:
-            await self._executor.bring_back(plan)
+            await self._executor.ensure_running(plan)
         if journal.finished is None:
-            seen = await self._handover.watch(plan, attempt)
-            if isinstance(seen, TaskStatus):
-                return await self._in_view_of_the_past(seen)
-            journal = seen
-        past = () if self._past is None else self._past.journals
-        return await self._conclude(task, attempt, _Past(plan, (*past, journal)), last=last)
+            result = await self._handover.watch(plan, attempt)
+            if isinstance(result, TaskStatus):
+                return await self._after_previous(result)
+            journal = result
+        previous = () if self._previous is None else self._previous.journals
+        return await self._conclude(task, attempt, _Attempts(plan, (*previous, journal)), last=last)
 
-    async def _conclude(self, task: Task, attempt: RunId, ended: _Past, *, last: bool) -> TaskStatus | None:
-        """What there is to say of an attempt that is over; ``None`` if another one is worth trying."""
+    async def _conclude(self, task: Task, attempt: RunId, ended: _Attempts, *, last: bool) -> TaskStatus | None:
+        """Return the terminal status after an attempt has ended; ``None`` if another attempt is worthwhile."""
         plan, journal, earlier = ended.plan, ended.journals[-1], ended.journals[:-1]
         if journal.finished is None:
             return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(attempt) or "", earlier)
-        another = plan.to_version != task.spec.to_version
-        if not last and not another and is_worth_another(journal):
+        other_version = plan.to_version != task.spec.to_version
+        if not last and not other_version and is_worth_another(journal):
             log.info("containers changed while planning; trying again")
-            self._past = ended
+            self._previous = ended
             return None
         await self._executor.clean_up(plan)
         self._runs.retire()
-        if another:
+        if other_version:
             return earlier_run_status(self._settings.run_id, plan, ended.journals)
         status = run_status(self._settings.run_id, plan, journal, earlier)
         lingered_until = await self._linger(plan, journal)
         return status if lingered_until is None else replace(status, finished_at=lingered_until)
 
     async def _linger(self, plan: RunPlan, journal: Journal) -> datetime | None:
-        """Watch the pods until the kubelet that runs now has probed them all, unless somebody calls it off.
+        """Watch the pods until the running kubelet has probed them all, or the task calls it off.
 
         Returns:
-            When that was; ``None`` if there is nothing to wait for.
+            When the watch ended; ``None`` if there is nothing to wait for.
         """
         started = probes_forgotten_at(plan, journal)
         if started is None:
@@ -234,34 +234,34 @@ class Agent:
         clock = self._host.clock
         exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
         left = min(started + exposure - clock.now(), exposure).total_seconds()
-        end, looks = clock.monotonic() + left, 0
+        end, polls = clock.monotonic() + left, 0
         while clock.monotonic() < end:
-            await self._reporter.tell(lingering_status(self._settings.run_id, plan, journal))
+            await self._reporter.report(lingering_status(self._settings.run_id, plan, journal))
             await asyncio.sleep(POLL_SECONDS)
-            looks += 1
-            if looks % LOOK_AT_TASK_EVERY == 0 and await self._called_off():
+            polls += 1
+            if polls % READ_TASK_EVERY == 0 and await self._called_off():
                 break
         await self._pods.look()
         return clock.now()
 
     async def _called_off(self) -> bool:
-        task = await self._reporter.glance()
+        task = await self._reporter.read_or_recall()
         return task is None or is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
-    async def _in_view_of_the_past(self, status: TaskStatus) -> TaskStatus:
-        """What there is to say of an attempt that never began: the node is untouched by that one only."""
-        if self._past is None:
+    async def _after_previous(self, status: TaskStatus) -> TaskStatus:
+        """Return the status after an attempt that never began, including earlier attempts, which did touch the node."""
+        if self._previous is None:
             return status
-        await self._executor.clean_up(self._past.plan)
+        await self._executor.clean_up(self._previous.plan)
         self._runs.retire()
-        return not_repeated_status(self._settings.run_id, self._past.plan, self._past.journals, status)
+        return not_repeated_status(self._settings.run_id, self._previous.plan, self._previous.journals, status)
 
-    def _mark_told(self) -> None:
+    def _mark_reported(self) -> None:
         try:
-            for attempt in (attempt for run in self._accounted for attempt in self._runs.of(run)):
+            for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.of(run)):
                 self._runs.mark_told(attempt)
         except NodeUpgradeError as error:
             log.warning("the run will be told once more", error=str(error))
 
-    def _completed(self, status: TaskStatus) -> TaskStatus:
+    def _complete(self, status: TaskStatus) -> TaskStatus:
         return with_readiness(status, self._pods.flaps, self._guard.report, self._pods.trouble)

@@ -1,4 +1,4 @@
-"""What the agent pod is told by its environment."""
+"""Settings of the agent pod, read from its environment."""
 
 import os
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
 STATE = STATE_DIRECTORY
-"""Where bundles and runs are kept on the node."""
+"""Directory of bundles and runs on the node."""
 
 BUNDLES, RUNS = STATE / "bundles", STATE / "runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """Who the agent works for, and where it sees what.
+    """The agent's node, task and run, and the paths in its pod.
 
     Attributes:
-        host: where the node's root directory is mounted.
+        host: mount point of the node's root directory.
         bundle: the bundle in the agent's image.
-        copied: the kubelet that an init container copied out of the artifact's image.
+        copied: the kubelet that an init container copied from the artifact's image.
     """
 
     node: NodeName
@@ -34,10 +34,10 @@ class AgentSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":
-        """Read NODE_NAME, TASK_NAME and RUN_ID.
+        """Read NODE_NAME, RUN_ID, and TASK_NAME, which defaults to the node's name.
 
         Raises:
-            KeyError: one of them is missing.
+            KeyError: NODE_NAME or RUN_ID is missing.
         """
         return cls(
             node=NodeName(environment["NODE_NAME"]),
@@ -46,12 +46,12 @@ class AgentSettings:
         )
 
     def in_pod(self, path: Path) -> PurePosixPath:
-        """A path of the agent's own file system as the node sees it, for as long as this process lives.
+        """Return a path of the agent's file system as the node sees it, while this process lives.
 
-        It needs no place on the node's disks that the node could see otherwise.
+        The file need not be on a file system that is mounted on the node.
         """
         return PurePosixPath(f"/proc/{os.getpid()}/root") / path.relative_to("/")
 
     def on_host(self, path: PurePosixPath) -> Path:
-        """A path of the node as the agent sees it."""
+        """Return a path of the node as the agent sees it."""
         return self.host / path.relative_to("/")

@@ -1,4 +1,4 @@
-"""The agent's end of the task: reading what is wanted, telling what is true, however long the API server is away."""
+"""Reads the agent's NodeUpgradeTask and writes its status, however long the API server is unavailable."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.run.task_report import essential_status
 from nodeupgrade.ports.kube import InvalidError, NodeSideKube, NotFoundError, RejectedError
 
-TELL_SECONDS = 2.0
-SELDOM_SECONDS = 60.0
-"""Longest pause before something is told again that was refused."""
+REQUEST_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""Longest pause before a rejected status is sent again."""
 
 PATIENCE_SECONDS = 600.0
-"""How long the API server may refuse what has to be told, before this agent makes room for another."""
+"""How long the API server may reject a status before this agent ends, so that another takes its place."""
 
 log = structlog.get_logger()
 
@@ -30,38 +30,38 @@ class Released(Exception):
 
 
 class UnheardError(Exception):
-    """The API server refuses whatever this agent has to say.
+    """The API server rejects every status of this agent.
 
-    An agent that stayed would wait for ever. One that ends is replaced, with credentials of today and the image of
-    the operator that runs by then, and its successor finds plan and journal on the node. Nothing is begun before the
-    first status was accepted.
+    An agent that stayed would wait forever. One that ends is replaced by an agent with fresh credentials and the
+    operator's current image, which finds plan and journal on the node. No run begins before its first status is
+    accepted.
     """
 
 
 class TaskReporter:
-    """Speaks for one run of one task.
+    """Reports one run of one task.
 
     Args:
-        completed: adds to a status what is to be in every one of the run's.
+        complete: adds the fields that every status of the run has.
 
     Attributes:
-        told: the status that was told last.
+        last: the latest status that was reported.
     """
 
     def __init__(
-        self, settings: AgentSettings, kube: NodeSideKube, completed: Callable[[TaskStatus], TaskStatus]
+        self, settings: AgentSettings, kube: NodeSideKube, complete: Callable[[TaskStatus], TaskStatus]
     ) -> None:
         self._settings = settings
         self._kube = kube
-        self._completed = completed
+        self._complete = complete
         self._known: Task | None = None
-        self.told: TaskStatus | None = None
+        self.last: TaskStatus | None = None
 
     async def read(self) -> Task:
-        """Read the task, however long the API server is away.
+        """Read the task, with retries for as long as the API server is unavailable.
 
         Raises:
-            Released: it is gone, or asks for another run by now.
+            Released: the task is gone, released, or asks for another run.
         """
         while True:
             try:
@@ -70,20 +70,21 @@ class TaskReporter:
                 raise Released from error
             except NodeUpgradeError as error:
                 log.warning("cannot read the task yet", error=str(error))
-                await asyncio.sleep(TELL_SECONDS)
+                await asyncio.sleep(REQUEST_SECONDS)
                 continue
             if task.spec.run_id != self._settings.run_id or task.spec.action is TaskAction.RELEASE:
                 raise Released
             self._known = task
             return task
 
-    async def glance(self) -> Task | None:
-        """Read the task, and as it was known last if it cannot be read just now, so that a deadline holds all the same.
+    async def read_or_recall(self) -> Task | None:
+        """Read the task once; if that fails, return it as last read, so that its deadline still applies.
 
-        ``None`` when it is gone or asks for another run by now.
+        Returns:
+            ``None`` if the task is gone or asks for another run.
         """
         try:
-            task = await asyncio.wait_for(self._kube.get_task(self._settings.task), TELL_SECONDS)
+            task = await asyncio.wait_for(self._kube.get_task(self._settings.task), REQUEST_SECONDS)
         except NotFoundError:
             return None
         except (NodeUpgradeError, TimeoutError) as error:
@@ -92,33 +93,33 @@ class TaskReporter:
         self._known = task
         return task if task.spec.run_id == self._settings.run_id else None
 
-    async def tell(self, status: TaskStatus) -> None:
-        """Write the task's status if it says something new; the run does not depend on it."""
-        status = self._timed(self._completed(status))
-        if status == self.told:
+    async def report(self, status: TaskStatus) -> None:
+        """Write the task's status if it has changed. Failures are only logged."""
+        status = self._timed(self._complete(status))
+        if status == self.last:
             return
         try:
-            await asyncio.wait_for(self._write(status), TELL_SECONDS)
+            await asyncio.wait_for(self._write(status), REQUEST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
             log.info("cannot tell the task yet", error=str(error))
             if status.phase.terminal:
-                self.told = status
+                self.last = status
             return
-        self.told = status
+        self.last = status
 
-    async def tell_for_sure(self, status: TaskStatus) -> bool:
-        """Write a status that must be known, however long the API server is away.
+    async def report_until_accepted(self, status: TaskStatus) -> bool:
+        """Write a status, with retries for as long as the API server is unavailable.
 
         Returns:
-            Whether anybody will know: not if the task is gone, or asks for another run by now.
+            Whether the status was written for this run; false if the task is gone or asks for another run.
 
         Raises:
-            UnheardError: it was there all the time and refused.
+            UnheardError: the API server was available and kept rejecting the status.
         """
-        status = self._completed(status)
-        refused, pause = 0.0, TELL_SECONDS
+        status = self._complete(status)
+        refused, pause = 0.0, REQUEST_SECONDS
         while True:
-            self.told = None
+            self.last = None
             try:
                 task = await self._write(self._timed(status))
             except NotFoundError:
@@ -130,16 +131,16 @@ class TaskReporter:
                     ) from error
                 log.warning("the API server refuses what has to be told", error=str(error), again_after=pause)
                 await asyncio.sleep(pause)
-                refused, pause = refused + pause, min(2 * pause, SELDOM_SECONDS)
+                refused, pause = refused + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
             except NodeUpgradeError as error:
                 log.warning("cannot tell the task yet", error=str(error))
-                refused, pause = 0.0, TELL_SECONDS
-                await asyncio.sleep(TELL_SECONDS)
+                refused, pause = 0.0, REQUEST_SECONDS
+                await asyncio.sleep(REQUEST_SECONDS)
             else:
                 return task.spec.run_id == self._settings.run_id
 
     async def _write(self, status: TaskStatus) -> Task:
-        """Write a status; what is told besides is left out where CRDs older than this agent refuse it."""
+        """Write a status; if an older CRD rejects it, write only its essential fields."""
         try:
             return await self._kube.patch_task_status(self._settings.task, status)
         except InvalidError as error:
@@ -148,16 +149,16 @@ class TaskReporter:
 
     def _timed(self, status: TaskStatus) -> TaskStatus:
         if status.phase.terminal and status.finished_at is None:
-            finished = self.told.finished_at if self.told else None
+            finished = self.last.finished_at if self.last else None
             return replace(status, finished_at=finished or datetime.now(UTC))
         return status
 
 
 def may_begin(task: Task, action: TaskAction) -> bool:
-    """Whether an action is wanted, and still in time."""
+    """Report whether the task asks for this action, has no verdict yet, and is not past its deadline."""
     return task.spec.action is action and task.spec.verdict is None and not is_late(task)
 
 
 def is_late(task: Task) -> bool:
-    """Whether the run's time is up."""
+    """Report whether the run's deadline has passed."""
     return task.spec.deadline is not None and datetime.now(UTC) > task.spec.deadline

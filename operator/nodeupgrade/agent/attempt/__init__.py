@@ -1,1 +1,1 @@
-"""One attempt at a run: what earlier ones have left, the examination of the node, the plan, and the handing over."""
+"""One attempt at a run: remains of earlier runs, examination of the node, preparation, and handover."""

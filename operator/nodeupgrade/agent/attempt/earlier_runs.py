@@ -1,7 +1,7 @@
-"""What earlier runs have left on the node: one that goes on, or one of whose end nobody was told.
+"""Finds earlier runs on the node: one that is still going on, or one whose result was never reported.
 
-A task may be deleted while its run is under way, and made anew under another name of the run. What the node has been
-through is told to whoever asks next, instead of that nothing was touched.
+A task may be deleted while its run is under way, and created again with another run id. The next task then gets the
+result of the earlier run, instead of a report that nothing was touched.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The newest run of others.
+    """The newest run other than the present one.
 
     Attributes:
-        attempt: the last of its attempts.
-        journal: of that one; it may go on.
-        earlier: of those before.
+        attempt: its last attempt.
+        journal: journal of that attempt, which may still be going on.
+        earlier: journals of the attempts before.
     """
 
     attempt: RunId
@@ -42,7 +42,7 @@ class EarlierRun:
 
 
 class EarlierRuns:
-    """Looks through the runs of one node on behalf of one run."""
+    """Searches the runs of one node on behalf of one run."""
 
     def __init__(self, node: NodeName, run: RunId, runs: AgentRuns, files: FilesView) -> None:
         self._node = node
@@ -51,7 +51,7 @@ class EarlierRuns:
         self._files = files
 
     def not_begun(self) -> list[RunId]:
-        """Plans of other runs that nobody has begun.
+        """Return other runs with a plan that no executor has begun.
 
         Raises:
             Refused: a journal cannot be read.
@@ -62,7 +62,7 @@ class EarlierRuns:
             raise not_over(error) from error
 
     def own(self) -> bool:
-        """Whether an attempt of the run itself has begun.
+        """Report whether an attempt at the present run has begun.
 
         Raises:
             Inconsistent: one of its journals cannot be read.
@@ -70,37 +70,37 @@ class EarlierRuns:
         return any(self._runs.read_journal(run).records for run in self._runs.of(self._run))
 
     def find(self, task: Task) -> EarlierRun | None:
-        """The run to be told of before anything else is done, if there is one.
+        """Return the earlier run to finish and report before anything else is done, if there is one.
 
-        A run that goes on is. One that is over is told once, and an upgrade by the same NodeUpgrade, whose result the
-        node still has, as often as it is asked for: nobody would ask again who knew of it.
+        That is a run that is still going on, or a finished one that was not reported yet. A successful upgrade by the
+        same NodeUpgrade is reported again whenever it is asked for, as long as its result is still in place.
 
         Raises:
-            Refused: a journal cannot be read, or a run has stopped on the way and needs a human.
-            Inconsistent: the plan of a run that goes on cannot be read.
+            Refused: a journal cannot be read, or a run stopped halfway and a person is needed.
+            Inconsistent: the plan of a run that is still going on cannot be read.
         """
         try:
-            others = [run for run in self._runs.begun_runs() if task_run(run) != self._run]
-            if not others:
+            begun = [run for run in self._runs.begun_runs() if task_run(run) != self._run]
+            if not begun:
                 return None
-            journal = self._runs.read_journal(others[-1])
+            journal = self._runs.read_journal(begun[-1])
         except Inconsistent as error:
             raise not_over(error) from error
-        same = [run for run in others[:-1] if task_run(run) == task_run(others[-1])]
-        earlier = tuple(self._runs.read_journal(run) for run in same)
+        previous_attempts = [run for run in begun[:-1] if task_run(run) == task_run(begun[-1])]
+        earlier = tuple(self._runs.read_journal(run) for run in previous_attempts)
         if journal.finished is None:
-            if (
-                trouble := self._runs.trouble(others[-1])
-            ) is not None:  # started again, it might undo a person's repair
-                raise not_over(f"the executor of run {others[-1]} stopped: {trouble}")
-            plan = self._runs.require_plan(others[-1])
-        elif (known := self._readable(others[-1], journal)) is None or not self._counts(task, known, journal):
+            if (trouble := self._runs.trouble(begun[-1])) is not None:  # started again, it might undo a person's repair
+                raise not_over(f"the executor of run {begun[-1]} stopped: {trouble}")
+            plan = self._runs.require_plan(begun[-1])
+        elif (readable := self._read_plan(begun[-1], journal)) is None or not self._is_relevant(
+            task, readable, journal
+        ):
             return None
         else:
-            plan = known
-        return EarlierRun(attempt=others[-1], plan=plan, journal=journal, earlier=earlier)
+            plan = readable
+        return EarlierRun(attempt=begun[-1], plan=plan, journal=journal, earlier=earlier)
 
-    def _readable(self, run: RunId, journal: Journal) -> RunPlan | None:
+    def _read_plan(self, run: RunId, journal: Journal) -> RunPlan | None:
         try:
             report_of(journal)
             return self._runs.read_plan(run)
@@ -108,12 +108,12 @@ class EarlierRuns:
             log.warning("what an earlier run has done cannot be told", run=run, error=str(error))
             return None
 
-    def _counts(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
-        report, told = report_of(journal), self._runs.is_told(plan.run_id)
+    def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
+        report, is_reported = report_of(journal), self._runs.is_told(plan.run_id)
         if report is None or plan.node != self._node or (self.own() and not is_worth_another(journal)):
             return False
         if report.outcome is not Outcome.UPGRADED or plan.to_version != task.spec.to_version:
-            return not told
-        by_the_same = plan.run_id.startswith(f"{task.spec.upgrade_ref.uid[:8]}-")
+            return not is_reported
+        same_upgrade = plan.run_id.startswith(f"{task.spec.upgrade_ref.uid[:8]}-")
         in_place = self._files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
-        return in_place and (by_the_same or not told)
+        return in_place and (same_upgrade or not is_reported)

@@ -1,6 +1,6 @@
-"""Look at API server and node at one moment, and work out what would be done: what a run and a precheck share.
+"""Examines the cluster and the node at one moment and plans the upgrade. Shared by runs and prechecks.
 
-Nothing in here can change anything on the node: it holds only views of it.
+Nothing here can change anything on the node: it has read-only views.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """What the API server shows at the moment at which the node is looked at."""
+class _ClusterView:
+    """What the API server shows at the moment of the examination."""
 
     node: Json
     pods: tuple[Json, ...]
@@ -50,7 +50,7 @@ class _Shown:
 
 
 class Examiner:
-    """Looks at one node on behalf of one task."""
+    """Examines one node for one task."""
 
     def __init__(self, settings: AgentSettings, kube: NodeSideKube, host: HostView) -> None:
         self._settings = settings
@@ -58,50 +58,50 @@ class Examiner:
         self._host = host
 
     def running(self, task: Task) -> gather.RunningKubelet:
-        """The kubelet that runs now.
+        """Return the running kubelet.
 
         Raises:
-            Refused: it does not run as the unit that the task names.
+            Refused: the kubelet does not run as the unit that the task names.
         """
         return gather.running_kubelet(self._host.services, self._host.kubelet, task.spec.kubelet.unit)
 
     def program(self, task: Task) -> PurePosixPath:
-        """The program of the kubelet that runs now.
+        """Return the path of the running kubelet's program.
 
         Raises:
-            Refused: as for `running`, and when the program is not on the disk any more.
+            Refused: as for `running`, or the program is not on disk any more.
         """
         return _program(self.running(task))
 
     async def settled(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
-        """Examine the node, for a while again and again if what objects to an upgrade often passes by itself.
+        """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
 
         Raises:
-            Refused: something about the node cannot be known.
-            Transient: the runtime did not answer all the while.
+            Refused: a fact about the node cannot be determined.
+            Transient: the runtime still does not answer at the last look.
         """
         for look in range(1, LOOKS):
             try:
-                found = await self._look(task, attempt, replacement)
+                examination = await self._look(task, attempt, replacement)
             except Transient as error:
                 log.info("cannot look at the node yet", error=str(error), look=look)
             else:
-                if not found.refusals or not {finding.reason for finding in found.refusals} <= PASSING:
-                    return found
-                log.info("not yet", findings=[str(finding) for finding in found.refusals], look=look)
+                if not examination.refusals or not {finding.reason for finding in examination.refusals} <= PASSING:
+                    return examination
+                log.info("not yet", findings=[str(finding) for finding in examination.refusals], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         return await self._look(task, attempt, replacement)
 
     async def _look(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
-        """Look at API server and node at the same moment; a plan from stale pods proves nothing."""
+        """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
         clients = await self._clients(task, pods)
-        shown = _Shown(node=node_object, pods=tuple(pods), clients=clients)
-        return await asyncio.to_thread(self._examine, task, attempt, replacement, shown)
+        cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
+        return await asyncio.to_thread(self._examine, task, attempt, replacement, cluster)
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
-        """Who depends on the node's pods, as far as anybody asks; not knowing it is no reason not to go on."""
+        """Return the Services that depend on the node's pods, if there is a risk to them; failing to is no refusal."""
         spec = task.spec
         target = KubeletVersion.parse(spec.to_version)
         risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
@@ -114,27 +114,31 @@ class Examiner:
             log.info("cannot read who answers for Services", error=str(error))
             return Clients(risk=risk, unread=str(error))
 
-    def _examine(self, task: Task, attempt: RunId, replacement: Replacement | Finding, shown: _Shown) -> Examination:
+    def _examine(
+        self, task: Task, attempt: RunId, replacement: Replacement | Finding, cluster: _ClusterView
+    ) -> Examination:
         spec = task.spec
         running = self.running(task)
         program = _program(running)
         layout = gather.kubelet_layout(self._host.files, running)
-        found = find(drift.look(self._host, running, layout, shown.node), spec.kubelet.configuration_drift)
-        if found.words is not None and found.policy is DriftPolicy.ACCEPT:
-            running = replace(running, words=found.words)
+        found_drift = find(drift.look(self._host, running, layout, cluster.node), spec.kubelet.configuration_drift)
+        if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
+            running = replace(running, words=found_drift.words)
             layout = gather.kubelet_layout(self._host.files, running)
-        node = self._host.node(layout.endpoint, view_node(dict(shown.node)).runtime_name)
+        node = self._host.node(layout.endpoint, view_node(dict(cluster.node)).runtime_name)
         request = RunRequest(
             spec=spec,
             run_id=attempt,
             replacement=replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
-            exposure=exposure_seconds(map(dict, shown.pods)),
+            exposure=exposure_seconds(map(dict, cluster.pods)),
             boot=node.clock.boot(),
         )
-        facts = gather.gather(node, running, request, node_object=shown.node, pods=shown.pods, clients=shown.clients)
-        facts = replace(facts, drift=found)
+        facts = gather.gather(
+            node, running, request, node_object=cluster.node, pods=cluster.pods, clients=cluster.clients
+        )
+        facts = replace(facts, drift=found_drift)
         return examine(request, facts, layout, gather.manifests(self._host.files, layout))
 
 
@@ -148,9 +152,9 @@ def _program(running: gather.RunningKubelet) -> PurePosixPath:
 
 
 def given_up(run_id: str, error: Exception) -> TaskStatus:
-    """Examiner failed for a technical reason, before anything was touched."""
+    """Return the status for a technical failure before anything was touched."""
     if isinstance(error, NodeUpgradeError):
-        reason, what = Reason.STEP_FAILED, f"cannot look at the node: {error}"
+        reason, message = Reason.STEP_FAILED, f"cannot look at the node: {error}"
     else:
-        reason, what = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
-    return failed_status(run_id, reason, f"{what}{AND_UNTOUCHED}")
+        reason, message = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
+    return failed_status(run_id, reason, f"{message}{AND_UNTOUCHED}")

@@ -1,7 +1,7 @@
-"""Look, prove and report what an upgrade of this node would do, and touch nothing.
+"""Reports what an upgrade of this node would do, and touches nothing.
 
-Everything is looked at as before a real run, by the same code. There is nothing to clean up and nothing to take up
-again: an agent that was lost on the way is followed by one that looks anew.
+It examines the node as a real run does, with the same code. It keeps no state: if the agent is lost, the next one
+just starts over.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
-Tell = Callable[[TaskStatus], Awaitable[None]]
+Report = Callable[[TaskStatus], Awaitable[None]]
 
 
 class Precheck:
-    """Looks at one node for one task."""
+    """Prechecks one node for one task."""
 
     def __init__(
         self,
@@ -45,36 +45,36 @@ class Precheck:
         *,
         runs: AgentRuns,
         artifacts: Artifacts,
-        tell: Tell,
+        report: Report,
     ) -> None:
         self._settings = settings
         self._artifacts = artifacts
         self._host = host
         self._examiner = Examiner(settings, kube, host)
         self._runs = runs
-        self._tell = tell
+        self._report_status = report
 
     async def report(self, task: Task) -> TaskStatus:
-        """Look at the node and say what an upgrade would do, or everything that forbids it."""
+        """Examine the node and return what an upgrade would do, or everything that forbids it."""
         run = self._settings.run_id
         message = "looking at the node; nothing is touched"
-        await self._tell(
+        await self._report_status(
             TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
         )
         try:
-            await asyncio.to_thread(self._require_rest)
+            await asyncio.to_thread(self._require_no_run)
             await asyncio.to_thread(self._examiner.program, task)
-            found = await self._examine(task)
-            forecast = preview(found)
+            examination = await self._examine(task)
+            forecast = preview(examination)
         except Refused as refusal:
             return refusal_status(run, (refusal.finding,))
         except Exception as error:
             log.exception("given up")
             return given_up(run, error)
-        refusals = (*found.refusals, *await asyncio.to_thread(self._executor_cannot_run))
-        if found.plan is None or forecast is None or refusals:
-            return refusal_status(run, (*refusals, *found.warnings), forecast)
-        return prechecked_status(run, found.plan, forecast)
+        refusals = (*examination.refusals, *await asyncio.to_thread(self._executor_cannot_run))
+        if examination.plan is None or forecast is None or refusals:
+            return refusal_status(run, (*refusals, *examination.warnings), forecast)
+        return prechecked_status(run, examination.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:
         try:
@@ -84,21 +84,21 @@ class Precheck:
             await asyncio.to_thread(give_back, self._settings)
 
     def _borrow(self, task: Task) -> Replacement | Finding:
-        """The new program; not having it is no reason not to look at everything else."""
+        """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
         try:
             return borrow(self._settings, self._artifacts, self._host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 
     def _executor_cannot_run(self) -> tuple[Finding, ...]:
-        """As much as can be told without a trial, for which something would have to be written."""
+        """Return what forbids the executor to run, as far as known without a trial, which would write files."""
         if not forbids_execution(self._host.files, STATE):
             return ()
         detail = f"{STATE} is on a file system that is mounted noexec; remount it with exec"
         return (Finding(reason=Reason.EXECUTOR_UNAVAILABLE, detail=detail),)
 
-    def _require_rest(self) -> None:
-        """While a run is not over, the node is between two states and nothing that is seen on it counts.
+    def _require_no_run(self) -> None:
+        """Require that no run is going on: the node would be between two states, and an examination meaningless.
 
         Raises:
             Refused: an earlier run has begun and is not over.

@@ -1,6 +1,6 @@
-"""What the agent does for one attempt before anything is touched: stage, look, plan, try the executor out.
+"""Prepares one attempt before anything is touched: stage the kubelet, examine the node, plan, try out the executor.
 
-Everything it knows is on the node's disk or in the task, so a second agent continues where the first was lost.
+All state is on the node's disk or in the task, so another agent continues where this one was lost.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
-Tell = Callable[[TaskStatus], Awaitable[None]]
+Report = Callable[[TaskStatus], Awaitable[None]]
 
 
 class Preparation:
@@ -44,29 +44,29 @@ class Preparation:
         runs: AgentRuns,
         executor: ExecutorService,
         artifacts: Artifacts,
-        tell: Tell,
+        report: Report,
     ) -> None:
         self._settings = settings
         self._runs = runs
         self._executor = executor
         self._artifacts = artifacts
-        self._tell = tell
+        self._report_status = report
         self._host = host
         self._examiner = Examiner(settings, kube, host)
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
-        """Stage and plan; the plan is on the node's disk when this returns.
+        """Stage and plan.
 
         Returns:
-            The plan, or, when the node was refused, the status that says why.
+            The plan, which is on the node's disk by then, or the status that says why the node was refused.
         """
         try:
-            found = await self._prepare(task, attempt)
-            if found.plan is not None:
+            examination = await self._prepare(task, attempt)
+            if examination.plan is not None:
                 await self._executor.try_out()
-                await asyncio.to_thread(self._runs.write_plan, found.plan)
-                return found.plan
-            status = refusal_status(self._settings.run_id, found.findings)
+                await asyncio.to_thread(self._runs.write_plan, examination.plan)
+                return examination.plan
+            status = refusal_status(self._settings.run_id, examination.findings)
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.finding,))
         except Exception as error:
@@ -79,9 +79,11 @@ class Preparation:
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
         await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
         program = await asyncio.to_thread(self._examiner.program, task)
-        await self._tell(self._working(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
+        await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
         candidate = await asyncio.to_thread(self._stage, task, program)
-        await self._tell(self._working(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
+        await self._report_status(
+            self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched")
+        )
         return await self._examiner.settled(task, attempt, candidate)
 
     def _stage(self, task: Task, program: PurePosixPath) -> Replacement:
@@ -96,5 +98,5 @@ class Preparation:
         except NodeUpgradeError as error:
             log.warning("staged kubelet remains", error=str(error))
 
-    def _working(self, phase: TaskPhase, message: str) -> TaskStatus:
+    def _progress(self, phase: TaskPhase, message: str) -> TaskStatus:
         return TaskStatus(run_id=self._settings.run_id, phase=phase, reason=Reason.PROGRESSING, message=message)

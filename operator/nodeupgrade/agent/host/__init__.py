@@ -1,1 +1,1 @@
-"""What runs on the host, as systemd units, and how the agent's pod brings it there, starts it and takes it away."""
+"""The systemd units on the host, and how the agent installs, starts and removes them."""

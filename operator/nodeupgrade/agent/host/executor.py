@@ -1,7 +1,7 @@
 """The executor's entry point on the host: ``python -m nodeupgrade.agent.host.executor``, started by systemd.
 
-It has no API credentials and no network. It reads a plan and keeps a journal, and nothing else tells it what to
-do. Killed at any moment, it continues when it is started again.
+It has no API credentials and does not use the network. It follows a plan and keeps a journal. If it is killed at any
+moment, it continues when it is started again.
 """
 
 import gc
@@ -28,7 +28,7 @@ EXIT_BUSY = 0
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Carry the unfinished run to its end, if there is one; or only show that this program runs here."""
+    """Carry the unfinished run to its end, if there is one; with TRY_OUT, only show that this program can run."""
     if units.TRY_OUT in arguments:
         return units.EXIT_ABLE
     runs = wiring.runs_in(Path(RUNS))
@@ -73,7 +73,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
         fence_after_reboot(node, plan, store.load())
         notify_ready()
         log.info("run", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
-        gc.freeze()  # what is there by now stays; going through all of it takes 10 ms, perhaps without a kubelet
+        gc.freeze()  # present objects stay; collecting them would take 10 ms, perhaps while no kubelet runs
         report = NodeRun(node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run)).carry_out()
     log.info("finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0

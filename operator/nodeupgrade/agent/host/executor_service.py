@@ -1,7 +1,7 @@
-"""The executor as the agent deals with it: tried out, started, looked after, taken back, cleared away.
+"""The agent's control of the executor: try out, start, restart, withdraw, clean up.
 
-The agent reaches it through systemd and the run's directory only; from its first record on, nothing takes a run back
-but the executor itself.
+The agent reaches the executor only through systemd and the run's directory. Once a run has its first record, only the
+executor itself can roll it back.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 class ExecutorService:
-    """Deals with the executor of one node."""
+    """Controls the executor of one node."""
 
     def __init__(self, host: Host, runs: AgentRuns, bundles: Bundles) -> None:
         self._runs = runs
@@ -31,11 +31,11 @@ class ExecutorService:
         self._host = host
 
     async def try_out(self) -> None:
-        """Let systemd start what the executor runs from, as it will start the executor, only to see that it can.
+        """Stage the bundle and check that systemd can run the executor's program, without starting a run.
 
         Raises:
-            Refused: it cannot.
-            StepFailed: the bundle cannot be brought onto the node, or systemd does not answer.
+            Refused: systemd cannot run it.
+            StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
         await asyncio.to_thread(self._try_out)
 
@@ -50,27 +50,27 @@ class ExecutorService:
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
 
-    async def bring_bundle(self) -> None:
-        """Bring what the executor runs from onto the node, which may take a while; nothing there is started.
+    async def stage_bundle(self) -> None:
+        """Stage the bundle on the node, which may take a while; nothing is started.
 
         Raises:
-            StepFailed: it cannot be brought.
+            StepFailed: the bundle cannot be staged.
         """
         await asyncio.to_thread(self._bundles.stage)
 
     async def hand_over(self, plan: RunPlan) -> None:
-        """Bring the bundle onto the node and start the executor. Repeating it is harmless.
+        """Stage the bundle on the node and start the executor. Idempotent.
 
         Raises:
-            StepFailed: it cannot be started, or only perhaps.
+            StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         await asyncio.to_thread(self._hand_over, plan)
 
     def _hand_over(self, plan: RunPlan) -> None:
         units.install(self._host.files, self._host.services, self._bundles.stage(), plan)
 
-    async def bring_back(self, plan: RunPlan) -> None:
-        """Start the executor unless it is there."""
+    async def ensure_running(self, plan: RunPlan) -> None:
+        """Start the executor unless it runs; a failure is only logged."""
         if await asyncio.to_thread(self.runs):
             return
         log.info("starting the executor")
@@ -80,7 +80,7 @@ class ExecutorService:
             log.warning("cannot start the executor; trying again", error=str(error))
 
     def handed_over(self, plan: RunPlan) -> bool:
-        """Whether an agent before this one has handed the plan over, so that an executor may begin any moment.
+        """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
 
         Raises:
             NodeUpgradeError: systemd does not answer.
@@ -89,7 +89,7 @@ class ExecutorService:
         return about_to and self._host.services.status(units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
-        """Whether the executor is there, as far as systemd answers; one that only keeps dying is not."""
+        """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
         try:
             status = self._host.services.status(units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
@@ -98,43 +98,43 @@ class ExecutorService:
             return True
 
     def state(self) -> str:
-        """How the executor's unit is, in systemd's words."""
+        """Return the state of the executor's unit, in systemd's terms."""
         try:
             return units.state(self._host.services, units.EXECUTOR)
         except NodeUpgradeError as error:
             return str(error)
 
     async def withdraw(self, plan: RunPlan) -> bool:
-        """Take a plan back that was perhaps handed over; if an executor has begun, it has to come to an end.
+        """Withdraw a plan that may have been handed over; if an executor has begun it, make sure that it can finish.
 
         Returns:
-            Whether it could be taken back.
+            Whether the plan was withdrawn.
 
         Raises:
-            StepFailed: an executor may still be there.
+            StepFailed: an executor may still be running.
         """
         if await asyncio.to_thread(self._withdraw, plan.run_id, plan.swap.unit):
-            if not self._others_need(plan.run_id):
+            if not self._is_needed_by_others(plan.run_id):
                 await asyncio.to_thread(self._host.files.remove, PurePosixPath(plan.swap.staged))
             return True
-        await self.bring_back(plan)
+        await self.ensure_running(plan)
         return False
 
     async def forget(self, run: RunId, kubelet_unit: str) -> None:
-        """See to it that no executor ever takes up an earlier plan of this node, which is out of date.
+        """Make sure that no executor ever begins an earlier plan for this node, which is outdated.
 
         Raises:
-            StepFailed: an executor may still be there.
+            StepFailed: an executor may still be running.
         """
         if await asyncio.to_thread(self._withdraw, run, kubelet_unit):
             log.info("forgot a plan that nobody began", run=run)
         else:
-            await self.bring_back(self._runs.require_plan(run))
+            await self.ensure_running(self._runs.require_plan(run))
 
     def _withdraw(self, run: RunId, kubelet_unit: str) -> bool:
         if self._runs.read_journal(run).records:
             return False
-        if not self._others_need(run):
+        if not self._is_needed_by_others(run):
             units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
         try:
             self._runs.discard(run)
@@ -144,9 +144,9 @@ class ExecutorService:
         return True
 
     async def clean_up(self, plan: RunPlan) -> None:
-        """Take away what only the run needed; journal, plan, backup and the newest bundle stay.
+        """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
 
-        The executor does the same at its end, unless it was killed there or is stopped here before it is through.
+        The executor does the same at its end, unless it is killed or stopped before.
         """
         try:
             await asyncio.to_thread(self._clean_up, plan)
@@ -154,20 +154,20 @@ class ExecutorService:
             log.warning("something of the run remains on the node", error=str(error))
 
     def _clean_up(self, plan: RunPlan) -> None:
-        if self._others_need(plan.run_id):
+        if self._is_needed_by_others(plan.run_id):
             return
         units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
         self._host.files.remove(PurePosixPath(plan.swap.staged))
         self._bundles.retire()
 
     def rest(self, kubelet_unit: str) -> None:
-        """See to it that no executor which is through with an earlier attempt is still tidying up.
+        """Make sure that no executor is still cleaning up after an earlier attempt.
 
-        It would take away what is staged next.
+        It would remove what is staged next.
 
         Raises:
             Refused: another run is under way.
-            StepFailed: the executor may still be there.
+            StepFailed: the executor may still be running.
         """
         if not self.unneeded():
             raise not_over("another executor has begun just now, or a journal cannot be read")
@@ -175,11 +175,11 @@ class ExecutorService:
             units.remove(self._host.files, self._host.services, kubelet_unit, self._host.runtimes)
 
     def unneeded(self) -> bool:
-        """Whether no run on the node needs what is staged."""
-        return not self._others_need(None)
+        """Report whether no run on the node needs what is staged."""
+        return not self._is_needed_by_others(None)
 
-    def _others_need(self, run: RunId | None) -> bool:
-        """Whether another run is under way, as far as journals can be read, and so needs units and staged program."""
+    def _is_needed_by_others(self, run: RunId | None) -> bool:
+        """Report whether another run is under way, which needs units and staged program; true if that is unknown."""
         try:
             return self._runs.begun() not in {None, run}
         except Inconsistent as error:
@@ -188,7 +188,7 @@ class ExecutorService:
 
 
 def not_over(why: Inconsistent | str) -> Refused:
-    """An earlier run of the node stands in the way of anything else."""
+    """Return the refusal for an earlier run on the node that is not over."""
     return Refused(
         Reason.ROLLBACK_FAILED,
         f"an earlier run on this node is not over: {why}; put the node in order by hand, "

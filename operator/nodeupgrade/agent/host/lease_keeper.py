@@ -1,9 +1,9 @@
 """Renews the node's Lease while no kubelet does: ``python -m nodeupgrade.agent.host.lease_keeper``, started by systemd.
 
-The control plane takes a node for lost, and takes its pods out of every Service, when its Lease was not renewed for
-40 s (50 s from 1.32 on). The containers are well all the time, so the Lease is renewed in the kubelet's stead, with
-the kubelet's own credentials, until the kubelet-down budget is spent; whoever holds a run for longer starts it again.
-It is a process of its own: the executor has no credentials, and does not depend on whether this works.
+The control plane marks a node NotReady, and removes its pods from all Services, if its Lease is not renewed for 40 s
+(50 s from 1.32 on). The containers are fine all the time, so this process renews the Lease on behalf of the kubelet,
+with the kubelet's own credentials, until the kubelet-down budget is spent; a hold that lasts longer starts it again.
+It is a separate process: the executor has no credentials, and must not depend on whether this works.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from nodeupgrade.wiring.lease_keeper import lease_api, log_to_stderr
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
-"""Part of a Lease's duration after which it is renewed here. A kubelet that runs renews it after a quarter."""
+"""Fraction of a Lease's duration after which it is renewed here. A running kubelet renews it after a quarter."""
 
 log = structlog.get_logger()
 
 
 def renewed(lease: Json, now: datetime) -> Json | None:
-    """The Lease renewed, or ``None`` as long as whoever renews it does so."""
+    """Return the Lease with a new renewTime; ``None`` if it was renewed recently enough."""
     spec = lease["spec"]
     last = datetime.fromisoformat(spec["renewTime"])
     if (now - last).total_seconds() < STALE * spec["leaseDurationSeconds"]:
@@ -44,7 +44,7 @@ def keep(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Renew the Lease whenever nobody did for a while, for so many seconds; return how often that was."""
+    """Renew the Lease for so many seconds whenever it becomes stale; return the number of renewals."""
     end, count = monotonic() + seconds, 0
     while monotonic() < end:
         try:
@@ -60,7 +60,7 @@ def keep(
 
 
 def main() -> int:
-    """Keep one node's Lease fresh, for a while."""
+    """Renew the Lease of the node named on the command line, for the given time."""
     options = argparse.ArgumentParser(description="Renew a node's Lease while its kubelet is down.")
     options.add_argument("--kubeconfig", type=PurePosixPath, required=True, help="the kubelet's own")
     options.add_argument("--node", required=True, help="name of the Node")

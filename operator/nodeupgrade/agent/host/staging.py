@@ -1,4 +1,4 @@
-"""Bring the new kubelet onto the node, without any effect on the old one: beside it, or only to look at it."""
+"""Stages the new kubelet next to the old one, or fetches it just for an examination. Never affects the old one."""
 
 import errno
 import hashlib
@@ -17,26 +17,26 @@ from nodeupgrade.ports.files import Files, FilesView
 from nodeupgrade.ports.kubelet import CANNOT_RUN
 
 ROOM_TO_FETCH = 256 * 1024**2
-"""Bytes that must be free where a kubelet (70 to 120 MB) is fetched only to be looked at."""
+"""Bytes that must be free where a kubelet (70 to 120 MB) is fetched for an examination."""
 
 
 def staged_path(program: PurePosixPath) -> PurePosixPath:
-    """Where the new program is put: beside the old one, since a rename does not cross filesystems."""
+    """Return where the new program is staged: next to the old one, since a rename cannot cross filesystems."""
     return program.with_name(f".{program.name}.nodeupgrade-staged")
 
 
 def backup_path(program: PurePosixPath) -> PurePosixPath:
-    """Where the old program is kept until the next run."""
+    """Return where the old program is kept until the next run."""
     return program.with_name(f".{program.name}.nodeupgrade-previous")
 
 
 def stage(
     settings: AgentSettings, artifacts: Artifacts, files: Files, artifact: TaskArtifact, program: PurePosixPath
 ) -> PurePosixPath:
-    """Put the new program at its staging place, with the mode, owner and attributes of the old one.
+    """Stage the new program, with the mode, owner and attributes of the old one, and return its path.
 
     Raises:
-        Refused: it cannot be had, is not what was promised, or does not fit. Nothing is left behind.
+        Refused: the program is unavailable, has another digest, or does not fit. Nothing is left behind.
     """
     staged = staged_path(program)
     try:
@@ -52,10 +52,10 @@ def stage(
 
 
 def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Replacement:
-    """Have the new program where it can be looked at and run: in the agent's own pod, or where it lies already.
+    """Make the new program available for an examination: in the agent's own pod, or where it is on the node.
 
     Raises:
-        Refused: it cannot be had, is not what was promised, or does not fit.
+        Refused: the program is unavailable, has another digest, or does not fit.
     """
     own = settings.copied
     try:
@@ -82,7 +82,7 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
 
 
 def give_back(settings: AgentSettings) -> None:
-    """Remove what was fetched only to be looked at; the pod's end would do the same."""
+    """Remove what was fetched for an examination; it would not outlive the pod anyway."""
     settings.copied.unlink(missing_ok=True)
 
 
@@ -99,22 +99,22 @@ def _fetch(
 
 
 def _promised_source(files: FilesView, artifact: TaskArtifact) -> PurePosixPath:
-    """The file on the node that the artifact names, if it is the one promised."""
+    """Return the path of the pre-staged file, after checking its digest."""
     source = PurePosixPath(artifact.path or "/")
-    found = files.digest(source)
-    if found is None:
+    actual = files.digest(source)
+    if actual is None:
         raise Refused(Reason.ARTIFACT_UNAVAILABLE, f"there is no file {source} on the node; put it there")
-    if found != artifact.sha256:
+    if actual != artifact.sha256:
         raise Refused(
             Reason.DIGEST_MISMATCH,
-            f"{source} on the node has SHA-256 {found}, the NodeUpgrade promises {artifact.sha256}; "
+            f"{source} on the node has SHA-256 {actual}, the NodeUpgrade promises {artifact.sha256}; "
             "correct the file or spec.artifact",
         )
     return source
 
 
 def _copy(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, staged: PurePosixPath) -> None:
-    """Take over what the init container found in the artifact's image, which its digest pins."""
+    """Copy what the init container took from the artifact's image, which is pinned by digest."""
     try:
         artifacts.copy(settings.copied, settings.on_host(staged))
     except CopyError as error:
@@ -129,7 +129,7 @@ def _not_in_image(artifact: TaskArtifact, why: str) -> Refused:
 
 
 def _require_room(directory: Path) -> None:
-    """Fetching must not be what fills the node's disk, where other pods would be evicted for it."""
+    """Refuse to fetch if that could fill the node's disk, which would get other pods evicted."""
     free = shutil.disk_usage(directory).free
     if free < ROOM_TO_FETCH:
         raise Refused(

@@ -1,8 +1,8 @@
-"""The systemd units that carry a run out on the host.
+"""The systemd units that carry out a run on the host.
 
-They exist only while a run does. The executor is a service of the host, not of a pod: with the kubelet stopped,
-nothing would bring a dead pod back. The kubelet's unit wants it and waits for it, so that a node which lost power
-in the middle of a run starts with putting that in order.
+They exist only during a run. The executor is a service on the host rather than in a pod: with the kubelet stopped,
+nothing would restart a dead pod. The kubelet's unit wants it and is ordered after it, so that a node that lost power
+during a run first finishes or undoes that run when it boots.
 """
 
 from collections.abc import Iterable
@@ -23,23 +23,23 @@ EXECUTOR = "nodeupgrade-executor.service"
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY
 TRANSIENT_UNIT_DIRECTORY = PurePosixPath("/run/systemd/system")
 LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
-"""Units that a reboot must not take away. The others only matter while the containers of before still run."""
+"""Units that must survive a reboot. The others matter only while the containers from before it still run."""
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
 LEASE_KEEPER_SECONDS_MORE = 5.0
-"""From the keeper's start to the kubelet's stop, and generously so."""
+"""Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
 TRY_OUT = "--try-out"
-"""What the executor's program is told when it is only to show that it runs."""
+"""Option that makes the executor's program only show that it can run."""
 EXIT_ABLE = 42
-"""Exit status by which it shows that; nothing else that can go wrong ends with it."""
+"""Exit status that shows it; no failure ends with this status."""
 _MEANINGS = {203: " (systemd may not execute the program)", 226: " (systemd cannot set up its namespaces)"}
 EXIT_NEEDS_A_HUMAN = 3
-"""Exit status of an executor that must not go on: starting it again would change nothing."""
+"""Exit status of an executor that must not continue: restarting it would not help."""
 
 
 def executor_unit(bundle_root: PurePosixPath, runtime_unit: str) -> str:
-    """The service. ``notify`` makes "started" mean: after a reboot, the kubelet is fenced if need be."""
+    """Return the executor's service. With ``notify`` it counts as started once the kubelet is fenced if necessary."""
     command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR))
     return f"""\
 [Unit]
@@ -62,12 +62,12 @@ Nice=-5
 
 
 def kubelet_drop_in() -> str:
-    """What the kubelet's unit needs to start after the executor has looked at the node."""
+    """Return the drop-in that makes the kubelet start after the executor has checked the node."""
     return f"[Unit]\nWants={EXECUTOR}\nAfter={EXECUTOR}\n"
 
 
 def dead_man_unit() -> str:
-    """The timer: whenever the executor is gone while the timer runs, start it again."""
+    """Return the timer that restarts the executor whenever it is gone."""
     return f"""\
 [Unit]
 Description=nodeupgrade: brings the executor back while a run is unfinished
@@ -81,7 +81,7 @@ AccuracySec=1
 
 
 def rescue_unit() -> str:
-    """The service that looks for an executor which cannot run, and does without it. It needs ``sh``, and no bundle."""
+    """Return the service that restores the old kubelet if the executor cannot run. It needs ``sh`` but no bundle."""
     return f"""\
 [Unit]
 Description=nodeupgrade: brings the old kubelet back if the executor cannot run
@@ -97,7 +97,7 @@ OOMScoreAdjust=-999
 
 
 def rescue_timer() -> str:
-    """Looks every few seconds; started before the kubelet stops."""
+    """Return the timer that starts the rescue service every few seconds; it is started before the kubelet stops."""
     return f"""\
 [Unit]
 Description=nodeupgrade: looks whether the executor still runs
@@ -111,7 +111,7 @@ AccuracySec=500ms
 
 
 def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
-    """The service that renews the Lease; it ends by itself, and is ended if it does not."""
+    """Return the service that renews the Lease. It ends by itself; systemd ends it if it does not."""
     seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
     options = ("--kubeconfig", plan.kubeconfig or "/", "--node", plan.node, "--seconds", f"{seconds:.0f}")
     command = bundle.command(bundle_root, bundle.LEASE_KEEPER, *options)
@@ -132,10 +132,10 @@ NoNewPrivileges=yes
 
 
 def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, plan: RunPlan) -> None:
-    """Write, enable and start the executor. Repeating it is harmless.
+    """Install all units and start the executor. Idempotent.
 
     Raises:
-        StepFailed: a file could not be written, or systemd refuses.
+        StepFailed: a file could not be written, or systemd refused.
     """
     texts = {
         DEAD_MAN_TIMER: dead_man_unit(),
@@ -152,10 +152,11 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
 
 
 def trial_unit(bundle_root: PurePosixPath) -> str:
-    """A service that starts the executor's program as the executor's does, and only looks whether it can.
+    """Return a service that runs the executor's program like the executor's service, only to see whether it can run.
 
-    A failure is not one to systemd, or the node's monitoring would hear of it; and the unit stays to be looked at. Then
-    systemd calls it a success to have skipped a program that it may not execute. So only the program's own word counts.
+    systemd ignores its failure (``ExecStart=-``), which would otherwise alert the node's monitoring, and the unit
+    remains for inspection. As systemd then reports success even for a program that it could not execute, only the
+    exit status EXIT_ABLE counts.
     """
     command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR, TRY_OUT))
     return f"""\
@@ -176,10 +177,10 @@ Nice=-5
 
 
 def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) -> str:
-    """Let systemd start the executor's program as it starts the executor.
+    """Check whether systemd can run the executor's program.
 
     Returns:
-        What is wrong; empty if the program ran and said that nothing is.
+        What is wrong; empty if the program ran and reported success.
 
     Raises:
         StepFailed: a file could not be written or removed, or systemd does not answer.
@@ -188,7 +189,7 @@ def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) 
     files.write(path, trial_unit(bundle_root).encode(), mode=UNIT_MODE)
     try:
         services.reload()
-        _end(services, TRIAL)  # of an agent that was lost: a start would do nothing, and show what was then
+        _end(services, TRIAL)  # left by a lost agent: starting it again would do nothing and show the old result
         services.start(TRIAL)
         status = services.status(TRIAL)
         return "" if status.exit_status == EXIT_ABLE else state(services, TRIAL)
@@ -200,7 +201,7 @@ def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) 
 
 
 def state(services: ServiceManager, unit: str) -> str:
-    """How a unit is, for people, and what it wrote last.
+    """Return a unit's state and its last log line, for people.
 
     Raises:
         StepFailed: systemd does not answer.
@@ -212,15 +213,15 @@ def state(services: ServiceManager, unit: str) -> str:
 
 
 def remain(files: FilesView) -> bool:
-    """Whether an executor was installed and not taken away again."""
+    """Report whether an executor is installed."""
     return files.read(_file(EXECUTOR)) is not None
 
 
 def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> None:
-    """Take the units away again, and what makes any of the runtimes start in another way. Repeating it is harmless.
+    """Remove the units and any restart tuning of these runtimes. Idempotent.
 
     Raises:
-        StepFailed: the executor may still be there.
+        StepFailed: the executor may still be running.
     """
     units = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
     for unit in units:
@@ -245,7 +246,7 @@ def _file(unit: str) -> PurePosixPath:
 
 
 def _quoted(word: str) -> str:
-    """A word of a command line as systemd reads it: without specifiers, variables or blanks of its own."""
+    """Quote a word of a command line for systemd, so that it expands no specifiers or variables."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
 
 
