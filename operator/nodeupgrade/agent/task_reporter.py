@@ -1,7 +1,7 @@
 """Reads the agent's NodeUpgradeTask and writes its status, however long the API server is unavailable."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -21,6 +21,9 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 PATIENCE_SECONDS = 600.0
 """How long the API server may reject a status before this agent ends, so that another takes its place."""
+
+ReportStatus = Callable[[TaskStatus], Awaitable[None]]
+"""Writes a status of the task."""
 
 log = structlog.get_logger()
 

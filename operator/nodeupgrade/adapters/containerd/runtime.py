@@ -71,7 +71,7 @@ class ContainerdRuntime:
     def info(self) -> RuntimeInfo:
         """Return name, versions and locations of the running containerd, and the version of the program on disk."""
         return RuntimeInfo(
-            name=self._connection.patiently(self._cri.version).runtime_name,
+            name=self._connection.retry(self._cri.version).runtime_name,
             version=self._containerd.version(),
             cri_versions=tuple(version.value for version in self._cri.served()),
             binary_version=self._version_on_disk(),
@@ -89,7 +89,7 @@ class ContainerdRuntime:
         PIDs are cached unless ``full``: the CRI starts each process once, and listing tasks makes containerd ask every
         shim, a third of a millisecond each. The start time in ``/proc`` detects a reused PID.
         """
-        listing = self._connection.patiently(lambda: self._list(refresh_pids=full))
+        listing = self._connection.retry(lambda: self._list(refresh_pids=full))
         statuses = Statuses(
             containers=self._cri.container_statuses(c.id for c in listing.containers) if full else {},
             sandboxes=self._cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},

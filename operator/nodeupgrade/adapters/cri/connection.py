@@ -119,7 +119,7 @@ class Connection:
         Raises:
             As for start().
         """
-        return self.patiently(lambda: self.call(method, request))
+        return self.retry(lambda: self.call(method, request))
 
     def ask_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
         """Make many idempotent calls at once, with retries; ``None`` stands for an object that does not exist.
@@ -128,7 +128,7 @@ class Connection:
             As for start().
         """
         pending = list(requests)
-        return self.patiently(lambda: self._pipeline(method, pending))
+        return self.retry(lambda: self._pipeline(method, pending))
 
     def call_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
         """Make many calls at once, without retries; ``None`` stands for an object that does not exist.
@@ -138,7 +138,7 @@ class Connection:
         """
         return self._pipeline(method, list(requests))
 
-    def patiently(self, call: Callable[[], R]) -> R:
+    def retry(self, call: Callable[[], R]) -> R:
         """Call an idempotent function, and retry it on Transient until the patience runs out.
 
         Raises:

@@ -5,7 +5,6 @@ just starts over.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -13,6 +12,7 @@ from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.agent.host.staging import borrow, give_back
 from nodeupgrade.agent.settings import STATE, AgentSettings
+from nodeupgrade.agent.task_reporter import ReportStatus
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import attempt_of
@@ -31,8 +31,6 @@ from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
-Report = Callable[[TaskStatus], Awaitable[None]]
-
 
 class Precheck:
     """Prechecks one node for one task."""
@@ -45,7 +43,7 @@ class Precheck:
         *,
         runs: AgentRuns,
         artifacts: Artifacts,
-        report: Report,
+        report: ReportStatus,
     ) -> None:
         self._settings = settings
         self._artifacts = artifacts

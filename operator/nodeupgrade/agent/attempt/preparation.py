@@ -4,7 +4,6 @@ All state is on the node's disk or in the task, so another agent continues where
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import PurePosixPath
 
 import structlog
@@ -13,6 +12,7 @@ from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import ExecutorService
 from nodeupgrade.agent.host.staging import stage, staged_path
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.agent.task_reporter import ReportStatus
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
@@ -29,8 +29,6 @@ from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()
 
-Report = Callable[[TaskStatus], Awaitable[None]]
-
 
 class Preparation:
     """Prepares one attempt at upgrading this node."""
@@ -44,7 +42,7 @@ class Preparation:
         runs: AgentRuns,
         executor: ExecutorService,
         artifacts: Artifacts,
-        report: Report,
+        report: ReportStatus,
     ) -> None:
         self._settings = settings
         self._runs = runs
