@@ -1,1 +1,1 @@
-"""The command line: `nodeupgrade`, and the same as a kubectl plugin."""
+"""The command line: `nodeupgrade`, also installed as a kubectl plugin."""

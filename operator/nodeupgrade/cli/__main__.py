@@ -1,4 +1,4 @@
-"""Lets `python -m nodeupgrade.cli` be the same as `nodeupgrade`."""
+"""Run the command line as `python -m nodeupgrade.cli`."""
 
 from nodeupgrade.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Where output goes: coloured on a terminal, plain and wide elsewhere."""
+"""Standard output: coloured on a terminal, plain and wide elsewhere."""
 
 import json
 import os
@@ -15,7 +15,7 @@ WIDTH_WITHOUT_TERMINAL = 200
 
 
 def console() -> Console:
-    """Standard output. Rich looks for NO_COLOR, a terminal and its width by itself."""
+    """Return a console on standard output. Rich itself detects NO_COLOR, a terminal and its width."""
     screen = Console(highlight=False, markup=False, emoji=False)
     if screen.is_terminal or "COLUMNS" in os.environ:
         return screen
@@ -30,7 +30,7 @@ def show(*parts: RenderableType) -> None:
 
 
 def dump(document: object, output: str) -> None:
-    """Print for programs: ``json`` or ``yaml``."""
+    """Print for programs, as ``json`` or ``yaml``."""
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
@@ -38,7 +38,7 @@ def dump(document: object, output: str) -> None:
 
 
 def output_option() -> Callable[[F], F]:
-    """Offer the forms of output."""
+    """Add the option ``--output``."""
     return click.option(
         "--output",
         "-o",

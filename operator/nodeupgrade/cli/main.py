@@ -1,4 +1,4 @@
-"""The root of the command line. Each module of commands knows nothing of the others."""
+"""The root command. The modules of commands do not depend on one another."""
 
 import click
 

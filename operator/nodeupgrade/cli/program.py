@@ -1,7 +1,7 @@
-"""The shape that all commands share: how they are called, how they teach, how they fail.
+"""The frame of all commands: how they are invoked, show their help and fail.
 
-Exit codes: 0 done or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the cluster cannot be reached or does not
-permit it; 4 the time given with ``--timeout`` is over.
+Exit codes: 0 done or yes; 1 no, or it cannot be done; 2 wrong usage; 3 the cluster cannot be reached or denies access;
+4 the time given with ``--timeout`` is over.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _PROGRAM = re.compile(r"(^|[|&] )nodeupgrade ")
 
 
 class CannotError(click.ClickException):
-    """The command cannot do what it is asked for; the message says why and what to do."""
+    """The command cannot be carried out; the message says why and what to do."""
 
     exit_code = NO
 
@@ -33,20 +33,20 @@ class CannotError(click.ClickException):
 
 
 class NoClusterAnswerError(CannotError):
-    """The cluster cannot be reached, does not know us, or does not permit it."""
+    """The cluster cannot be reached, does not authenticate us, or denies access."""
 
     exit_code = NO_CLUSTER
 
 
-class Teaching(click.Command):
-    """A command whose help ends with examples, written the way it was called."""
+class CommandWithExamples(click.Command):
+    """A command whose help ends with examples, with the program's name as it was invoked."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, which must not be wrapped, after everything else."""
+        """Write the examples, unwrapped, after everything else."""
         if not self.examples:
             return
         called = ctx.find_root().info_name or "nodeupgrade"
@@ -57,7 +57,7 @@ class Teaching(click.Command):
 
 
 class Program(click.Group):
-    """The root: knows whether kubectl called it, and lists its commands by what they are for."""
+    """The root: detects whether kubectl invoked it, and lists its commands in sections."""
 
     def __init__(
         self, *args: Any, sections: Mapping[str, Sequence[click.Command]] | None = None, **kwargs: Any
@@ -77,25 +77,25 @@ class Program(click.Group):
                 formatter.write_dl(rows)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run; as a plugin under kubectl's name, so that usage lines can be copied."""
+        """Run; as a kubectl plugin under kubectl's name, so that usage lines can be copied."""
         if kwargs.get("prog_name") is None:
             plugin = PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN
             kwargs["prog_name"] = "kubectl nodeupgrade" if plugin else "nodeupgrade"
             kwargs.setdefault("complete_var", f"_{'KUBECTL_' if plugin else ''}NODEUPGRADE_COMPLETE")
-        _let_every_terminal_show_it()
+        _replace_unencodable()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            # Reading and writing; what the cluster says comes as an error of its own.
-            _give_up_output()
-            _complain(f"cannot read the input or write the output: {error.strerror or error}")
+            # Local I/O only; API errors have their own exceptions.
+            _discard_output()
+            _print_error(f"cannot read the input or write the output: {error.strerror or error}")
             sys.exit(NO)
         finally:
-            _write_out()
+            _flush_output()
 
 
 class InputFile(click.File):
-    """A file to read, or standard input for '-'; bytes that are no UTF-8 come as such, for the reader to judge."""
+    """A file to read, or standard input for '-'. Invalid UTF-8 is passed on for the reader to handle."""
 
     def __init__(self) -> None:
         super().__init__("r", encoding="utf-8", errors="surrogateescape")
@@ -110,42 +110,42 @@ class InputFile(click.File):
 
 
 def name_of(file: TextIO) -> str:
-    """What to call an input in messages."""
+    """Return the name of an input for messages."""
     return str(getattr(file, "name", "<stdin>"))
 
 
-def _let_every_terminal_show_it() -> None:
-    """Where a terminal has no sign for something, show a question mark rather than nothing."""
+def _replace_unencodable() -> None:
+    """Print a question mark for every character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _write_out() -> None:
-    """Write what is still to be written, while there is somebody to tell that it cannot be."""
+def _flush_output() -> None:
+    """Flush standard output while an error can still be reported."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, ValueError) as error:
-        _give_up_output()
+        _discard_output()
         if isinstance(error, BrokenPipeError):
             sys.exit(NO)
-        _complain(f"cannot write the output: {getattr(error, 'strerror', None) or error}")
+        _print_error(f"cannot write the output: {getattr(error, 'strerror', None) or error}")
         sys.exit(NO)
 
 
-def _give_up_output() -> None:
-    """Leave nothing that Python would try to write once more at its end."""
+def _discard_output() -> None:
+    """Replace standard output, so that Python does not try to flush it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         output = sys.stdout.fileno()
         os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         click.echo(f"error: {' '.join(message.split())}", err=True)
 
 
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function; its docstring and the examples are its help."""
-    return click.command(name, cls=Teaching, examples=examples)
+    """Turn a function into a command; its docstring and the examples become the help."""
+    return click.command(name, cls=CommandWithExamples, examples=examples)

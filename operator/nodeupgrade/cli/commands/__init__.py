@@ -1,1 +1,1 @@
-"""The commands: one module for those that belong together."""
+"""The commands, one module for each group of related commands."""

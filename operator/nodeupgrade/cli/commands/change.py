@@ -1,4 +1,7 @@
-"""`nodeupgrade pause`, `resume`, `approve`, `retry`, `abort`: one patch each, explained, repeatable."""
+"""`nodeupgrade pause`, `resume`, `approve`, `retry` and `abort`: each explains its change and applies it as one patch.
+
+Running a command again is harmless.
+"""
 
 import json
 import sys
@@ -19,7 +22,7 @@ from nodeupgrade.cli.reports.changes import MANAGER, Change
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, KubeApi
 
 ATTEMPTS = 10
-"""The control plane writes the status all the time, and each write outdates what was read before."""
+"""How often to try in all: the control plane updates the status often, and each update may cause a conflict."""
 
 SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -28,8 +31,8 @@ Decide = Callable[[Upgrade], Change]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
-    """How a change is made: only tried, and whether and how many seconds its effect is waited for."""
+class ChangeOptions:
+    """Options of a change: dry run, whether to wait for its effect, and for how many seconds at most."""
 
     dry_run: bool
     wait: bool
@@ -37,7 +40,7 @@ class How:
 
 
 def _changing(function: F) -> F:
-    """Add the argument and the options that all mutating commands have."""
+    """Add the argument and the options that all mutating commands share."""
     limited = click.option(
         "--timeout", "limit", type=Seconds(), default="10m", show_default=True, help="Limit of --wait."
     )
@@ -55,7 +58,7 @@ async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
     from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
     """
-    return await _change(world, kube, name, changes.pause, How(**how))
+    return await _change(world, kube, name, changes.pause, ChangeOptions(**how))
 
 
 @command("resume", "nodeupgrade resume kubelet-1-33-13")
@@ -67,7 +70,7 @@ async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) 
     Removes the annotation nodeupgrade.dev/pause. When spec.action itself is Pause it says so and exits with 1:
     that has to be changed where the object is kept.
     """
-    return await _change(world, kube, name, changes.resume, How(**how))
+    return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
 
 
 @command("approve", "nodeupgrade approve kubelet-1-33-13 rest", "nodeupgrade approve kubelet-1-33-13 rest --dry-run")
@@ -80,7 +83,7 @@ async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, 
     Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name nodeupgrade-cli as approver.
     A wave can be approved before its turn. Approvals in Git are made in spec.approvedWaves instead.
     """
-    return await _change(world, kube, name, lambda upgrade: changes.approve(upgrade, wave), How(**how))
+    return await _change(world, kube, name, lambda upgrade: changes.approve(upgrade, wave), ChangeOptions(**how))
 
 
 @command("retry", "nodeupgrade failures kubelet-1-33-13", "nodeupgrade retry kubelet-1-33-13 --wait")
@@ -94,7 +97,7 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     they are, and have to be repaired by hand.
     """
     token = timestamp(world.now().replace(microsecond=0))
-    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), How(**how))
+    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
 
 
 @command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")
@@ -112,10 +115,10 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
         if not sys.stdin.isatty():
             raise click.UsageError("an abort cannot be taken back; say --yes to mean it")
         click.confirm(f"End {name} for good?", abort=True)
-    return await _change(world, kube, name, changes.abort, How(**how))
+    return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
 
 
-async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: How) -> int:
+async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> int:
     change = await _write(kube, name, decide, how)
     if change.patch is None:
         click.echo(f"Nothing to do: {change.says}.")
@@ -130,8 +133,8 @@ async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: H
     return await _wait(world, kube, name, change, how) if how.wait and not how.dry_run else OK
 
 
-async def _write(kube: KubeApi, name: str, decide: Decide, how: How) -> Change:
-    """Write the change over exactly the state it was decided upon; when that has changed, decide again."""
+async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> Change:
+    """Patch exactly the revision that the change was decided on; after a conflict, read the object and decide again."""
     for _ in range(ATTEMPTS):
         upgrade = await reading.upgrade(kube, name)
         change = decide(upgrade)
@@ -148,7 +151,7 @@ async def _write(kube: KubeApi, name: str, decide: Decide, how: How) -> Change:
     raise CannotError(f"cannot change {name} because others change it all the time; try again")
 
 
-async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: How) -> int:
+async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions) -> int:
     end = world.now() + timedelta(seconds=how.limit)
     while not change.done(await reading.upgrade(kube, name)):
         if world.now() >= end:

@@ -1,4 +1,4 @@
-"""`nodeupgrade hash` and `nodeupgrade explain`: what kubelets would compute, without a cluster."""
+"""`nodeupgrade hash` and `nodeupgrade explain`: the hashes that kubelets compute, without a cluster."""
 
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -90,7 +90,7 @@ def explain_command(from_: KubeletVersion, to: KubeletVersion, stream: TextIO, o
 
 
 def _hashes(pod: Mapping[str, object], version: str) -> dict[str, str]:
-    """Container name to hash, in the order in which the pod lists them, init containers first."""
+    """Return the hash of each container by name, in the pod's order, init containers first."""
     every = (*init_containers(pod), *regular_containers(pod))
     return {container_name(pod, each): hash_container(each, version) for each in every}
 

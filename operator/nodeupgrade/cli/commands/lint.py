@@ -1,4 +1,4 @@
-"""`nodeupgrade lint`: everything that is wrong with a NodeUpgrade, before anybody applies it."""
+"""`nodeupgrade lint`: report everything that is wrong with a NodeUpgrade before it is applied."""
 
 from collections.abc import Sequence
 from typing import TextIO
@@ -44,16 +44,16 @@ def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against
     ours = [each for each in found if is_upgrade(each)]
     before = _before(connection, against, {each.name for each in ours if each.name})
     now = connection.world.now()
-    told = [result for each in ours for result in results(each, before.get(each.name), now)]
-    problems = sum(not result.warning for result in told)
+    listed = [result for each in ours for result in results(each, before.get(each.name), now)]
+    problems = sum(not result.warning for result in listed)
     if output != "text":
-        dump([to_json(result) for result in told], output)
+        dump([to_json(result) for result in listed], output)
         return NO if problems or not ours else OK
     for other in (each for each in found if not is_upgrade(each)):
         click.echo(
             f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}"
         )
-    for result in told:
+    for result in listed:
         click.echo(str(result))
     if not ours:
         click.echo("error: cannot check anything because there is no NodeUpgrade in these files", err=True)
@@ -64,7 +64,7 @@ def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against
 
 
 def _before(connection: ClusterConnection, against: str | None, names: set[str]) -> dict[str, Json]:
-    """Read what the objects are compared with."""
+    """Return the objects to compare with, by name."""
     if against is None:
         return {}
     if against == LIVE:

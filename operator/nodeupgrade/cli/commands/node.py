@@ -1,4 +1,4 @@
-"""`nodeupgrade failures`, `explain-node` and `evidence`: what went wrong, why, and what was proved."""
+"""`nodeupgrade failures`, `explain-node` and `evidence`: failures and their causes, one node's state and proof."""
 
 from dataclasses import replace
 
@@ -60,11 +60,11 @@ async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen
     found by asking exactly what the operator asks; its phase, steps and hazards; whose cordon it carries; how
     earlier runs ended; recent events.
     """
-    told = await _story(world, kube, node, chosen)
+    story = await _story(world, kube, node, chosen)
     if output == "text":
-        show(screen.story(told, world.now()))
+        show(screen.story(story, world.now()))
     else:
-        dump(told.document(), output)
+        dump(story.document(), output)
     return OK
 
 
@@ -77,7 +77,7 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
         *await reading.events_about(kube, "NodeUpgradeTask", name),
     ]
     events = sorted((event(body) for body in found if is_ours(body)), key=lambda each: each.time)
-    told = Story(
+    story = Story(
         node=view,
         upgrade=upgrade,
         task=task,
@@ -86,11 +86,11 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
         events=tuple(events),
     )
     if upgrade is None or upgrade.spec is None:
-        return told
+        return story
     pods = [parse_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
     fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
     now = world.now()
-    return replace(told, seat=seat(view_rollout(fleet, upgrade.spec, now), view.name, now))
+    return replace(story, seat=seat(view_rollout(fleet, upgrade.spec, now), view.name, now))
 
 
 @command(

@@ -1,4 +1,4 @@
-"""`nodeupgrade plan`: what an object would do to a cluster, before it is applied."""
+"""`nodeupgrade plan`: report what an object would do to a cluster before it is applied."""
 
 import asyncio
 import sys
@@ -27,7 +27,7 @@ from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.ports.kube import PODS, KubeApi
 
 READS_AT_ONCE = 8
-"""Lists of one node's pods at the same time: gentle to the API server, and memory does not grow with the fleet."""
+"""Nodes whose pods are listed concurrently: limits the load on the API server, and memory use on large fleets."""
 
 
 @command(
@@ -87,7 +87,7 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
-        async for member, expected in _looked_at(kube, seen, wanted):
+        async for member, expected in _examined(kube, seen, wanted):
             members[member.node] = member
             if member.place in UPGRADED:
                 forecasts[member.node] = expected
@@ -97,21 +97,21 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
 
 
 def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
-    """Whether a swap is still to come: a node in flight may run its new kubelet already."""
+    """Report whether the node's kubelet still has to be swapped; a node in flight may run the new one already."""
     return member.view is not None and member.view.kubelet_version != spec.version
 
 
-async def _looked_at(
+async def _examined(
     kube: KubeApi, seen: RolloutView, wanted: list[NodeState]
 ) -> AsyncIterator[tuple[NodeState, NodeForecast]]:
-    """Read the pods of each node, a few nodes at a time, and keep only what follows from them."""
+    """List the pods of each node, a few nodes at a time, and keep only what is derived from them."""
 
-    async def look(member: NodeState) -> tuple[NodeState, NodeForecast]:
+    async def examine(member: NodeState) -> tuple[NodeState, NodeForecast]:
         pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
         version = "" if member.view is None else member.view.kubelet_version
         expected = forecast(member.node, pods, version, seen.spec.version)
         return with_pods(seen, member, [parse_pod(pod) for pod in pods]), expected
 
     for start in range(0, len(wanted), READS_AT_ONCE):
-        for found in await asyncio.gather(*map(look, wanted[start : start + READS_AT_ONCE])):
+        for found in await asyncio.gather(*map(examine, wanted[start : start + READS_AT_ONCE])):
             yield found

@@ -1,4 +1,4 @@
-"""What `hash`, `explain` and `verify` share: their options, reading pods one by one, and reporting on them."""
+"""What `hash`, `explain` and `verify` share: options, reading pods one by one, and reporting on them."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ Examine = Callable[[Mapping[str, Any]], tuple[Entry, list[Row]]]
 
 
 def known_versions(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
-    """Versions whose hashes are known, each kept as it was typed. Commas separate them."""
+    """Parse versions separated by commas, each as it was typed; all of them must have known hashes."""
     versions = tuple(each.strip() for each in value.split(","))
     try:
         for version in versions:
@@ -40,7 +40,7 @@ def known_versions(_context: click.Context, _option: click.Parameter, value: str
 
 
 def known_version(context: click.Context, option: click.Parameter, value: str) -> KubeletVersion:
-    """One version whose hashes are known."""
+    """Parse one version, which must have known hashes."""
     if "," in value:
         raise click.BadParameter("give one version")
     return KubeletVersion.parse(known_versions(context, option, value)[0])
@@ -66,11 +66,11 @@ OUTPUT_OPTION = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodName:
-    """What tells a pod from the others of an input.
+    """The name of a pod in the input.
 
     Attributes:
-        name: or its place in the input.
-        mirror: it is what the API server shows of a static pod.
+        name: its name, or its position in the input if it has none.
+        mirror: whether it is a mirror pod, which the API server shows for a static pod.
     """
 
     name: str
@@ -82,11 +82,11 @@ class PodName:
 
     @property
     def label(self) -> str:
-        """The name, and that it is a mirror."""
+        """The name as shown to people; mirror pods are marked."""
         return f"{self} (mirror)" if self.mirror else str(self)
 
     def entry(self) -> Entry:
-        """The name for programs."""
+        """Return the name as JSON."""
         named: Entry = {"name": self.name}
         if self.namespace:
             named["namespace"] = self.namespace
@@ -100,7 +100,7 @@ def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[s
 
     Args:
         stream: the input.
-        wanted: the verb of what for; said when there is not one pod, as when the command before a pipe has failed.
+        wanted: what the command does, as a verb, for the error about an empty input, as after a failed pipe.
     """
     number = 0
     for number, pod in enumerate(read_pods(stream), start=1):
@@ -115,7 +115,7 @@ def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[s
 
 
 def checked_pod(pod: Mapping[str, Any], name: PodName) -> Mapping[str, Any]:
-    """The pod, if it is one.
+    """Return the object if it is a pod.
 
     Raises:
         HashError: it is something else.
@@ -131,15 +131,15 @@ def checked_pod(pod: Mapping[str, Any], name: PodName) -> Mapping[str, Any]:
 def report(
     stream: TextIO, output: str, columns: Row, *, wanted: str, examine: Examine, closing: Callable[[], str]
 ) -> None:
-    """Examine pod after pod, printing as they come. One that fails is printed as its error and fails the command.
+    """Examine pods one by one and print each result at once. A pod that fails is reported, and fails the command.
 
     Args:
         stream: the pods.
         output: text, json or yaml.
-        columns: of the text, after the pod's name.
-        wanted: the verb of what the command does, as in "cannot explain ...".
-        examine: what to print of a pod, for programs and for people.
-        closing: the last line for people, asked for when all pods are examined; empty for none.
+        columns: columns of the text after the pod's name.
+        wanted: what the command does, as a verb: "cannot explain ...".
+        examine: returns what to print for a pod, as JSON and as rows of text.
+        closing: returns the last line of the text, after all pods were examined; empty for none.
     """
     failed = examined = mirrors = 0
 
@@ -171,8 +171,8 @@ def report(
             click.echo(batch, nl=False)
     if failed:
         them = "it is" if failed == 1 else "each is"
-        told = f" of {counted(examined, 'pod')} could not be examined; {them} named above"
-        raise CannotError(f"cannot {wanted} everything because {failed}{told}")
+        rest = f" of {counted(examined, 'pod')} could not be examined; {them} named above"
+        raise CannotError(f"cannot {wanted} everything because {failed}{rest}")
 
 
 _MIRRORS = "(mirror) is what the API server shows of a static pod; its kubelet hashes the manifest on the node."
@@ -183,7 +183,7 @@ def _dumped(entry: Entry, output: str) -> str:
         return f"{json.dumps(entry)}\n"
     try:
         return str(yaml.dump(entry, Dumper=_DUMPER, sort_keys=False, explicit_start=True))
-    except UnicodeEncodeError:  # of a name that is no UTF-8, which only the slower one can write
+    except UnicodeEncodeError:  # a name that is not valid UTF-8, which only the slower dumper can write
         return str(yaml.safe_dump(entry, sort_keys=False, explicit_start=True))
 
 
@@ -200,7 +200,7 @@ def _name(given: Mapping[str, Any], number: int) -> PodName:
 
 
 def print_tables(columns: Row, rows: Iterable[Row]) -> None:
-    """Print rows as they come, a table for every few hundred, so that memory does not grow with the cluster."""
+    """Print rows as they come, in tables of a few hundred rows, so that memory use does not grow with the cluster."""
     screen, rows = console(), iter(rows)
     while batch := list(itertools.islice(rows, _ROWS_PER_TABLE)):
         table = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=_PADDING)
@@ -210,5 +210,5 @@ def print_tables(columns: Row, rows: Iterable[Row]) -> None:
 
 
 def _cell(content: str) -> Text:
-    """Text without markup; bytes that were no UTF-8 become question marks."""
+    """Return the content without markup; invalid UTF-8 becomes question marks."""
     return Text(content.encode(errors="replace").decode(), overflow="fold")

@@ -1,4 +1,4 @@
-"""`nodeupgrade status`: how rollouts stand, once or until they end."""
+"""`nodeupgrade status`: show the state of rollouts, once or until they end."""
 
 import click
 
@@ -69,7 +69,7 @@ async def status_command(
 
 
 async def seen(world: World, kube: KubeApi, name: str) -> Overview:
-    """Look at one rollout."""
+    """Read one rollout and sum it up."""
     return await _summed_up(world, kube, await reading.upgrade(kube, name))
 
 

@@ -1,4 +1,4 @@
-"""`nodeupgrade verify`: which kubelets could have stored the hashes that a node holds."""
+"""`nodeupgrade verify`: find the kubelet versions that could have stored the hashes on a node."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Specs = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matched:
-    """One container: the minors that could have stored its hash, and what is odd about it."""
+    """One container, the minors that could have stored its hash, and what is wrong with it."""
 
     container: StoredHash
     spec: Mapping[str, object] | None
@@ -78,7 +78,7 @@ def verify_command(context: click.Context, containers: TextIO, stream: TextIO, o
 
 
 def _specs(stream: TextIO) -> dict[str, Specs]:
-    """The containers of each pod by its UID; of a mirror by that of its static pod, as the runtime knows it."""
+    """Return the containers of each pod by pod UID; a mirror pod has the UID of its static pod, as the runtime does."""
     found: dict[str, Specs] = {}
     for name, given in named_pods(stream, "verify"):
         try:
@@ -124,7 +124,7 @@ def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion]) -> str:
 
 
 def _ranges(kubelets: Iterable[KubeletVersion]) -> str:
-    """Minors in words: ``1.16 to 1.18, 1.30``."""
+    """Format minors as ranges: ``1.16 to 1.18, 1.30``."""
     runs: list[list[KubeletVersion]] = []
     for each in kubelets:
         if runs and runs[-1][-1].minor + 1 == each.minor:

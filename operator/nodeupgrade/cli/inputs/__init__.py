@@ -1,1 +1,1 @@
-"""What the commands read: files, and the objects of a cluster."""
+"""What the commands read: files, and objects of a cluster."""

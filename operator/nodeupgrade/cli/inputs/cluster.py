@@ -1,4 +1,4 @@
-"""Commands that reach a cluster: their options, their connection, and how its errors are told."""
+"""Commands that use a cluster: their options, their connection, and how API errors are reported."""
 
 import asyncio
 import functools
@@ -32,14 +32,14 @@ Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager
 def _connect(
     kubeconfig: Path | None, context: str | None, request_seconds: float
 ) -> AbstractAsyncContextManager[KubeApi]:
-    # Imported when it is needed: the Kubernetes client takes longer to load than most commands take to run.
+    # Imported late: the Kubernetes client takes longer to load than most commands take to run.
     connect = cast("Connect", importlib.import_module("nodeupgrade.wiring.cli").connect)
     return connect(kubeconfig, context, request_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What commands reach of the world; tests bring one of their own as ``obj`` of the click context."""
+    """The outside world as commands see it; tests pass their own as ``obj`` of the click context."""
 
     connect: Connect = _connect
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -52,7 +52,7 @@ class Seconds(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it; a default comes as seconds already."""
+        """Parse it; a default is a number of seconds already."""
         if isinstance(value, float):
             return value
         try:
@@ -63,7 +63,7 @@ class Seconds(click.ParamType[float]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConnection:
-    """How to reach the cluster; nothing is reached before something is run."""
+    """How to connect to the cluster; nothing connects before ``run``."""
 
     world: World
     kubeconfig: Path | None
@@ -74,7 +74,7 @@ class ClusterConnection:
         """Connect, run a function, and disconnect.
 
         Raises:
-            CannotError: whatever went wrong, in words that a person can act on.
+            CannotError: anything failed; the message says what to do.
         """
 
         async def connected() -> T:
@@ -84,13 +84,13 @@ class ClusterConnection:
         try:
             return asyncio.run(connected())
         except NodeUpgradeError as error:
-            raise told(error) from error
+            raise command_error(error) from error
 
 
 def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
-    """Give a function the options that say how to reach a cluster, as its first argument, a Connection.
+    """Add the options for connecting to a cluster, and pass a ClusterConnection as the function's first argument.
 
-    What it returns is the exit code.
+    The function returns the exit code.
     """
 
     @click.option(
@@ -120,7 +120,7 @@ def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
 
 
 def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..., None]:
-    """Give a coroutine the world and a connection before its own arguments, and the options that this needs."""
+    """Call a coroutine with the world and a connection before its own arguments, and add the options for connecting."""
 
     @functools.wraps(function)
     def connected(connection: ClusterConnection, **given: Any) -> int:
@@ -129,8 +129,8 @@ def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..
     return cluster_options(connected)
 
 
-def told(error: NodeUpgradeError) -> CannotError:
-    """Say what to do about an error of the API server."""
+def command_error(error: NodeUpgradeError) -> CannotError:
+    """Turn an API error into one that says what to do."""
     match error:
         case NoClusterError():
             return NoClusterAnswerError(f"{error}; give --kubeconfig and --context, or set KUBECONFIG")

@@ -1,4 +1,4 @@
-"""YAML files as people write them: several documents, of several kinds, each field with the line it stands in."""
+"""Parse YAML files written by people: several documents, of several kinds, with the line of each field."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """A field that is given twice in one object; YAML would silently take the last."""
+    """A field that occurs twice in one object; YAML would silently take the last one."""
 
     path: str
     line: int
@@ -26,9 +26,9 @@ class Document:
     """One object of a file.
 
     Attributes:
-        file: as it was named on the command line.
-        body: what it says; not always an object.
-        repeated: fields that are given twice.
+        file: its name as given on the command line.
+        body: the parsed content; not always an object.
+        repeated: fields that occur twice.
     """
 
     file: str
@@ -38,17 +38,17 @@ class Document:
 
     @property
     def kind(self) -> str:
-        """What kind of object it says it is; empty when it does not say."""
+        """The object's kind; empty if it has none."""
         return str(self.body.get("kind") or "") if isinstance(self.body, dict) else ""
 
     @property
     def name(self) -> str:
-        """The object's name; empty when it has none."""
+        """The object's name; empty if it has none."""
         metadata = self.body.get("metadata") if isinstance(self.body, dict) else None
         return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
     def line(self, path: str) -> int:
-        """Find the line of a field such as ``spec.waves[1].size``, or of the innermost part that is there."""
+        """Return the line of a field such as ``spec.waves[1].size``, or of its innermost parent that exists."""
         place, line = self.place, self.place.line
         for index, key in _STEP.findall(path):
             found = _child(place, index or key)
@@ -59,10 +59,10 @@ class Document:
 
 
 def documents(text: str, file: str) -> list[Document]:
-    """Read all documents of a file; the items of a List count as documents.
+    """Parse all documents of a file; the items of a List count as documents.
 
     Raises:
-        CannotError: It is no YAML, or nothing that Kubernetes would take.
+        CannotError: It is not YAML, or not an input that Kubernetes accepts.
     """
     try:
         return [each for parsed in read_all(text, places=True) for each in _split(file, parsed.value, parsed.place)]
@@ -83,7 +83,7 @@ def _split(file: str, body: Any, place: Position | None) -> Iterator[Document]:
 
 
 def _child(place: Position, key: str) -> tuple[int, Position] | None:
-    """Return the line and the place of a field, or of an item by its number."""
+    """Return the line and the position of a field, or of an item by its index."""
     if key in place.fields:
         return place.fields[key]
     if place.items and key.isdecimal() and int(key) < len(place.items):

@@ -1,4 +1,4 @@
-"""Reading what a rollout is about, as the planner wants it; nothing is written."""
+"""Read a fleet as the planner needs it. Read-only."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -15,17 +15,17 @@ from nodeupgrade.engine.rollout.reader import LiveFleet
 from nodeupgrade.ports.kube import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
 
 OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
-"""Of the operator's pod, as the manifests have it."""
+"""Labels of the operator's pod, as in the manifests."""
 
 NOT_CREATED = "not-created"
-"""UID of a NodeUpgrade that is in a file only: no task and no cordon can be its own."""
+"""UID of a NodeUpgrade that exists only in a file: no task and no cordon can belong to it."""
 
 
 async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
-    """Read all nodes, tasks, other rollouts and whether nodes can be guarded, as the operator does; no pods.
+    """Read what the operator reads: nodes, tasks, other rollouts, whether the readiness guard is available. No pods.
 
     Raises:
-        NoClusterAnswerError: the cluster does not know the kinds.
+        NoClusterAnswerError: the cluster does not have the CRDs.
     """
     source = LiveFleet(kube, namespace=None)
     try:
@@ -36,7 +36,7 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
 
 
 async def operator_node(kube: KubeApi) -> NodeName | None:
-    """Find the node that the operator runs on, by its pod; None where that cannot be told."""
+    """Find the node that the operator runs on by its pod; None if that is unknown."""
     try:
         pods = await kube.list(PODS.within(INSTALLED_IN), labels=OPERATOR_LABELS)
     except ForbiddenError:
@@ -51,7 +51,7 @@ def _runs(pod: Json) -> bool:
 
 
 def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
-    """Look at a document as the control plane would once it is applied: what is live keeps identity and status."""
+    """Return the NodeUpgrade as it would be after an apply: a live object keeps its identity and status."""
     written = document["metadata"]
     kept = {} if live is None else live["metadata"]
     annotations = {**(kept.get("annotations") or {}), **(written.get("annotations") or {})}

@@ -1,7 +1,7 @@
-"""Reading pods one at a time, from whatever `kubectl` or a person wrote: a Pod, a List, JSON lines or YAML.
+"""Read pods one at a time from what `kubectl` or a person wrote: a Pod, a List, JSON lines or YAML.
 
-JSON of any length is read in pieces, so that the pods of a large cluster never have to fit into memory. YAML is read
-one document at a time.
+JSON is read in pieces, so that the pods of a large cluster need not fit into memory. YAML is read one document at a
+time.
 """
 
 import json
@@ -20,10 +20,10 @@ _SPACE = " \t\r\n"
 
 
 def read_pods(stream: Readable) -> Iterator[object]:
-    """The objects in a stream, Lists resolved into their items; what each of them is, is for the caller to judge.
+    """Yield the objects of a stream, and the items of each List. The caller checks what each of them is.
 
     Raises:
-        CannotError: the stream is neither JSON nor YAML, or nothing that Kubernetes would take.
+        CannotError: the stream is neither JSON nor YAML, or not an input that Kubernetes accepts.
     """
     source = _JsonSource(stream)
     try:
@@ -40,7 +40,7 @@ def read_pods(stream: Readable) -> Iterator[object]:
 
 
 class _UnreadableNumberError(Exception):
-    """A number that is none to Kubernetes either."""
+    """A number that Kubernetes does not accept either."""
 
 
 def _whole(digits: str) -> int:
@@ -54,7 +54,7 @@ def _constant(name: str) -> float:
 
 
 class _JsonSource:
-    """A text stream from which JSON values are taken off one by one."""
+    """A text stream from which JSON values are read one by one."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
@@ -64,7 +64,7 @@ class _JsonSource:
         self._decoder = json.JSONDecoder(parse_int=_whole, parse_constant=_constant)
 
     def peek(self) -> str:
-        """The next character that is not white space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _SPACE:
                 self._at += 1
@@ -74,13 +74,13 @@ class _JsonSource:
                 return ""
 
     def take(self, expected: str) -> None:
-        """Step over one character that has to come next."""
+        """Skip one character, which must come next."""
         if self.peek() != expected:
             raise json.JSONDecodeError(f"Expecting {expected!r}", self._text, self._at)
         self._at += 1
 
     def value(self) -> object:
-        """Take the next whole value."""
+        """Read the next complete value."""
         self.peek()
         piece = _PIECE
         while True:
@@ -98,7 +98,7 @@ class _JsonSource:
             return cast("object", value)
 
     def read(self, size: int = _PIECE, /) -> str:
-        """Hand over the text as it is, as a file does."""
+        """Return raw text, as a file does."""
         if self._at >= len(self._text):
             return self._stream.read(size)
         rest, self._text = self._text[self._at :], ""
@@ -124,7 +124,7 @@ def _from_json(source: _JsonSource) -> Iterator[object]:
 
 
 def _object(source: _JsonSource) -> Iterator[object]:
-    """One object: its items if it is a List, which is known only on meeting them; else itself."""
+    """Yield an object, or its items if it is a List, which shows only when its items are reached."""
     members: dict[str, object] = {}
     is_list = False
     source.take("{")

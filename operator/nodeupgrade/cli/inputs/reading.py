@@ -1,4 +1,4 @@
-"""Reading our objects for people: what is not there is answered with what is."""
+"""Read our objects for people: an error about a missing object lists those that exist."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
 
 NAMED = 10
-"""Names that an error lists at most."""
+"""How many names an error lists at most."""
 
 EVENT_NAMESPACE = "default"
 """Where Kubernetes keeps events about cluster-scoped objects."""
@@ -20,12 +20,12 @@ READS_AT_ONCE = 10
 
 
 async def upgrades(kube: KubeApi) -> list[Upgrade]:
-    """Read all NodeUpgrades, by name."""
+    """List all NodeUpgrades, sorted by name."""
     return [_upgrade(body) for body in await _listed(kube, UPGRADES)]
 
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
-    """Read one NodeUpgrade, or say which there are."""
+    """Read one NodeUpgrade; if it does not exist, the error lists those that do."""
     try:
         return _upgrade(await kube.get(UPGRADES, name))
     except NotFoundError:
@@ -34,7 +34,7 @@ async def upgrade(kube: KubeApi, name: str) -> Upgrade:
 
 
 async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
-    """Read those of the named NodeUpgrades that exist, as they are."""
+    """Read those of the named NodeUpgrades that exist, unparsed."""
     found: dict[str, Json] = {}
     for name in sorted(names):
         try:
@@ -45,7 +45,7 @@ async def bodies(kube: KubeApi, names: Iterable[str]) -> dict[str, Json]:
 
 
 async def node(kube: KubeApi, name: str) -> Json:
-    """Read one Node, or say which there are."""
+    """Read one Node; if it does not exist, the error lists those that do."""
     try:
         return await kube.get(NODES, name)
     except NotFoundError:
@@ -54,7 +54,7 @@ async def node(kube: KubeApi, name: str) -> Json:
 
 
 async def task(kube: KubeApi, name: str) -> Task | None:
-    """Read the task of a node, if it has one."""
+    """Read the task of a node; None if it has none."""
     try:
         return _task(await kube.get(TASKS, name))
     except NotFoundError:
@@ -62,7 +62,7 @@ async def task(kube: KubeApi, name: str) -> Task | None:
 
 
 async def required_task(kube: KubeApi, name: str) -> Task:
-    """Read the task of a node, or say which nodes have one."""
+    """Read the task of a node; if it has none, the error lists the nodes that have one."""
     if found := await task(kube, name):
         return found
     existing = [body["metadata"]["name"] for body in await _listed(kube, TASKS)]
@@ -70,12 +70,12 @@ async def required_task(kube: KubeApi, name: str) -> Task:
 
 
 async def tasks_of(kube: KubeApi, upgrade_name: str) -> list[Task]:
-    """Read all tasks of one rollout."""
+    """List all tasks of one rollout."""
     return [_task(body) for body in await kube.list(TASKS, labels={UPGRADE_LABEL: upgrade_name})]
 
 
 async def tasks_named(kube: KubeApi, names: Iterable[str]) -> dict[str, Task]:
-    """Read a few tasks one by one, which spares the API server a list of all."""
+    """Read a few tasks one by one, which spares the API server a list of all of them."""
     at_once = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read(name: str) -> Task | None:
@@ -87,7 +87,7 @@ async def tasks_named(kube: KubeApi, names: Iterable[str]) -> dict[str, Task]:
 
 
 async def events_about(kube: KubeApi, kind: str, name: str) -> list[Json]:
-    """Read the events about one of our objects or a Node, the oldest first."""
+    """List the events about one of our objects or a Node, oldest first."""
     about = {"involvedObject.kind": kind, "involvedObject.name": name}
     found = await kube.list(EVENTS.within(EVENT_NAMESPACE), fields=about)
     return sorted(found, key=lambda event: event.get("lastTimestamp") or "")
@@ -101,7 +101,7 @@ async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:
 
 
 def not_installed(resource: Resource) -> NoClusterAnswerError:
-    """Say what to do where a kind of ours is not known."""
+    """Return the error for a cluster without our CRDs."""
     return NoClusterAnswerError(
         f"cannot list {resource.plural} because the cluster does not know them; "
         "install nodeupgrade there (kubectl apply -k manifests), or choose another --context"

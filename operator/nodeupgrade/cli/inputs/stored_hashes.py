@@ -1,4 +1,4 @@
-"""The hashes that a runtime stores, as `crictl` prints them."""
+"""Read the hashes that a runtime stores, as `crictl` prints them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class StoredHash:
     """One running container.
 
     Attributes:
-        stored: the hash; empty when there is none.
+        stored: the hash; empty if there is none.
     """
 
     namespace: str
@@ -32,10 +32,10 @@ class StoredHash:
 
 
 def read_stored(stream: TextIO) -> tuple[StoredHash, ...]:
-    """Read the running containers of what `crictl inspect` or `crictl ps -o json` printed.
+    """Read the running containers from the output of `crictl inspect` or `crictl ps -o json`.
 
     Raises:
-        CannotError: it printed something else, or there is no running container.
+        CannotError: it is something else, or has no running container.
     """
     found = tuple(each for printed in read_pods(stream) for each in _containers(printed))
     if not found:

@@ -1,1 +1,1 @@
-"""What the commands report, as values; nothing is printed here."""
+"""What the commands report, as values. Nothing here prints."""

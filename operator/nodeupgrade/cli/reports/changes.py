@@ -1,6 +1,6 @@
-"""What the mutating commands would write, and whether there is anything to write: decided, not done.
+"""Decide what the mutating commands write, if anything. Nothing here writes.
 
-Each function looks at one rollout and returns a Change, or raises CannotError when asking makes no sense.
+Each function takes a rollout and returns a Change, or raises CannotError when the request makes no sense.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from nodeupgrade.cli.program import CannotError
 from nodeupgrade.domain.rollout.report import conditions
 
 MANAGER = "nodeupgrade-cli"
-"""Field manager of everything this program writes, which is how a status says who approved a wave.
+"""Field manager of everything that this program writes; the status names it as the approver of a wave.
 
 It must not begin with ``kubectl``: Flux takes over what such a manager wrote, and so it would release the brake.
 """
@@ -29,10 +29,10 @@ class Change:
     """A change to one NodeUpgrade.
 
     Attributes:
-        says: what it does, or why there is nothing to do, in a sentence.
+        says: what it does, or why there is nothing to do, as a sentence.
         patch: the merge patch; None when there is nothing to do.
-        but: what stands against it and has to be done elsewhere; empty when nothing does.
-        done: whether the control plane has carried it out, by the rollout as it is later.
+        but: what prevents its effect and must be done elsewhere; empty if nothing does.
+        done: reports for the rollout as it is later whether the control plane has carried out the change.
         waits_for: what `done` means in words.
     """
 
@@ -83,7 +83,7 @@ def resume(upgrade: Upgrade) -> Change:
 
 
 def approve(upgrade: Upgrade, wave: str) -> Change:
-    """Let one wave begin; approvals given before stay."""
+    """Approve one wave; earlier approvals remain."""
     _must_go_on(upgrade, "approve a wave of")
     names = waves(upgrade)
     if wave not in names:
@@ -100,7 +100,7 @@ def approve(upgrade: Upgrade, wave: str) -> Change:
 
 
 def retry(upgrade: Upgrade, token: str) -> Change:
-    """Have all nodes that failed or were refused tried once more."""
+    """Retry all nodes that failed or were refused."""
     if _aborted(upgrade):
         raise CannotError(f"cannot retry {upgrade.name} because it is aborted; create a new NodeUpgrade instead")
     if upgrade.deleting:
@@ -146,7 +146,7 @@ def abort(upgrade: Upgrade) -> Change:
 
 
 def waves(upgrade: Upgrade) -> list[str]:
-    """Name all waves: those of the spec, and the remainder."""
+    """Return the names of all waves: those of the spec, and the remainder."""
     written = [] if upgrade.spec is None else [wave.name for wave in upgrade.spec.waves]
     return list(dict.fromkeys([*written, *(wave.name for wave in upgrade.status.waves), REMAINDER]))
 
@@ -155,7 +155,7 @@ _RETRIED = "the retry has begun"
 
 
 def _aborted(upgrade: Upgrade) -> bool:
-    """Whether it was aborted, by a person or by its failure threshold."""
+    """Report whether it was aborted, by a person or by its failure threshold."""
     asked = upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT
     return asked or conditions.find(upgrade.status, ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
@@ -173,7 +173,7 @@ def _must_go_on(upgrade: Upgrade, verb: str) -> None:
 
 
 def _needs_no_approval(upgrade: Upgrade, name: str) -> str:
-    """Say why an approval would change nothing; empty when it would."""
+    """Explain why an approval would change nothing; empty if it would."""
     spec = upgrade.spec
     written = next((wave for wave in spec.waves if wave.name == name), None) if spec is not None else None
     if spec is not None and (written is None or written.approval is ApprovalPolicy.AUTO):

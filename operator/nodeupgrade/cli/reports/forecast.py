@@ -1,4 +1,4 @@
-"""What a plain kubelet swap would restart, computed from the pods that the API server shows."""
+"""What a plain kubelet swap would restart, computed from the pods as the API server shows them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,12 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodForecast:
-    """One pod.
+    """The forecast for one pod.
 
     Attributes:
-        running: its containers that run now.
+        running: its running containers.
         restarts: those of them that would restart, and why.
-        whole_pod: the reasons among these that concern all of them.
+        whole_pod: the reasons that concern the pod as a whole.
     """
 
     running: tuple[str, ...]
@@ -34,12 +34,12 @@ class PodForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeForecast:
-    """One node.
+    """The forecast for one node.
 
     Attributes:
-        containers: that run now.
+        containers: how many containers run.
         restarts: those of them that would restart.
-        unknown: pods that cannot be told, each with the reason; the node would be refused for them.
+        unknown: pods without a certain forecast, each with the reason; the node would be refused because of them.
     """
 
     node: str
@@ -52,7 +52,7 @@ class NodeForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraForecast:
-    """All nodes that go from one kubelet minor to another; ``causes`` counts restarts by reason."""
+    """The forecast for all nodes that go from one kubelet minor to another; ``causes`` counts restarts by reason."""
 
     from_series: str
     from_era: Era
@@ -66,13 +66,13 @@ class EraForecast:
 
 
 def forecast(node: str, pods: Iterable[Json], from_version: str, to_version: str) -> NodeForecast:
-    """Compute both hashes of every running container of a node; where they differ, it would restart.
+    """Compute the old and the new hash of every running container of a node; where they differ, it would restart.
 
     Args:
         node: Its name.
         pods: All of its pods, as the API server shows them.
-        from_version: Its kubelet, whose hashes must be known.
-        to_version: The kubelet to come, likewise.
+        from_version: The version of its kubelet, whose hashes must be known.
+        to_version: The version of its next kubelet, likewise.
     """
     containers, restarts, unknown = 0, list[Restart](), list[str]()
     for pod in pods:
@@ -120,13 +120,13 @@ def _summed(before: KubeletVersion, after: KubeletVersion, nodes: list[NodeForec
 
 
 def _minor(version: str) -> KubeletVersion:
-    """The first release of a version's minor, which stands for all of them: patches never changed a hash."""
+    """Return the first release of a version's minor, which stands for all of them: patches never changed a hash."""
     parsed = KubeletVersion.parse(version)
     return KubeletVersion.parse(f"v{parsed.series}.0")
 
 
 def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
-    """Say which of a pod's running containers would restart.
+    """Find the running containers of a pod that would restart.
 
     Raises:
         HashError: a hash, or the QoS class, is not certain.
@@ -142,7 +142,7 @@ def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
 
 
 def _running(pod: Json) -> tuple[str, ...]:
-    """The containers that are shown running; of a pod without a status, those that would be."""
+    """Return the containers that run according to the status; for a pod without a status, those that would run."""
     spec, status = _map(pod.get("spec")), _map(pod.get("status"))
     if not status:
         sidecars = [each for each in _maps(spec.get("initContainers")) if is_sidecar(each)]
@@ -152,7 +152,7 @@ def _running(pod: Json) -> tuple[str, ...]:
 
 
 def _map(given: object) -> Mapping[str, Any]:
-    """A map, of a pod that nobody has checked; anything else is none."""
+    """Return the value if it is a map, else an empty one: the pod is not validated."""
     return given if isinstance(given, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the NodeUpgrades of a file, and where in it."""
+"""Find what is wrong with the NodeUpgrades of a file, and where."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nodeupgrade.ports.kube import UPGRADES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintResult:
-    """A finding and the place where it stands, as the command prints it."""
+    """A finding and its place in the file, as the command prints it."""
 
     file: str
     line: int
@@ -27,13 +27,13 @@ class LintResult:
 
 
 def is_upgrade(document: Document) -> bool:
-    """Whether it is a NodeUpgrade, or means to be one."""
+    """Report whether it is a NodeUpgrade, or was meant to be one."""
     version = document.body.get("apiVersion") if isinstance(document.body, dict) else ""
     return document.kind == UPGRADES.kind or (not document.kind and str(version).startswith(f"{UPGRADES.group}/"))
 
 
 def results(document: Document, previous: Json | None, now: datetime) -> list[LintResult]:
-    """Find all that is wrong with a document, or with replacing another by it, from top to bottom."""
+    """Find everything that is wrong with a document, or with replacing another one by it, from top to bottom."""
     return sorted(_found(document, previous, now), key=lambda result: (result.line, result.path))
 
 

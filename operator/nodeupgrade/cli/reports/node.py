@@ -1,4 +1,4 @@
-"""Everything that is known about one node: where it stands in a rollout, what it waits for, what was done to it."""
+"""Everything that is known about one node: its place in a rollout, what it waits for, and what was done to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from nodeupgrade.domain.rollout.select.waves import Front, needs_approval
 OTHERS_NAMED = 5
 
 COMPONENT = "nodeupgrade"
-"""How our events name their source."""
+"""The source component of our events."""
 
-NODE_NEWS = frozenset({"NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "Rebooted"})
+NODE_EVENTS = frozenset({"NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "Rebooted"})
 """Reasons of other components' events about a Node that matter to its upgrade."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEvent:
-    """Something that was reported about the node or its task."""
+    """An event about the node or its task."""
 
     time: str
     reason: str
@@ -43,13 +43,13 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """Where a node stands in a rollout.
+    """A node's place in a rollout.
 
     Attributes:
         wave: the node's wave: the ``wave_number``-th of ``waves``.
         order: its place among the ``wave_size`` nodes of the wave, counted from 1.
-        place: how it stands, with reason and message.
-        waits: why it is not being worked on, in a sentence; empty when it does not wait.
+        place: its state in the rollout, with reason and message.
+        waits: why it is not being upgraded, as a sentence; empty if it does not wait.
     """
 
     wave: str
@@ -65,12 +65,12 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """All that is told about one node.
+    """Everything that is shown about one node.
 
     Attributes:
-        upgrade: the rollout that it is told for.
-        seat: None if the node is no member of it.
-        selected_by: rollouts that have not ended and mean the node, the oldest first.
+        upgrade: the rollout that it is shown for.
+        seat: None if the node is not a member of it.
+        selected_by: rollouts that have not ended and select the node, oldest first.
         cordon: who cordoned it, in words.
     """
 
@@ -84,12 +84,12 @@ class Story:
 
     @property
     def recorded(self) -> int | None:
-        """How many containers were counted before the run; None if nothing is recorded."""
+        """How many containers the baseline before the run has; None if there is none."""
         found = baseline.parse(self.task.baseline) if self.task is not None and self.task.baseline else None
         return None if found is None else len(found.containers)
 
     def document(self) -> Json:
-        """Write it for programs."""
+        """Return it as JSON."""
         task = self.task
         return {
             "node": self.node.name,
@@ -107,7 +107,7 @@ class Story:
 
 
 def choose_upgrade(upgrades: Sequence[Upgrade], node: NodeView, task: Task | None) -> Upgrade | None:
-    """Pick the rollout that a node is about: the one that holds it, else the oldest that wants it, else the last."""
+    """Return the rollout to show: the one that claimed the node, else the oldest active that selects it, if any."""
     wanting = active_for(upgrades, node)
     holder = next((u for u in upgrades if task is not None and u.uid == task.spec.upgrade_ref.uid), None)
     if holder is not None and (not holder.finished or not wanting):
@@ -116,19 +116,19 @@ def choose_upgrade(upgrades: Sequence[Upgrade], node: NodeView, task: Task | Non
 
 
 def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
-    """List the rollouts that have not ended and mean the node, the oldest first."""
+    """List the rollouts that have not ended and select the node, oldest first."""
     meant = [u for u in upgrades if not u.finished and u.spec is not None and selects(u.spec.nodes, node)]
     return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
 
 
 def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
-    """Find a node's place in a rollout, and what it waits for; None if it is no member."""
+    """Find a node's place in a rollout, and what it waits for; None if it is not a member."""
     member = rollout.members.get(name)
     if member is None:
         return None
     number = next(index for index, wave in enumerate(rollout.waves, 1) if wave.name == member.wave)
     wave = [each.node for each in rollout.waves[number - 1].members]
-    told = member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
+    has_reason = member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
     return Seat(
         wave=member.wave,
         wave_number=number,
@@ -136,14 +136,14 @@ def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
         order=wave.index(name) + 1,
         wave_size=len(wave),
         place=member.place,
-        reason=member.reason.value if told else "",
+        reason=member.reason.value if has_reason else "",
         message=member.message,
         waits=_waits(rollout, member, number, now) if member.place is Place.PENDING else "",
     )
 
 
 def cordon_of(node: NodeView, upgrades: Sequence[Upgrade]) -> str:
-    """Say who cordoned a node."""
+    """Return who cordoned a node, in words."""
     if not node.unschedulable:
         return "not cordoned"
     if not node.cordoned_by:
@@ -153,7 +153,7 @@ def cordon_of(node: NodeView, upgrades: Sequence[Upgrade]) -> str:
 
 
 def event(body: Json) -> NodeEvent:
-    """Read an Event."""
+    """Parse an Event."""
     return NodeEvent(
         time=str(body.get("lastTimestamp") or body.get("eventTime") or body.get("firstTimestamp") or ""),
         reason=str(body.get("reason", "")),
@@ -164,12 +164,12 @@ def event(body: Json) -> NodeEvent:
 
 
 def is_ours(body: Json) -> bool:
-    """Whether an Event was reported by nodeupgrade, or says something about the kubelet's health."""
-    return (body.get("source") or {}).get("component") == COMPONENT or body.get("reason") in NODE_NEWS
+    """Report whether nodeupgrade reported an Event, or it concerns the kubelet's health."""
+    return (body.get("source") or {}).get("component") == COMPONENT or body.get("reason") in NODE_EVENTS
 
 
 def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) -> str:
-    """Say what a node waits for, by asking what the planner asks."""
+    """Explain what a node waits for, with the planner's own functions."""
     upgrade = rollout.upgrade
     if upgrade.finished:
         return "the rollout has ended"

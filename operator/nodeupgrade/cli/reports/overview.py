@@ -1,10 +1,11 @@
-"""One rollout, summed up for people: what its status says, how its nodes in flight do, when it may be over."""
+"""One rollout summed up for people: its status, its nodes in flight, and when it may end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import StepResult
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -14,7 +15,7 @@ from nodeupgrade.domain.rollout.report import conditions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flying:
-    """A node in flight: its phase, the step it is in, and since when it is worked on."""
+    """A node in flight: its phase, its current step, and for how long it has been in flight."""
 
     node: str
     wave: str = ""
@@ -26,7 +27,7 @@ class Flying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """When the rollout is over if it goes on as it went so far; what it waits for from now on is not in it."""
+    """When the rollout ends if it continues at its rate so far; later waits are not included."""
 
     completion: datetime
     nodes_per_hour: float
@@ -47,34 +48,34 @@ class Overview:
 
     @property
     def version(self) -> str:
-        """The version to reach, as far as it can be read."""
+        """The target version, as far as it can be parsed."""
         return "?" if self.upgrade.spec is None else self.upgrade.spec.version
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen: the rollout, or the report that was asked for, is done."""
+        """Whether nothing more will happen: the rollout, or the requested report, is complete."""
         if self.upgrade.generation != self.status.observed_generation or self.status.in_flight:
             return False
         return self.upgrade.finished or self.succeeded or self._hazards_found
 
     @property
     def _hazards_found(self) -> bool:
-        """Whether a plan was asked for, and objects: the answer is there, though it is no."""
+        """Whether a plan was requested and found hazards: it is complete, but the answer is no."""
         stalled = conditions.find(self.status, ConditionType.STALLED)
-        return stalled.status == "True" and stalled.reason == "HazardsFound"
+        return stalled.status == "True" and stalled.reason == Reason.HAZARDS_FOUND
 
     @property
     def succeeded(self) -> bool:
-        """Whether what was asked for is done."""
+        """Whether the request was fulfilled."""
         return conditions.holds(self.status, ConditionType.READY)
 
     @property
     def stalled(self) -> bool:
-        """Whether somebody has to act."""
+        """Whether a person must act."""
         return conditions.holds(self.status, ConditionType.STALLED)
 
     def document(self) -> Json:
-        """Write it for programs."""
+        """Return it as JSON."""
         spec = self.upgrade.spec
         status = {key: value for key, value in to_json(self.status).items() if key != "inFlight"}
         return {
@@ -96,12 +97,12 @@ def overview(upgrade: Upgrade, tasks: Mapping[str, Task], now: datetime) -> Over
 
 
 def finished_nodes(counts: Counts) -> int:
-    """Count the nodes that were worked on and are done, however it ended."""
+    """Count the nodes whose run has ended, whatever the outcome."""
     return counts.succeeded + counts.failed + counts.rolled_back + counts.rollback_failed
 
 
 def failed_nodes(counts: Counts) -> int:
-    """Count the nodes that went wrong; refused ones were left untouched."""
+    """Count the nodes that failed; refused ones were left untouched."""
     return counts.failed + counts.rolled_back + counts.rollback_failed
 
 
@@ -122,7 +123,7 @@ def _flying(node: str, task: Task | None, now: datetime) -> Flying:
 
 
 def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
-    """Project the rate so far; there is none before the first node is done, and none while nothing goes on."""
+    """Project the rate so far; None before the first node is done, and while the rollout does not progress."""
     status = upgrade.status
     done, left = finished_nodes(status.counts), status.counts.pending + status.counts.in_progress
     at_work = conditions.holds(status, ConditionType.RECONCILING) and not upgrade.braked

@@ -1,4 +1,4 @@
-"""What a NodeUpgrade would do to a cluster, by the planner's own functions; nothing is touched."""
+"""What a NodeUpgrade would do to a cluster, computed with the planner's own functions. Read-only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,17 +39,17 @@ class PlanReport:
     """What would happen.
 
     Attributes:
-        spec: as if its action were Run, should it be Plan.
-        action: what it really is.
-        unselected: nodes of the cluster that are not meant.
-        members: of every node that is meant, wave by wave.
-        opens: when nodes may be started; None when no window ever opens.
-        open_now: whether that is now.
-        first: nodes that would be started at once, were the object applied now.
-        waits: why none would be started; empty when some would.
-        approvals: who or what approved waves that need it.
-        forecasts: by node, of those that would be upgraded.
-        previews: what nodes themselves have reported for ``action: Plan``.
+        spec: with the action Run instead of Plan.
+        action: the actual action.
+        unselected: how many nodes of the cluster are not selected.
+        members: the state of every selected node, wave by wave.
+        opens: when nodes may be started; None if no window ever opens.
+        open_now: whether nodes may be started now.
+        first: nodes that would be started at once if the object were applied now.
+        waits: why none would be started; empty if some would.
+        approvals: who or what approved the waves that need approval.
+        forecasts: by node, for the nodes that would be upgraded.
+        previews: what nodes have reported for ``action: Plan``.
         hazards: what nodes have found that forbids their upgrade or deserves attention.
     """
 
@@ -76,16 +76,16 @@ class PlanReport:
         return by_era(self.forecasts.values())
 
     def placed(self, *places: Place) -> tuple[NodeState, ...]:
-        """List the nodes that stand so."""
+        """List the nodes in one of these places."""
         return tuple(member for member in self.members if member.place in places)
 
 
 UPGRADED = (Place.PENDING, Place.IN_FLIGHT, Place.CHECKED)
-"""Places of nodes that would be upgraded, or are about to be."""
+"""Places of nodes that would be upgraded, or are being upgraded."""
 
 
 def rollout(fleet: FleetSnapshot, now: datetime) -> RolloutView | None:
-    """Look at the rollout as if it were to run; None if its spec is not valid."""
+    """Return the view of the rollout as if its action were Run; None if its spec is not valid."""
     spec = fleet.upgrade.spec
     if spec is None:
         return None
@@ -94,7 +94,7 @@ def rollout(fleet: FleetSnapshot, now: datetime) -> RolloutView | None:
 
 
 def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[Pod]) -> NodeState:
-    """Judge a node once more, with its pods, and by what it said when it was asked to look only."""
+    """Judge a node again with its pods, and with the node's own verdict if it was examined by ``action: Plan``."""
     if member.place is not Place.PENDING:
         return member
     if (task := member.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
@@ -112,7 +112,7 @@ def report(
     action: RolloutAction,
     on_cluster: bool,
 ) -> PlanReport:
-    """Say what would happen, given how every member stands; ``action`` is what the object itself asks for."""
+    """Report what would happen, given every member's state; ``action`` is that of the object itself."""
     fleet, spec = seen.fleet, seen.spec
     by_name = {member.node: member for member in members}
     judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name))
@@ -133,8 +133,8 @@ def report(
         waits="" if choice.nodes else choice.message or _in_flight(judged),
         approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
         forecasts=dict(forecasts),
-        previews={node: told.preview for node, told in reports.items() if told.preview is not None},
-        hazards={node: told.hazards for node, told in reports.items() if told.hazards},
+        previews={node: status.preview for node, status in reports.items() if status.preview is not None},
+        hazards={node: status.hazards for node, status in reports.items() if status.hazards},
     )
 
 

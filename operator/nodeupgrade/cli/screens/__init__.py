@@ -1,1 +1,1 @@
-"""How things look on a screen. Everything shown was worked out elsewhere."""
+"""Draw reports on a screen. Everything shown is computed elsewhere."""

@@ -1,4 +1,4 @@
-"""What the conditions of a NodeUpgrade mean, by status, with the colour to say it in."""
+"""What the conditions of a NodeUpgrade mean in words, by status, with a colour."""
 
 from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD

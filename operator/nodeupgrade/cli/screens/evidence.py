@@ -22,7 +22,7 @@ _UNDONE = frozenset({StepResult.FAILED, StepResult.UNDOING, StepResult.UNDONE})
 
 
 def document(task: Task) -> Json:
-    """Write the proof for programs: what was asked for, reported and judged, with the seconds of each step."""
+    """Return the proof as JSON: what was requested, reported and judged, with the duration of each step."""
     spec = to_json(task.spec)
     steps = [{**to_json(step), "seconds": _seconds(step)} for step in task.reported.steps]
     return {
@@ -43,7 +43,7 @@ def document(task: Task) -> Json:
 
 
 def journal(task: Task) -> str:
-    """Where the journal of the run lies on the node."""
+    """Return the path of the run's journal on the node."""
     return f"{RUNS}/{task.spec.run_id}"
 
 
@@ -52,12 +52,12 @@ def proof(task: Task, now: datetime) -> RenderableType:
     return Group(*_parts(task, now))
 
 
-def steps(told: tuple[StepStatus, ...]) -> RenderableType:
+def steps(reported: tuple[StepStatus, ...]) -> RenderableType:
     """Draw the steps of a run with their times."""
     drawn = table("STEP", "RESULT", "STARTED", "SECONDS", "DETAIL", spare=("STARTED", "SECONDS"))
-    for step, after in zip_longest(told, told[1:]):
+    for step, after in zip_longest(reported, reported[1:]):
         seconds = _seconds(step)
-        repeated = after is not None and after.detail == step.detail  # every step that is undone carries the cause
+        repeated = after is not None and after.detail == step.detail  # every step that is undone repeats the cause
         drawn.add_row(
             step.name,
             Text(step.result.value, BAD if step.result in _UNDONE else ""),
@@ -124,8 +124,8 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
         yield "Control plane", "has not reached a verdict yet"
     else:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
-        told = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
-        yield "Control plane", told
+        outcome = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
+        yield "Control plane", outcome
         yield "Verdict at", _moment(verdict.decided_at, now)
     yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
@@ -153,16 +153,16 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
     counts, verdict = task.reported.containers, task.verdict
     if not counts.baseline:
         return
-    told = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
-    yield "Containers", told
+    text = f"{counts.baseline} before: {counts.unchanged} the same instances after, {counts.rewritten} hashes rewritten"
+    yield "Containers", text
     if counts.unknown:
-        told = f"of {counted(counts.unknown, 'container')}: the runtime did not answer at the end"
-        yield "Not known", Text(told, BAD)
+        unknown = f"of {counted(counts.unknown, 'container')}: the runtime did not answer at the end"
+        yield "Not known", Text(unknown, BAD)
     restarted = verdict.restarted if verdict else counts.restarted
     listed = (verdict.restarted_list if verdict else ()) or counts.restarted_list
     if restarted or not counts.unknown:
-        told = counted(restarted, "container") if restarted else "none"
-        yield "Restarted", Text(told, BAD if restarted else GOOD)
+        number = counted(restarted, "container") if restarted else "none"
+        yield "Restarted", Text(number, BAD if restarted else GOOD)
     for name in listed:
         yield "", Text(name, BAD)
     if counts.ended_list:
@@ -170,7 +170,7 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
 
 
 def cordon(task: Task) -> str:
-    """Say who cordoned the node for the run, or before it."""
+    """Return who cordoned the node, for the run or before it."""
     record = task.spec.cordon
     if record.was_unschedulable:
         return "somebody else's, from before the run; left as it is"

@@ -1,4 +1,4 @@
-"""What went wrong in a rollout, by reason, with what to do about each."""
+"""The failures of a rollout by reason, with what to do about each."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ class Failure:
     """A node that failed, was rolled back or refused.
 
     Attributes:
-        result: how its run ended; empty when it never began.
-        reason: as its task or the status of the NodeUpgrade names it.
-        restarted: at most 20 of its containers that are not what they were.
+        result: how its run ended; empty if it never began.
+        reason: the reason in its task, or in the status of the NodeUpgrade.
+        restarted: at most 20 of its containers that restarted or changed.
     """
 
     node: str
@@ -44,21 +44,21 @@ class Failure:
         return Reason(self.reason) if self.reason in set(Reason) else None
 
     def document(self) -> Json:
-        """Write it for programs."""
+        """Return it as JSON."""
         known = self.explanation
         return {**to_json(self), "meaning": known and known.meaning, "remedy": known and known.remedy}
 
 
 def failures(upgrade: Upgrade, tasks: Iterable[Task]) -> tuple[Failure, ...]:
-    """List all failures: those that tasks tell of, and those that only the status tells of."""
+    """List all failures: those in tasks, and those that only the status has."""
     ours = [task for task in tasks if task.spec.upgrade_ref.uid == upgrade.uid]
     found = {task.name: failure for task in ours if (failure := _of_task(task)) is not None}
-    for told in upgrade.status.failures:
-        step = told.step or ""
-        entry = Failure(node=told.node, reason=told.reason, step=step, message=told.message, time=told.time)
-        by_task = found.setdefault(NodeName(told.node), entry)
+    for listed in upgrade.status.failures:
+        step = listed.step or ""
+        entry = Failure(node=listed.node, reason=listed.reason, step=step, message=listed.message, time=listed.time)
+        by_task = found.setdefault(NodeName(listed.node), entry)
         if not by_task.step:
-            found[NodeName(told.node)] = replace(by_task, step=step)
+            found[NodeName(listed.node)] = replace(by_task, step=step)
     return tuple(sorted(found.values(), key=lambda failure: (failure.reason, failure.node)))
 
 

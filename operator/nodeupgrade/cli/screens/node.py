@@ -1,4 +1,4 @@
-"""How the story of one node looks on a screen."""
+"""Draw what is known about one node."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -31,36 +31,36 @@ from nodeupgrade.domain.rollout.select.node_state import Place
 EVENTS_SHOWN = 10
 
 
-def story(told: Story, now: datetime) -> RenderableType:
+def story(shown: Story, now: datetime) -> RenderableType:
     """Draw it."""
-    return Group(*_parts(told, now))
+    return Group(*_parts(shown, now))
 
 
-def _parts(told: Story, now: datetime) -> Iterator[RenderableType]:
-    node = told.node
+def _parts(shown: Story, now: datetime) -> Iterator[RenderableType]:
+    node = shown.node
     ready = Text("Ready", GOOD) if node.ready else Text("not Ready", BAD)
-    yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {told.cordon}")
-    yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(told))
-    if told.seat is not None and told.upgrade is not None:
-        yield heading(f"In {told.upgrade.name}")
-        yield facts(*_seat(told.seat))
-    task = told.task
+    yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {shown.cordon}")
+    yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
+    if shown.seat is not None and shown.upgrade is not None:
+        yield heading(f"In {shown.upgrade.name}")
+        yield facts(*_seat(shown.seat))
+    task = shown.task
     if task is not None:
-        yield from _task(told, task, now)
-    if told.events:
+        yield from _task(shown, task, now)
+    if shown.events:
         yield heading("Events")
-        yield _events(told)
+        yield _events(shown)
 
 
-def _rollouts(told: Story) -> Iterator[tuple[str, str | Text]]:
-    if told.upgrade is None:
+def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
+    if shown.upgrade is None:
         yield "Rollout", "no NodeUpgrade selects this node, and none has claimed it"
-    elif told.upgrade.problem:
-        yield "Rollout", Text(f"{told.upgrade.name} is not accepted: {told.upgrade.problem}", BAD)
-    elif told.seat is None:
-        yield "Rollout", f"it is no member of {told.upgrade.name}: not selected, excluded, or came too late"
-    if len(told.selected_by) > 1:
-        yield "Wanted by", f"{', '.join(told.selected_by)}; the oldest goes first"
+    elif shown.upgrade.problem:
+        yield "Rollout", Text(f"{shown.upgrade.name} is not accepted: {shown.upgrade.problem}", BAD)
+    elif shown.seat is None:
+        yield "Rollout", f"it is no member of {shown.upgrade.name}: not selected, excluded, or came too late"
+    if len(shown.selected_by) > 1:
+        yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
 def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
@@ -75,11 +75,11 @@ def _seat(seat: Seat) -> Iterator[tuple[str, str | Text]]:
             yield "Do", Reason(seat.reason).remedy
 
 
-def _task(told: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
+def _task(shown: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
     report = task.reported
     asked = f", run {task.spec.run_id}" if task.spec.run_id and task.spec.action is not TaskAction.WAIT else ""
     yield heading("Its task")
-    yield facts(*_task_facts(told, task, now, f"{task.spec.action.value}{asked}"))
+    yield facts(*_task_facts(shown, task, now, f"{task.spec.action.value}{asked}"))
     if report.steps:
         yield heading("Steps")
         yield evidence.steps(report.steps)
@@ -91,7 +91,7 @@ def _task(told: Story, task: Task, now: datetime) -> Iterator[RenderableType]:
         yield evidence.history(task)
 
 
-def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[tuple[str, str | Text]]:
+def _task_facts(shown: Story, task: Task, now: datetime, asked: str) -> Iterator[tuple[str, str | Text]]:
     spec, report, counts = task.spec, task.reported, task.reported.containers
     yield "Claimed by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
     yield "Action", f"{asked} ({spec.action_reason}: {spec.action_message})" if spec.action_reason else asked
@@ -104,8 +104,8 @@ def _task_facts(told: Story, task: Task, now: datetime, asked: str) -> Iterator[
         yield "Took" if report.finished_at else "Running for", lasting(until - report.started_at)
     if spec.deadline and task.verdict is None:
         yield "Deadline", timestamp(spec.deadline)
-    if told.recorded is not None:
-        yield "Recorded", f"{counted(told.recorded, 'container')} before the run, to compare with afterwards"
+    if shown.recorded is not None:
+        yield "Recorded", f"{counted(shown.recorded, 'container')} before the run, to compare with afterwards"
     if counts.baseline:
         numbers = Text.assemble(f", {counts.rewritten} rewritten, ", _restarted(counts))
         yield "Containers", Text.assemble(f"{counts.baseline} before", numbers if report.phase.terminal else Text())
@@ -122,10 +122,10 @@ def _restarted(counts: ContainerCounts) -> Text:
     return Text(f"{counts.restarted} restarted", BAD if counts.restarted else GOOD)
 
 
-def _events(told: Story) -> RenderableType:
+def _events(shown: Story) -> RenderableType:
     drawn = table("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
-    for each in told.events[-EVENTS_SHOWN:]:
+    for each in shown.events[-EVENTS_SHOWN:]:
         drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)
-    if len(told.events) > EVENTS_SHOWN:
-        return Group(Text(f"{len(told.events) - EVENTS_SHOWN} earlier ones are left out", FAINT), drawn)
+    if len(shown.events) > EVENTS_SHOWN:
+        return Group(Text(f"{len(shown.events) - EVENTS_SHOWN} earlier ones are left out", FAINT), drawn)
     return drawn

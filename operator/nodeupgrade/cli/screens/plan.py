@@ -1,4 +1,4 @@
-"""How a plan looks on a screen, and as a document."""
+"""Draw a plan on a screen, or return it as JSON."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -28,7 +28,7 @@ def plan(report: PlanReport, *, long: bool) -> RenderableType:
 
 
 def document(report: PlanReport) -> Json:
-    """Write it for programs, every node included."""
+    """Return it as JSON, with every node."""
     return {
         "name": report.name,
         "version": report.spec.version,
@@ -51,13 +51,13 @@ def _wave_document(wave: PlannedWave) -> Json:
 
 
 def _node_document(report: PlanReport, member: NodeState) -> Json:
-    told = {"node": member.node, "wave": member.wave, "place": member.place.value}
+    body = {"node": member.node, "wave": member.wave, "place": member.place.value}
     if member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
-        told |= {"reason": member.reason.value, "message": member.message}
+        body |= {"reason": member.reason.value, "message": member.message}
     expected, preview = report.forecasts.get(member.node), report.previews.get(member.node)
     hazards = report.hazards.get(member.node)
     return {
-        **told,
+        **body,
         **({} if expected is None else {"forecast": to_json(expected)}),
         **({} if preview is None else {"preview": to_json(preview)}),
         **({} if hazards is None else {"hazards": to_json(hazards)}),
@@ -93,11 +93,11 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     if report.action is RolloutAction.PLAN:
         yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
     members, cluster = len(report.members), len(report.members) + report.unselected
-    told = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
+    selected = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
     numbers = {place: len(report.placed(place)) for place in (Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
     yield (
         "Nodes",
-        ", ".join([told, *(f"{number} {place.value.lower()}" for place, number in numbers.items() if number)]),
+        ", ".join([selected, *(f"{number} {place.value.lower()}" for place, number in numbers.items() if number)]),
     )
     if report.opens is None:
         yield "Windows", Text("none ever opens", BAD)
@@ -117,7 +117,7 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
 
 
 def counted_share(share: str) -> str:
-    """Write a number or a percentage of nodes."""
+    """Format a number or a percentage of nodes."""
     return f"{share} of the nodes" if share.endswith("%") else counted(int(share), "node")
 
 
@@ -191,7 +191,7 @@ def _previews(report: PlanReport) -> RenderableType:
 
 
 def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
-    """Every reason once; ``--nodes`` has them all."""
+    """Draw every reason once; ``--nodes`` shows all of them."""
     drawn = table("REASON", "NODES", "FOR EXAMPLE")
     for reason in sorted({hazard.reason for hazard, _ in warnings}):
         found = [(hazard, node) for hazard, node in warnings if hazard.reason == reason]

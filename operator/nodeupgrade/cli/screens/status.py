@@ -1,4 +1,4 @@
-"""How rollouts look on a screen."""
+"""Draw rollouts on a screen."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -62,7 +62,7 @@ def one(seen: Overview, now: datetime) -> RenderableType:
 
 
 def line(seen: Overview) -> str:
-    """Tell in one line how a rollout stands, for logs."""
+    """Describe the state of a rollout in one line, for logs."""
     status, wave = seen.status, seen.status.current_wave
     parts = [f"{status.phase or 'Pending'} {status.progress}".strip()]
     if wave is not None:
@@ -119,8 +119,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Deletion", Text("requested; nodes in flight are finished first", BUSY)
     if totals.baseline:
         restarted = Text(f"{totals.restarted} restarted", BAD if totals.restarted else GOOD)
-        told = f"{totals.baseline} verified: {totals.unchanged} the same instances, "
-        yield "Containers", Text.assemble(told, restarted, f"; {totals.rewritten} hashes rewritten")
+        verified = f"{totals.baseline} verified: {totals.unchanged} the same instances, "
+        yield "Containers", Text.assemble(verified, restarted, f"; {totals.rewritten} hashes rewritten")
     if preview := status.preview:
         refused = f"{preview.refused} would be refused"
         yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
@@ -147,7 +147,7 @@ def _progress(counts: Counts, width: int = BAR_WIDTH) -> Text:
 
 
 def _counts(counts: Counts) -> str:
-    told = (
+    numbers = (
         (counts.succeeded, "succeeded"),
         (counts.skipped, "skipped"),
         (counts.in_progress, "in flight"),
@@ -157,7 +157,7 @@ def _counts(counts: Counts) -> str:
         (counts.rolled_back, "rolled back"),
         (counts.rollback_failed, "could not be rolled back"),
     )
-    return ", ".join(f"{number} {word}" for number, word in told if number) or "none yet"
+    return ", ".join(f"{number} {word}" for number, word in numbers if number) or "none yet"
 
 
 def _alarming(number: int) -> Text:
@@ -204,9 +204,9 @@ def _failures(seen: Overview, now: datetime) -> RenderableType:
     return drawn
 
 
-def _conditions(told: Iterable[Condition], now: datetime) -> RenderableType:
+def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
     drawn = table("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
-    for each in told:
+    for each in listed:
         words, style = MEANINGS.get(each.type, {}).get(each.status, (each.message, ""))
         drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
     return drawn

@@ -1,4 +1,4 @@
-"""Looking at a rollout until it ends: a live table on a terminal, one line for each change elsewhere."""
+"""Watch a rollout until it ends: a live table on a terminal, one line for each change elsewhere."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Show = Callable[[Overview], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
-    """How long a rollout is watched: seconds between looks, seconds in all, and whether a stall ends it."""
+    """How long to watch: seconds between reads, seconds in all, and whether to stop when the rollout stalls."""
 
     interval: float
     limit: float | None = None
@@ -31,7 +31,7 @@ class Until:
 async def watch(world: World, look: Look, until: Until) -> int:
     """Show a rollout until it ends, and return the exit code.
 
-    An API server that does not answer for a while is waited for: it may be upgraded itself.
+    An API server that does not answer for a while is waited for: it may be being upgraded itself.
     """
     screen = console()
     if not screen.is_terminal:
@@ -45,17 +45,17 @@ async def watch(world: World, look: Look, until: Until) -> int:
 
 
 class _Lines:
-    """Prints a line when there is something new to say."""
+    """Prints a line whenever it differs from the last one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._said = ""
+        self._last = ""
 
     def __call__(self, seen: Overview) -> None:
-        told = status.line(seen)
-        if told != self._said:
-            click.echo(f"{timestamp(self._world.now().replace(microsecond=0))} {told}")
-        self._said = told
+        text = status.line(seen)
+        if text != self._last:
+            click.echo(f"{timestamp(self._world.now().replace(microsecond=0))} {text}")
+        self._last = text
 
 
 async def _follow(world: World, look: Look, draw: Show, until: Until) -> int:

@@ -1,4 +1,4 @@
-"""Small things in words: moments, durations, numbers, bars."""
+"""Format moments, durations, numbers and bars, and draw tables."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ STYLES = {
 
 
 def lasting(length: timedelta) -> str:
-    """Write a duration as a person would: its two largest units."""
+    """Format a duration by its two largest units."""
     seconds = max(0, int(length.total_seconds()))
     parts = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
@@ -43,27 +43,27 @@ def lasting(length: timedelta) -> str:
 
 
 def since(moment: datetime | None, now: datetime) -> str:
-    """Write how long ago something was."""
+    """Format how long ago a moment was."""
     return NOTHING if moment is None else lasting(now - moment)
 
 
 def ahead(moment: datetime, now: datetime) -> str:
-    """Write a moment to come, and how far away it is."""
+    """Format a future moment, and how far away it is."""
     return f"{timestamp(moment)} (in {lasting(moment - now)})" if moment > now else f"{timestamp(moment)} (now)"
 
 
 def spaced(word: str) -> str:
-    """Write a CamelCase word as words: ``AwaitingApproval`` as ``awaiting approval``."""
+    """Split a CamelCase word into words: ``AwaitingApproval`` becomes ``awaiting approval``."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in word).strip()
 
 
 def bar(done: int, busy: int, bad: int, total: int, width: int = BAR_WIDTH) -> Text:
-    """Draw how far something is: done, gone wrong, in work, and to come; what is not nothing gets at least a cell."""
+    """Draw progress: done, failed, in progress, and pending; whatever is not zero gets at least one cell."""
     left = max(total - done - busy - bad, 0 if total else 1)
     parts = [(done, "█", GOOD), (bad, "▚", BAD), (busy, "▒", BUSY), (left, "·", FAINT)]
     whole = done + busy + bad + left
     cells = [max(1, width * number // whole) if number else 0 for number, _, _ in parts]
-    # What rounding left over, or took too much of, goes to the longest, where it is seen least.
+    # Rounding errors go to the longest part, where they show least.
     cells[cells.index(max(cells))] += width - sum(cells)
     drawn = Text()
     for length, (_, letter, style) in zip(cells, parts, strict=True):
@@ -72,22 +72,22 @@ def bar(done: int, busy: int, bad: int, total: int, width: int = BAR_WIDTH) -> T
 
 
 def coloured(word: str) -> Text:
-    """Write a phase, a state or a result in its colour."""
+    """Return a phase, a state or a result in its colour."""
     return Text(word or NOTHING, STYLES.get(word, ""))
 
 
 def table(*columns: str, spare: Sequence[str] = ()) -> "Columns":
-    """Begin a table as kubectl draws them.
+    """Start a table in kubectl's style.
 
     Args:
-        columns: Their headings; only the last one goes on in the next line.
-        spare: What is left out where the screen is too narrow for all of them, in this order.
+        columns: Their headings; only the last column wraps.
+        spare: Columns to leave out, in this order, where the screen is too narrow for all of them.
     """
     return Columns(columns, spare)
 
 
 def facts(*pairs: tuple[str, str | Text]) -> Table:
-    """Write names and values below one another."""
+    """Draw names and values, one pair on each line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -97,16 +97,16 @@ def facts(*pairs: tuple[str, str | Text]) -> Table:
 
 
 def heading(title: str) -> Text:
-    """Write the title of a section, an empty line before it."""
+    """Return the title of a section, after an empty line."""
     return Text(f"\n{title}", "bold underline")
 
 
 class Columns:
-    """A table that leaves whole columns out rather than cut what stands in them."""
+    """A table that drops whole columns rather than truncating their content."""
 
     GAP = 2
     LAST = 24
-    """Cells that the last column, which may go on in the next line, needs at least."""
+    """The least width in cells of the last column, which may wrap."""
 
     def __init__(self, headings: Sequence[str], spare: Sequence[str]) -> None:
         self._headings = tuple(headings)
@@ -114,7 +114,7 @@ class Columns:
         self._rows: list[tuple[Text, ...]] = []
 
     def add_row(self, *cells: str | Text) -> None:
-        """Add a row; cells that are not given are empty."""
+        """Add a row; missing cells are empty."""
         texts = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
         missing = len(self._headings) - len(texts)
         self._rows.append((*texts, *(Text() for _ in range(missing))))
@@ -131,7 +131,7 @@ class Columns:
         yield drawn
 
     def _kept(self, width: int) -> list[int]:
-        """Choose the columns that fit."""
+        """Return the indexes of the columns that fit."""
         kept = list(range(len(self._headings)))
         for heading in self._spare:
             if self._width(kept) <= width:
