@@ -1,1 +1,1 @@
-"""In-memory doubles of the ports: a node whose kubelet really compares hashes, and an API server that conflicts."""
+"""In-memory doubles of the ports: a node whose kubelet compares hashes, and an API server with conflicts."""

@@ -1,6 +1,6 @@
-"""An API server in memory: resource versions, conflicts, finalizers, status subresource, schemas. No defaults, no RBAC.
+"""An in-memory API server: resource versions, conflicts, finalizers, status subresource, schemas. No defaults, no RBAC.
 
-It is trusted because the contract suite that it passes is passed by a real kube-apiserver too.
+It is trusted because it passes the same contract suite as a real kube-apiserver.
 """
 
 import contextlib
@@ -35,12 +35,12 @@ class InMemoryKube(TypedKube):
     """The KubeApi port over a dictionary.
 
     Attributes:
-        version: what the API server says it is.
+        version: the version that it reports.
         before_write: called with verb and object name before each write; may raise to simulate a crash or refusal.
-        after_write: called likewise after each write, when the write has happened and the answer is on its way.
-        page_size: objects on a page of a list.
-        log: what watches follow; tests drop watches and forget history with it.
-        schemas: whether what does not fit the CRDs is rejected; without, it has those of another version of ours.
+        after_write: called likewise after each write, before the response; may raise to simulate a lost response.
+        page_size: objects per page of a list.
+        log: what watches follow; tests drop watches and compact its history here.
+        schemas: whether to reject what does not match our CRDs; without it, the CRDs count as another version's.
     """
 
     version: str = "v1.33.13"
@@ -64,7 +64,7 @@ class InMemoryKube(TypedKube):
     async def list(
         self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
     ) -> list[Json]:
-        """Read all objects that match, by name."""
+        """List all matching objects, sorted by name."""
         found = [
             body
             for (plural, namespace, _), body in sorted(self._objects.items(), key=lambda item: item[0][2])
@@ -73,7 +73,7 @@ class InMemoryKube(TypedKube):
         return [copied(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
 
     async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
-        """Read all objects page by page, as they are now, even if they change in between."""
+        """List all objects page by page, as they are now, even if they change in between."""
         revision, found = self._revision, await self.list(resource, labels=labels)
         for start in range(0, len(found) or 1, self.page_size):
             if start and revision < self.log.compacted:
@@ -88,7 +88,7 @@ class InMemoryKube(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Follow what happens to all objects that match."""
+        """Watch all matching objects."""
         since = int(resource_version or self._revision)
         if not resource_version:
             for body in await self.list(resource, labels=labels, fields=fields):
@@ -104,7 +104,7 @@ class InMemoryKube(TypedKube):
                 yield event
 
     async def create(self, resource: Resource, body: Json) -> Json:
-        """Create an object; its status is not taken over where status is a subresource."""
+        """Create an object; where status is a subresource, its status is dropped."""
         name = body["metadata"]["name"]
         self.before_write("create", name)
         key = _key(resource, name)
@@ -131,7 +131,7 @@ class InMemoryKube(TypedKube):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Merge a patch; the generation grows when the spec changes."""
+        """Apply a merge patch; the generation grows when the spec changes."""
         if not dry_run:
             self.before_write("merge", name)
         before = self._stored(resource, name, resource_version)
@@ -167,7 +167,7 @@ class InMemoryKube(TypedKube):
         return self._store(_key(resource, name), after, "status")
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Delete an object, or mark it deleted while finalizers hold it."""
+        """Delete an object, or mark it as being deleted while finalizers hold it."""
         self.before_write("delete", name)
         key = _key(resource, name)
         if (body := self._objects.get(key)) is None:
@@ -215,7 +215,7 @@ T = TypeVar("T")
 
 
 def copied(value: T) -> T:
-    """Copy JSON; several times as fast as copying any object."""
+    """Copy JSON; several times as fast as ``copy.deepcopy``."""
     copy: Any = value
     if isinstance(value, dict):
         copy = {key: copied(item) if isinstance(item, _CONTAINERS) else item for key, item in value.items()}
@@ -241,7 +241,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def _record_manager(before: Json, after: Json, manager: str) -> None:
-    """Note who set annotations, the only fields whose managers anybody of ours reads."""
+    """Record the field manager of annotations, the only fields whose managers our code reads."""
     old, new = (body["metadata"].get("annotations") or {} for body in (before, after))
     changed = {name for name in {*old, *new} if old.get(name) != new.get(name)}
     managers: dict[str, set[str]] = {

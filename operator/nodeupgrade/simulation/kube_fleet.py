@@ -1,7 +1,7 @@
-"""A fleet for an API server without nodes: Nodes, Pods, and node sides that play a part when an agent pod appears.
+"""A fleet for an in-memory API server: Nodes, Pods, and simulated node sides that react to agent pods.
 
-Node sides write what real ones would: the agent pod's phase, the task's status, the Node's version. What they do
-is scripted by node, so that every way a run can end can be told as a story.
+Node sides write what real ones write: the agent pod's phase, the task's status, the Node's version. Each node follows
+a script, so that a story can cover every way in which a run can end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,17 +49,17 @@ class Part(StrEnum):
     CANNOT_PULL = "cannot-pull"
     """The agent pod never starts."""
     HANG = "hang"
-    """Run until told to abort, then roll back."""
+    """Run until aborted, then roll back."""
 
 
 @dataclass(slots=True)
 class FleetSimulator:
-    """Plays all nodes of a cluster.
+    """Simulates all nodes of a cluster.
 
     Attributes:
         parts: by node; nodes that are not listed succeed.
-        pods_lost: how many agent pods of a node fail before one lives.
-        rejected: why the kubelet of a node rejects agent pods, by node: reason and words.
+        pods_lost: by node, how many agent pods fail before one survives.
+        rejected: by node, why its kubelet rejects agent pods: reason and message.
     """
 
     kube: TypedKube
@@ -125,7 +125,7 @@ class FleetSimulator:
         return True
 
     async def _work(self, task: Task, ask: str) -> None:
-        """Go one phase further, as the part demands; ``ask`` is new for each agent."""
+        """Advance by one phase according to the part; ``ask`` differs for each agent."""
         part, reported = self.parts.get(task.name, Part.SUCCEED), task.reported
         if reported.phase is TaskPhase.PENDING:
             await self._report(task, phase=TaskPhase.STAGING)
@@ -136,18 +136,18 @@ class FleetSimulator:
             message = "pod default/web-0: its sandbox is not ready although containers run in it"
             await self._report(task, phase=TaskPhase.REFUSED, reason=Reason.POD_IN_TRANSITION, message=message)
         elif task.kind is RunKind.PRECHECK:
-            await self._finish_look(task)
+            await self._finish_precheck(task)
         elif reported.phase in {TaskPhase.STAGING, TaskPhase.STAGED}:
             await self._begin(task, ask)
         elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
             return
-        elif reported.guard.state is GuardState.IN_FORCE and (further := _further(reported, part)) is not None:
-            await self._report(task, phase=further[0], steps=further[1])
+        elif reported.guard.state is GuardState.IN_FORCE and (following := _next_phase(reported, part)) is not None:
+            await self._report(task, phase=following[0], steps=following[1])
         else:
             await self._end(task, part)
 
     async def _begin(self, task: Task, ask: str) -> None:
-        """Go to work, after the readiness guard if it is wanted."""
+        """Start the run, after the readiness guard if it is wanted."""
         granted, asked = task.spec.guard, task.reported.guard
         if task.spec.action is TaskAction.ABORT:
             await self._report(task, phase=TaskPhase.FAILED, reason=Reason.ABORTED, message="the node is untouched")
@@ -163,8 +163,8 @@ class FleetSimulator:
             else:
                 await self._report(task, phase=TaskPhase.RUNNING, guard=replace(asked, state=state))
 
-    async def _finish_look(self, task: Task) -> None:
-        """Report what an upgrade would do; the node is as it was."""
+    async def _finish_precheck(self, task: Task) -> None:
+        """Report what an upgrade would do, without touching the node."""
         if task.spec.action is TaskAction.ABORT:
             await self._report(task, phase=TaskPhase.FAILED, reason=Reason.ABORTED, message="the look was broken off")
             return
@@ -242,7 +242,7 @@ class FleetSimulator:
 
 
 def node_object(name: str, version: str) -> Json:
-    """Write a Ready Linux node with containerd."""
+    """Return a Ready Linux node with containerd."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -261,7 +261,7 @@ def node_object(name: str, version: str) -> Json:
 
 
 def pod_object(name: str, node: str) -> Json:
-    """Write a running pod with one container, in the namespace default."""
+    """Return a running pod with one container, in the namespace default."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -281,8 +281,8 @@ def pod_object(name: str, node: str) -> Json:
     }
 
 
-def _further(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
-    """Go on slowly where the kubelet's start matters: the new one runs, or the old one has to run again."""
+def _next_phase(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
+    """Return the next phase and its steps around a kubelet's start: the new one's, or the old one's in a rollback."""
     stopped = StepStatus(name=STOP_KUBELET, result=StepResult.DONE, started_at=reported.started_at)
     if reported.phase is TaskPhase.RUNNING:
         return TaskPhase.VERIFYING, (stopped, StepStatus(name=START_KUBELET, result=StepResult.DONE))

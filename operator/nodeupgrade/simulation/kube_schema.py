@@ -1,6 +1,6 @@
-"""Holds what programs write to the CRDs' schemas, as an API server does.
+"""Validate what programs write against the CRDs' schemas, as an API server does.
 
-What people write, the spec of a NodeUpgrade, is let through: an old API server lets much of it through too, and the
+What people write, the spec of a NodeUpgrade, is not validated: an old API server accepts much of it too, and the
 control plane has to cope.
 """
 
@@ -18,10 +18,10 @@ _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}
 
 
 def reject_misfits(resource: Resource, body: Json) -> None:
-    """Make sure that an object fits its schema.
+    """Make sure that an object matches its schema.
 
     Raises:
-        RejectedError: It does not; what says where and why.
+        RejectedError: It does not; the message says where and why.
     """
     kind = _KINDS.get(resource.plural)
     if kind is None:

@@ -1,4 +1,4 @@
-"""What happened to the objects of an API server in memory, for those who watch: a log that forgets its beginning."""
+"""The log of writes to an in-memory API server, for its watches; it forgets its oldest entries."""
 
 import asyncio
 import copy
@@ -9,12 +9,12 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import ExpiredError, Resource, WatchEvent, WatchEventType
 
 REMEMBERED = 10_000
-"""Entries that are kept; a watch that wants to begin before them has to list anew."""
+"""How many entries are kept; a watch that wants to start before them has to list again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One write: the object before and after it, None where there was none or is none any more."""
+    """One write: the object before and after it; None where it did not exist."""
 
     revision: int
     plural: str
@@ -35,10 +35,10 @@ class WatchLog:
     _entries: list[Entry] = field(default_factory=list)
     _drops: int = 0
     _bookmarks: int = 0
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def append(self, entry: Entry) -> None:
-        """Tell all watches of a write."""
+        """Append a write, and wake all watches."""
         self._entries.append(entry)
         if len(self._entries) > REMEMBERED:
             self.compacted = self._entries[REMEMBERED // 2 - 1].revision
@@ -46,7 +46,7 @@ class WatchLog:
         self._wake()
 
     def compact(self, revision: int) -> None:
-        """Forget what happened up to a revision; watches that run go on."""
+        """Forget everything up to a revision; running watches go on."""
         self.compacted = max(self.compacted, revision)
 
     def drop(self) -> None:
@@ -55,23 +55,23 @@ class WatchLog:
         self._wake()
 
     def bookmark(self) -> None:
-        """Tell all watches how far they are, as an API server does every minute."""
+        """Send a bookmark to all watches, as an API server does every minute."""
         self._bookmarks += 1
         self._wake()
 
     async def follow(
         self, resource: Resource, since: int, now: Callable[[], int], matches: Callable[[Json], bool]
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Yield what happens after a revision, until dropped.
+        """Yield events after a revision, until dropped.
 
         Raises:
-            ExpiredError: It is forgotten already.
+            ExpiredError: The revision is forgotten already.
         """
         if since < self.compacted:
             raise ExpiredError(f"cannot watch {resource.plural} because {since} is older than {self.compacted}")
         drops, bookmarks = self._drops, self._bookmarks
         while drops == self._drops:
-            news = self._news
+            changed = self._changed
             for entry in [entry for entry in self._entries if entry.revision > since]:
                 since = entry.revision
                 if (event := _event(resource, entry, matches)) is not None:
@@ -82,15 +82,15 @@ class WatchLog:
                 bookmarks, since = self._bookmarks, max(since, now())
                 yield WatchEvent(WatchEventType.BOOKMARK, {"metadata": {"resourceVersion": str(since)}})
                 continue
-            await news.wait()
+            await changed.wait()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def _event(resource: Resource, entry: Entry, matches: Callable[[Json], bool]) -> WatchEvent | None:
-    """Tell an entry as somebody sees it who sees only objects that match."""
+    """Return the event as a watch sees it that selects only matching objects; None if it sees nothing."""
     if entry.plural != resource.plural or resource.namespace not in {None, entry.namespace}:
         return None
     was, is_now = (body is not None and matches(body) for body in (entry.before, entry.after))

@@ -1,4 +1,4 @@
-"""A simulated node whose kubelet really compares hashes: in-memory doubles of every node-side port."""
+"""A simulated node whose kubelet compares hashes: in-memory doubles of every node-side port."""
 
 from nodeupgrade.simulation.node.calls import Calls, Crash, Moment
 from nodeupgrade.simulation.node.kubelet import Behaviour

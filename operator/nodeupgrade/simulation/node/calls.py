@@ -1,4 +1,4 @@
-"""Every call of a port passes here, is numbered, and can be interrupted."""
+"""Numbers every call of a port, and can interrupt it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ class Crash(BaseException):
     """The executor dies. Not an Exception: nothing in the program may catch it.
 
     Attributes:
-        reboot: the whole node dies with it.
+        reboot: whether the whole node dies with it.
     """
 
     def __init__(self, *, reboot: bool = False) -> None:
@@ -29,12 +29,12 @@ class Moment(StrEnum):
     READING = "reading"
     BEFORE = "before"
     DURING = "during"
-    """Only calls whose effect can be partial have this moment: a journal line may be torn."""
+    """Only calls whose effect can be partial have this moment, such as a torn journal line."""
     AFTER = "after"
 
 
 Interrupt: TypeAlias = Callable[[str, int, Moment], None]
-"""Gets a call's name, its number among the effects (or among the readings), and the moment; may raise."""
+"""Called with the name of a call, its number among the effects (or the readings), and the moment; may raise."""
 
 
 def never(_name: str, _number: int, _moment: Moment) -> None:
@@ -42,16 +42,16 @@ def never(_name: str, _number: int, _moment: Moment) -> None:
 
 
 class Calls:
-    """Numbers calls, lets them take time, and interrupts them when told to.
+    """Numbers calls, lets them take time, and interrupts them on request.
 
     Attributes:
-        interrupt: asked at each moment of each call.
+        interrupt: called at each moment of each call.
         watch: called after each effect, whether or not the call is then interrupted.
         effects: names of all effects so far; an effect's number is its index.
         readings: likewise for calls that change nothing.
-        durations: seconds that an effect takes, by name, if not a millisecond.
+        durations: how many seconds an effect takes, by name; a millisecond by default.
         passed: names of all failpoints passed so far.
-        failpoints: what happens, once, when one is passed.
+        failpoints: what to do, once, when a failpoint is passed.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -66,7 +66,7 @@ class Calls:
         self._once: dict[str, list[Callable[[], None]]] = {}
 
     def before(self, name: str, action: Callable[[], None]) -> None:
-        """Let ``action`` happen once, right before the next effect of this name."""
+        """Run ``action`` once, right before the next effect of this name."""
         self._once.setdefault(name, []).append(action)
 
     def failpoint(self, name: Failpoint) -> None:
@@ -75,13 +75,13 @@ class Calls:
         self.failpoints.pop(name, lambda: None)()
 
     def read(self, name: str) -> None:
-        """Pass a call that changes nothing."""
+        """Record a call that changes nothing."""
         self.readings.append(name)
         self.interrupt(name, len(self.readings) - 1, Moment.READING)
 
     @contextmanager
     def effect(self, name: str, *, torn: Callable[[], None] | None = None) -> Iterator[None]:
-        """Pass a call whose effect is the block's body; ``torn`` is what it leaves when struck in the middle."""
+        """Record a call whose effect is the block's body; ``torn`` is its partial effect if interrupted midway."""
         number = len(self.effects)
         self.effects.append(name)
         for action in self._once.pop(name, ()):

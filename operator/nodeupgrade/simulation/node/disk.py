@@ -1,14 +1,14 @@
 """A disk that loses what was not synchronised when power fails.
 
-Beside what processes see, it knows what is on the platter. A file's content gets there by ``fsync`` of the file, a
-name by ``fsync`` of its directory, and by nothing else; so it promises less than any journaling filesystem keeps.
-``after_power_cut`` says everything that may then be found:
+Besides what processes see, it knows what is on the platter. A file's content gets there by ``fsync`` of the file, a
+name by ``fsync`` of its directory, and by nothing else; so it promises less than any journaling filesystem does.
+``after_power_cut`` yields everything that may be found then:
 
-* *Names.* Changes of names that were not synchronised yet may have reached the platter or not, in any combination,
-  except that of two changes to the same name the later is not there without the earlier. A rename is one change.
-* *Content.* A file whose content was not synchronised has, independently of every other: its former content, the
-  whole new one, its first half, or its new length in zeros. Who checks digests or checksums cannot tell one part
-  from another, so one part stands for all.
+* *Names.* Changes of names that were not synchronised may have reached the platter or not, in any combination, except
+  that of two changes to the same name the later is not there without the earlier. A rename is one change.
+* *Content.* A file whose content was not synchronised has, independently of every other file: its former content, the
+  whole new one, its first half, or its new length in zeros. Code that checks digests or checksums cannot tell one
+  partial content from another, so one stands for all.
 
 Not modelled: filesystems without a journal (ext2, FAT), where a rename itself may be torn.
 """
@@ -23,22 +23,22 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 MOST_PENDING = 10
-"""More unsynchronised changes of names at one moment than this would be too many to enumerate; it is an error."""
+"""More unsynchronised changes of names in a directory are an error: their outcomes are too many to enumerate."""
 
 Image: TypeAlias = tuple[tuple[str, bytes, int], ...]
 """A disk at rest: path, content and mode of every file, sorted."""
 Change: TypeAlias = dict[str, "int | None"]
-"""One change of a directory: names that come (the file's number) and go (``None``), all at once."""
+"""One change of a directory: names added (with the file's number) and removed (``None``), all at once."""
 
 
 @dataclass(slots=True)
 class Inode:
-    """A file or directory, as seen and as on the platter.
+    """A file or directory, as seen by processes and as on the platter.
 
     Attributes:
-        names: of a directory, file number by name.
-        pending: of a directory, changes that are not on the platter yet.
-        volatile: it is ``/run`` or below, which no disk holds.
+        names: for a directory, file number by name.
+        pending: for a directory, changes that are not on the platter yet.
+        volatile: whether it is ``/run`` or below, which is in memory only.
     """
 
     mode: int
@@ -77,7 +77,7 @@ class ModelDisk:
     """Implements ports.disk.Disk.
 
     Attributes:
-        passing: called with the name and path of each system call that changes something, before it does.
+        passing: called before each system call that changes something, with its name and path.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class ModelDisk:
         self.load(())
 
     def load(self, image: Image) -> None:
-        """Be a disk that was found like this when the power came back."""
+        """Replace everything by what was found when the power came back."""
         self._inodes = {1: Inode(mode=stat.S_IFDIR | 0o755)}
         self._open: dict[int, tuple[int, int, str]] = {}
         self._numbered = 1
@@ -93,7 +93,7 @@ class ModelDisk:
             self.put(path, data, mode)
 
     def put(self, path: str, data: bytes, mode: int | None = None) -> None:
-        """Have a file on the platter, as if it had been there for ever; a new one has mode 0644 unless told."""
+        """Put a file on the platter, as if it had always been there; a new one has mode 0644 by default."""
         where = self._inodes[1]
         *directories, name = PurePath(path).parts[1:]
         for directory in directories:
@@ -108,7 +108,7 @@ class ModelDisk:
             file.mode = file.kept_mode = stat.S_IFREG | mode
 
     def content(self, path: str) -> bytes | None:
-        """What processes read; ``None`` when there is no such file."""
+        """The content that processes read; ``None`` if there is no such file."""
         number = self._find(PurePath(path))
         return None if number is None else self._inodes[number].data
 
@@ -117,11 +117,11 @@ class ModelDisk:
         return self._open[descriptor][2]
 
     def image(self) -> Image:
-        """What processes see."""
+        """The disk as processes see it."""
         return tuple(sorted((p, i.data, i.mode & 0o7777) for p, i in self._walk(lambda d: d.names)))
 
     def after_power_cut(self) -> Iterator[Image]:
-        """Every disk that may be found when the power comes back, most of them once."""
+        """Yield every disk that may be found when the power comes back, most of them once."""
         directories = [inode for inode in self._inodes.values() if inode.pending]
         for choice in product(*(list(_kept_names(inode)) for inode in directories)):
             names = {id(inode): kept for inode, kept in zip(directories, choice, strict=True)}
@@ -132,7 +132,7 @@ class ModelDisk:
     # --- system calls that change something ----------------------------------------------------------------------
 
     def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
-        """Open a file or directory; make it if asked to."""
+        """Open a file or directory; create it if requested."""
         number = self._find(path)
         if number is None:
             if not flags & os.O_CREAT:
@@ -146,7 +146,7 @@ class ModelDisk:
         return descriptor
 
     def write(self, fd: int, data: bytes | memoryview, /) -> int:
-        """Write where the descriptor stands."""
+        """Write at the descriptor's position."""
         number, position, path = self._open[fd]
         self.passing("write", path)
         inode = self._inodes[number]
@@ -155,18 +155,18 @@ class ModelDisk:
         return len(data)
 
     def ftruncate(self, fd: int, length: int, /) -> None:
-        """Cut off, or extend by zeros."""
+        """Truncate, or extend with zeros."""
         self.passing("truncate", self._open[fd][2])
         inode = self._inode(fd)
         inode.data = inode.data[:length].ljust(length, b"\0")
 
     def posix_fallocate(self, fd: int, _offset: int, _length: int, /) -> None:
-        """Take one byte for all, which keeps images small."""
+        """Allocate one byte whatever the length, which keeps images small."""
         self.passing("fallocate", self._open[fd][2])
         self._inode(fd).data = b"\0"
 
     def fsync(self, fd: int, /) -> None:
-        """Bring everything about a file, or the names in a directory, to the platter."""
+        """Synchronise everything about a file, or the names in a directory."""
         self.passing("fsync", self._open[fd][2])
         inode = self._inode(fd)
         if not inode.volatile:
@@ -174,7 +174,7 @@ class ModelDisk:
         inode.pending.clear()
 
     def fdatasync(self, fd: int, /) -> None:
-        """Bring a file's content to the platter."""
+        """Synchronise a file's content."""
         self.passing("fdatasync", self._open[fd][2])
         self._inode(fd).kept_data = self._inode(fd).data
 
@@ -185,7 +185,7 @@ class ModelDisk:
         inode.mode = stat.S_IFMT(inode.mode) | mode
 
     def mkdir(self, path: PurePath, mode: int = 0o777, /) -> None:
-        """Make a directory."""
+        """Create a directory."""
         if self._find(path) is not None:
             raise _error(errno.EEXIST, path)
         self.passing("mkdir", str(path))
@@ -205,43 +205,43 @@ class ModelDisk:
         _change(self._parent(dst), {dst.name: self._required(src)})
 
     def rename(self, src: PurePath, dst: PurePath, /) -> None:
-        """Give a file another name in the same directory."""
+        """Rename a file within its directory."""
         if src.parent != dst.parent:
             raise _error(errno.EXDEV, dst)
         self.passing("rename", str(dst))
         _change(self._parent(dst), {src.name: None, dst.name: self._required(src)})
 
     def unlink(self, path: PurePath, /) -> None:
-        """Take a name away."""
+        """Remove a name."""
         self._required(path)
         self.passing("unlink", str(path))
         _change(self._parent(path), {path.name: None})
 
-    # --- system calls that only look -----------------------------------------------------------------------------
+    # --- system calls that only read -----------------------------------------------------------------------------
 
     def close(self, fd: int, /) -> None:
-        """Close a descriptor; that synchronises nothing."""
+        """Close a descriptor, which synchronises nothing."""
         del self._open[fd]
 
     def read(self, fd: int, length: int, /) -> bytes:
-        """Read from where the descriptor stands."""
+        """Read from the descriptor's position."""
         number, position, path = self._open[fd]
         data = self._inodes[number].data[position : position + length]
         self._open[fd] = (number, position + len(data), path)
         return data
 
     def lseek(self, fd: int, position: int, _whence: int, /) -> int:
-        """Go to a position counted from the beginning."""
+        """Move to a position counted from the beginning."""
         number, _, path = self._open[fd]
         self._open[fd] = (number, position, path)
         return position
 
     def fstat(self, fd: int, /) -> FileStatus:
-        """What is known about an open file."""
+        """The status of an open file."""
         return self._status(self._open[fd][0])
 
     def stat(self, path: PurePath, /) -> FileStatus:
-        """What is known about a file."""
+        """The status of a file."""
         return self._status(self._required(path))
 
     lstat = stat
@@ -270,7 +270,7 @@ class ModelDisk:
         raise _error(errno.ENODATA, path)
 
     def setxattr(self, _path: int, _attribute: str, _value: bytes, /) -> None:
-        """Cannot be kept."""
+        """Extended attributes are not supported."""
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
     # -------------------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class ModelDisk:
 
 
 class DiskView(MutableMapping[str, bytes]):
-    """The files of a disk as a dictionary, for who writes as if nothing could fail: the simulated node itself."""
+    """The files of a disk as a dictionary, for code that writes as if nothing could fail: the simulated node itself."""
 
     def __init__(self, disk: ModelDisk) -> None:
         self._disk = disk
@@ -363,7 +363,7 @@ def _apply(names: dict[str, int], change: Change) -> None:
 
 
 def _kept_names(directory: Inode) -> Iterator[dict[str, int]]:
-    """What a directory may hold after a power cut."""
+    """Yield the names that a directory may hold after a power cut."""
     changes = directory.pending
     if len(changes) > MOST_PENDING:
         raise RuntimeError(f"{len(changes)} changes of names are not synchronised: too many to try them all")

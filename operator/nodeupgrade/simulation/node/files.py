@@ -1,4 +1,4 @@
-"""The node's disk."""
+"""The simulated node's files."""
 
 from collections.abc import MutableMapping
 from hashlib import sha256
@@ -14,10 +14,10 @@ LONG_AGO = 1e9
 
 
 class SimulatedFiles:
-    """Implements ports.files.Files over a dictionary that survives every reboot, but for ``/run``.
+    """Implements ports.files.Files over a dictionary that survives reboots, except for ``/run``.
 
     Attributes:
-        touched: when a file or directory was changed, where that was not long ago.
+        touched: when a file or directory was changed, if not long ago.
     """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
@@ -26,24 +26,24 @@ class SimulatedFiles:
         self._calls = calls
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Whole content; ``None`` when there is no such file."""
+        """The whole content; ``None`` if there is no such file."""
         self._calls.read(f"files.read {path}")
         return self._disk.get(str(path))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        """SHA-256 of the content; ``None`` when there is no such file."""
+        """SHA-256 of the content; ``None`` if there is no such file."""
         self._calls.read(f"files.digest {path}")
         data = self._disk.get(str(path))
         return None if data is None else Digest(sha256(data).hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
-        """Bytes of the content; ``None`` when there is no such file."""
+        """The content's size in bytes; ``None`` if there is no such file."""
         self._calls.read(f"files.size {path}")
         data = self._disk.get(str(path))
         return None if data is None else len(data)
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        """The content's checksum; ``None`` when there is no such file."""
+        """The content's checksum; ``None`` if there is no such file."""
         self._calls.read(f"files.stamp {path}")
         data = self._disk.get(str(path))
         return None if data is None else stamp_of(data)
@@ -59,23 +59,23 @@ class SimulatedFiles:
             self._disk[str(target)] = self._required(source)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
-        """Both files must be there; there are no attributes here."""
+        """Require both files to exist; there are no attributes to copy here."""
         with self._calls.effect(f"files.adopt {target}"):
             self._required(pattern)
             self._required(target)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Put the content of ``source`` at ``target``."""
+        """Move the content of ``source`` to ``target``."""
         with self._calls.effect(f"files.replace {target}"):
             self._disk[str(target)] = self._required(source)
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file; no error when it is not there."""
+        """Remove a file; no error if it does not exist."""
         with self._calls.effect(f"files.remove {path}"):
             self._disk.pop(str(path), None)
 
     def tidy(self, path: PurePosixPath) -> None:
-        """Nothing is ever left here: each change happens at once or not at all."""
+        """Do nothing: each change happens completely or not at all, so nothing is left behind."""
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Files in a directory, sorted."""
@@ -94,7 +94,7 @@ class SimulatedFiles:
         return self.touched.get(str(path), LONG_AGO if there else None)
 
     def immutable(self, path: PurePosixPath) -> bool:
-        """Nothing is."""
+        """Nothing is immutable here."""
         self._calls.read(f"files.immutable {path}")
         return False
 

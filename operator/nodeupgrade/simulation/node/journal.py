@@ -5,7 +5,7 @@ from nodeupgrade.simulation.node.calls import Calls
 
 
 class SimulatedJournal:
-    """Implements ports.journal.JournalStore. An append that is struck in the middle leaves half a line.
+    """Implements ports.journal.JournalStore. An append that is interrupted midway leaves half a line.
 
     Attributes:
         data: what is on disk.
@@ -16,14 +16,14 @@ class SimulatedJournal:
         self._calls = calls
 
     def load(self) -> Journal:
-        """Read all records; what a torn append left is cut off."""
+        """Read all records; cut off what a torn append left."""
         self._calls.read("journal.load")
         journal, length = parse(self.data)
         self.data = self.data[:length]
         return journal
 
     def append(self, record: Record) -> None:
-        """Add a record."""
+        """Append a record."""
         whole, line = self.data[: self.data.rfind(b"\n") + 1], render(record)
 
         def torn() -> None:
@@ -33,7 +33,7 @@ class SimulatedJournal:
             self.data = whole + line
 
     def scrub(self) -> None:
-        """Forget before-images if the run is over."""
+        """Drop before-images if the run is over."""
         journal = parse(self.data)[0]
         if (kept := scrubbed(journal)) != journal:
             with self._calls.effect("journal.scrub"):

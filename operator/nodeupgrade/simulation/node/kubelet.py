@@ -1,6 +1,6 @@
-"""A kubelet that really compares hashes, and a monitor that looks over its shoulder.
+"""A kubelet that compares hashes, and a monitor that records when it meets a container that it would not recognise.
 
-Which version runs is decided by the bytes of the program at the moment it is started, as in life.
+As on a real node, the bytes of the program at the moment of its start decide which version runs.
 """
 
 import json
@@ -36,22 +36,22 @@ SICKENS_SECONDS = 1.5
 
 
 def program(version: str) -> bytes:
-    """The kubelet program of a version."""
+    """Return the kubelet program of a version."""
     return f"kubelet {version}".encode()
 
 
 def stamp_of(data: bytes) -> str:
-    """The stamp of a file with this content."""
+    """Return the stamp of a file with this content."""
     return str(crc32(data))
 
 
 def state(version: str) -> bytes:
-    """The state file as a version writes it."""
+    """Return the state file as a version writes it."""
     return json.dumps({"writer": version, "checksum": 1}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
-    """The version of a kubelet program."""
+    """Return the version of a kubelet program."""
     return KubeletVersion.parse(data.decode().removeprefix("kubelet "))
 
 
@@ -62,7 +62,7 @@ class Behaviour(StrEnum):
     EXITS = "exits"
     NEVER_HEALTHY = "never healthy"
     SICKENS = "sickens"
-    """Healthy at first, then not any more, but alive all the while."""
+    """Healthy at first, then unhealthy, but alive throughout."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class KubeletProcess:
     """One run of the program.
 
     Attributes:
-        expected: the hash it looks for, by namespace, pod and container.
+        expected: the hash that it expects, by namespace, pod and container.
     """
 
     pid: int
@@ -88,13 +88,13 @@ class SimulatedKubelet:
 
     Attributes:
         pods: the node's pods as the API server has them.
-        behaviour: of kubelets that do not do well, by version, for example ``v1.33.13``.
-        exited: called when the process ends by itself.
-        configuration: what it tells whoever asks; ``None`` if nobody may.
-        stamp: of a program that lies on the disk.
+        behaviour: of kubelets that misbehave, by version, for example ``v1.33.13``.
+        exited: called when the process exits by itself.
+        configuration: what configz answers; ``None`` if access is forbidden.
+        stamp: returns the stamp of a program on disk.
         wrote: its log since it was started.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
-        violations: each time a running kubelet had a container before it with another era's hash.
+        violations: each time a running kubelet met a container with another era's hash.
     """
 
     def __init__(
@@ -127,20 +127,20 @@ class SimulatedKubelet:
         return self.process is not None and self.process.healthy
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Argument vector of the running process, the program first."""
+        """Arguments of the running process, the program first."""
         self._calls.read("kubelet.arguments")
         process = self._of(pid)
         return (process.path, *process.arguments)
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        """Path of the running process' program; ``None`` when another file lies there by now."""
+        """Path of the running process's program; ``None`` if another file is there by now."""
         self._calls.read("kubelet.executable")
         process = self._of(pid)
         same = self._disk.get(process.path) == program(str(process.version))
         return PurePosixPath(process.path) if same else None
 
     def program_stamp(self, pid: int) -> str | None:
-        """The stamp of the program that runs, wherever its file is now."""
+        """The stamp of the running program, wherever its file is now."""
         self._calls.read("kubelet.program_stamp")
         process = self.process
         return None if process is None or process.pid != pid else process.stamp
@@ -154,7 +154,7 @@ class SimulatedKubelet:
         return 0, f"Kubernetes {version}"
 
     def environment(self, pid: int) -> Mapping[str, str]:
-        """What systemd gives to every service, and no more."""
+        """What systemd gives to every service, and nothing else."""
         self._calls.read("kubelet.environment")
         self._of(pid)
         return {"PATH": "/usr/bin:/bin"}
@@ -165,20 +165,20 @@ class SimulatedKubelet:
         return self._timeline.wall.timestamp() - self._timeline.monotonic + self._of(pid).started
 
     def configz(self, where: ServingEndpoint) -> Answer:
-        """What the kubelet says, if it says it to anybody."""
+        """What the kubelet answers, or that access is forbidden."""
         self._calls.read(f"kubelet.configz {where.address}")
         if self.configuration is None:
             return Answer(403, "Forbidden")
         return Answer(200, json.dumps({"kubeletconfig": self.configuration}))
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """What the program complains about; the one gate that no kubelet knows, or the missing configuration."""
+        """What the program complains about: a gate that no kubelet knows, or else the missing configuration."""
         self._calls.read("kubelet.gates_output")
         gone = [name for name in gates if name == UNKNOWN_GATE]
         return f"unrecognized feature gate: {gone[0]}" if gone else f"{binary}: failed to load kubelet config file"
 
     def start(self, arguments: tuple[str, ...], path: str = PROGRAM) -> None:
-        """Start the program that lies in place now."""
+        """Start the program that is in place now."""
         version = version_of(self._disk[path])
         pid = self._runtime.process().pid
         stamp = self.stamp(PurePosixPath(path))
@@ -201,7 +201,7 @@ class SimulatedKubelet:
             self._later(process, SICKENS_SECONDS, self._sicken)
 
     def stop(self) -> None:
-        """End the process; containers do not notice."""
+        """End the process; containers are not affected."""
         self.process = None
 
     def watch(self) -> None:
@@ -229,7 +229,7 @@ class SimulatedKubelet:
                 yield (pod.ref.namespace, pod.ref.name, container.name), value
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Kubelets before 1.18 refuse the state file of later ones (kubernetes #84462)."""
+        """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
         kept = self._disk.get(STATE)
         if kept is None:
             return False

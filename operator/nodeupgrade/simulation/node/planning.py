@@ -1,4 +1,4 @@
-"""The plan that an agent makes for a simulated node: by the product's own look at it, and its own planning."""
+"""Plan a run for a simulated node with the product's own inspection and planning, as the agent does."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,16 +26,16 @@ _ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "11
 
 
 def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: Limits | None = None) -> RunPlan:
-    """Stage the program and plan the node's way to ``version``.
+    """Stage the program and plan the node's upgrade to ``version``.
 
     Raises:
-        Refused: something speaks against it, such as a hash that could not be proven.
+        Refused: a check forbids it, for example because a hash could not be proven.
     """
     node.disk[STAGED] = program(version)
     limits = limits or Limits()
     running = gather.running_kubelet(node.services, node.kubelet, KUBELET_UNIT)
     layout = gather.kubelet_layout(node.files, running)
-    # Told to or not, a simulated kubelet reads one directory of manifests and keeps one file of state.
+    # Whatever its configuration, a simulated kubelet has one manifest directory and one state file.
     layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
     staged = PurePosixPath(STAGED)
     request = RunRequest(
@@ -47,7 +47,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     )
     pods = [dict(pod.raw) for pod in node.kubelet.pods]
     facts = gather.gather(node.ports, running, request, node_object=_shown(node.name), pods=pods, clients=Clients())
-    facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # of which its disk says nothing
+    facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
@@ -69,6 +69,6 @@ def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> Task
 
 
 def _shown(name: str) -> Json:
-    """The Node as the API server shows it: with room for every pod."""
+    """Return the Node as the API server shows it, with room for every pod."""
     status = {"capacity": _ROOM, "allocatable": _ROOM, "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.9"}}
     return {"metadata": {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": {}}, "status": status}

@@ -1,4 +1,4 @@
-"""Pods as a kubelet of a given version understands them: their UIDs, and the hashes it computes for them."""
+"""Pods as a kubelet of a given version understands them: their UIDs, and the hashes that it computes for them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def pod_json(
     restart_policy: str = "Always",
     uid: str | None = None,
 ) -> Json:
-    """A pod as the API serves it, in namespace ``default``."""
+    """Return a pod as the API serves it, in namespace ``default``."""
     return {
         "metadata": {"namespace": "default", "name": name, "uid": uid or f"uid-{name}"},
         "spec": {
@@ -45,7 +45,7 @@ def pod_json(
 
 
 def manifest(name: str, *containers: str) -> bytes:
-    """A static pod's manifest, without a UID."""
+    """Return a static pod's manifest, without a UID."""
     lines = [
         "apiVersion: v1",
         "kind: Pod",
@@ -60,10 +60,10 @@ def manifest(name: str, *containers: str) -> bytes:
 
 
 def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[Pod]:
-    """What a kubelet makes of its manifest directory.
+    """Yield the pods that a kubelet makes of its manifest directory.
 
     Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor. Files whose name begins
-    with a dot are ignored, and so is what cannot be read.
+    with a dot are ignored, and so is what cannot be parsed.
     """
     for path in sorted(disk):
         if path.startswith(f"{MANIFESTS}/") and not path.startswith(f"{MANIFESTS}/."):
@@ -73,12 +73,12 @@ def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -
 
 
 def computed_hash(pod: Pod, container: PodContainer, kubelet: KubeletVersion) -> HashValue:
-    """The hash that this kubelet stores for a container of a pod, and looks for."""
+    """Return the hash that this kubelet stores and expects for a container of a pod."""
     return _hash(json.dumps(container.spec, sort_keys=True), str(kubelet), pod.from_manifest)
 
 
 def compared(pod: Pod, kubelet: KubeletVersion) -> Iterator[tuple[PodContainer, HashValue]]:
-    """The containers of a pod whose hash this kubelet compares, with the hash it expects."""
+    """Yield the containers of a pod whose hash this kubelet compares, with the hash that it expects."""
     names = compared_containers(pod.raw, kubelet)
     for container in pod.containers:
         if container.name in names:

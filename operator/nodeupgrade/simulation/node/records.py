@@ -1,4 +1,4 @@
-"""What a runtime keeps on disk of each container, beside what it serves from memory."""
+"""What a runtime keeps on disk for each container, besides what it serves from memory."""
 
 import json
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ ENCODING = "simulation/metadata"
 
 @dataclass(slots=True)
 class Stored:
-    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata beside them."""
+    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata next to them."""
 
     instance: ContainerInstance
     hashes: StoredHashes
     other: str = "log path, image, mounts"
 
     def document(self, hashes: StoredHashes | None = None) -> bytes:
-        """The metadata on disk, with other hashes if given."""
+        """Return the metadata on disk, with other hashes if given."""
         shown = self.hashes if hashes is None else hashes
         document = {"hash": shown.container, "withoutResources": shown.without_resources, "other": self.other}
         return json.dumps(document).encode()
@@ -30,7 +30,7 @@ Records: TypeAlias = tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxIns
 
 
 def changed(stored: StoredHashes, wanted: StoredHashes) -> StoredHashes:
-    """Each hash changes only where both sides have one."""
+    """Return the hashes after a write: each hash changes only where both sides have one."""
     return StoredHashes(
         container=stored.container and (wanted.container or stored.container),
         without_resources=stored.without_resources and (wanted.without_resources or stored.without_resources),
@@ -38,6 +38,6 @@ def changed(stored: StoredHashes, wanted: StoredHashes) -> StoredHashes:
 
 
 def document(image: bytes, hashes: StoredHashes) -> bytes:
-    """The metadata of ``image`` with other hashes."""
+    """Return the metadata of ``image`` with other hashes."""
     document = json.loads(image)
     return json.dumps(document | {"hash": hashes.container, "withoutResources": hashes.without_resources}).encode()

@@ -31,7 +31,7 @@ MAIN_PID = 2
 KILLED = 255
 TERMINATED = 143
 CALL_SECONDS = 10.0
-"""How long a call waits for the answer of a runtime that hangs."""
+"""How long a call waits for a runtime that hangs."""
 POLL_SECONDS = 0.1
 
 
@@ -40,15 +40,15 @@ class Troubles:
     """What the runtime does wrong, on request.
 
     Attributes:
-        loses: containers it does not find again when it restarts.
-        answers_after: seconds that it needs to answer after a restart.
+        loses: containers that it does not find again after a restart.
+        answers_after: seconds until it answers after a restart.
         silent: it logs nothing.
         overlooks: containers that it does not list for now.
         slow_monitors: seconds after which the monitors of containers answer when it restarts.
-        hears_late: seconds after which it knows that a process has ended.
-        hangs: it takes calls and answers none.
-        elsewhere: it is started with another root, below which it has never run anything, whatever its file says.
-        peer: the process that answers on its socket, if it is another one than the unit's.
+        hears_late: seconds until it detects that a process has ended.
+        hangs: it accepts calls and answers none.
+        elsewhere: it is started with another, empty root, whatever its configuration file says.
+        peer: the process that answers on its socket, if it is not the unit's.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -66,13 +66,13 @@ class SimulatedRuntime:
     """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
 
     Attributes:
-        numbered: the last number that was given to anything.
+        numbered: the last number that was assigned.
         started: when its process was started, seconds since boot.
-        asked: what it was asked to stop since then, as its log says.
-        unseen: containers and sandboxes below other roots than the one that it is started with, by root.
-        words: how its process was started.
+        asked: what it was asked to stop since then, according to its log.
+        unseen: containers and sandboxes below other roots than the current one, by root.
+        words: the command line of its process.
         root: where it keeps everything.
-        broken: it could not be started with its configuration, and answers nobody.
+        broken: it could not start with its configuration, and does not answer.
     """
 
     def __init__(self, timeline: Timeline, calls: Calls, disk: MutableMapping[str, bytes] | None = None) -> None:
@@ -93,7 +93,7 @@ class SimulatedRuntime:
         self.numbered = 100
 
     def info(self) -> RuntimeInfo:
-        """Ask the runtime who it is."""
+        """Ask the runtime for its identity."""
         self._reading("runtime.info")
         return RuntimeInfo(
             name="containerd",
@@ -127,12 +127,12 @@ class SimulatedRuntime:
         }
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Which of these processes still run, wherever the runtime keeps its books."""
+        """Which of these processes are still running, whatever the runtime's root."""
         self._calls.read("runtime.alive")
         return frozenset(processes) & self.living(everywhere=True)
 
     def living(self, *, everywhere: bool) -> frozenset[Process]:
-        """The processes of containers and sandboxes; of those that are not shown too if asked for."""
+        """The processes of containers and sandboxes; with ``everywhere``, also of those below other roots."""
         roots = [(self.containers, self.sandboxes), *(self.unseen.values() if everywhere else [])]
         found = [s.instance.process for containers, _ in roots for s in containers.values()]
         found += [s.process for _, sandboxes in roots for s in sandboxes.values()]
@@ -140,16 +140,16 @@ class SimulatedRuntime:
 
     @property
     def kind(self) -> RuntimeKind:
-        """A runtime as the one that most nodes have."""
+        """Describe a runtime as most nodes have it."""
         return runtime_restart.KIND
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Say how it would come back; of its configuration file only what matters here is read."""
+        """Report how it would come back; only the relevant part of its configuration file is parsed."""
         self._calls.read("runtime.next_start")
         return runtime_restart.next_start(self._disk, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Say what a restart would cost, as far as this one loses anything by it."""
+        """Report what a restart would cost."""
         return runtime_restart.hazards(seen.inventory)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - every start is understood here
@@ -158,7 +158,7 @@ class SimulatedRuntime:
         return runtime_restart.tuning()
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Change the hashes on disk, one container after the other."""
+        """Change the hashes on disk, one container after another."""
         for image, hashes in changes:
             self._rewrite(image, hashes)
 
@@ -185,7 +185,7 @@ class SimulatedRuntime:
         return frozenset(self.asked) if list(log) else None
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Text that nobody here runs: the images and the hashes beside them."""
+        """Text that is never run here: the images and the new hashes."""
         self._calls.read("runtime.rescue_fragment")
         known = [f"# {image.container_id} {image.data!r} {after}\n" for image, after in changes]
         return RescueFragment(restores=bool(known), text="".join(known))
@@ -206,9 +206,9 @@ class SimulatedRuntime:
         return not (self.broken or self.troubles.hangs) and self._timeline.monotonic >= self._answers_from
 
     def restart(self, *, words: tuple[str, ...] = (RUNTIME_PROGRAM,)) -> None:
-        """Read configuration and metadata anew.
+        """Read configuration and metadata again.
 
-        Processes and their monitors live on; those whose monitor answers too late end, and so does a pod one of whose
+        Processes and their monitors survive, except those whose monitor answers too late, and pods one of whose
         containers has a monitor of its own.
 
         Raises:
@@ -234,7 +234,7 @@ class SimulatedRuntime:
         self._answers_from = self._timeline.monotonic + waited + self.troubles.answers_after
 
     def power_off(self) -> None:
-        """Every process dies."""
+        """End every process."""
         for containers, sandboxes in ((self.containers, self.sandboxes), *self.unseen.values()):
             for stored in containers.values():
                 self._end(stored, KILLED)
@@ -242,12 +242,12 @@ class SimulatedRuntime:
                 sandboxes[sandbox_id] = replace(sandbox, ready=False, process=None, monitor=None)
 
     def power_on(self) -> None:
-        """Start for the first time in a boot, and answer at once."""
+        """Start for the first time after a boot, and answer at once."""
         self.restart()
         self._answers_from = 0.0
 
     def process(self) -> Process:
-        """A new process."""
+        """Create a process."""
         return Process(pid=self._next(), started=int(self._timeline.monotonic * 100))
 
     def create_sandbox(self, pod: PodRef, *, host_network: bool, source: str) -> SandboxInstance:
@@ -299,26 +299,26 @@ class SimulatedRuntime:
             return
         stored.instance = replace(stored.instance, process=None)
 
-        def hear() -> None:
+        def notice() -> None:
             stored.instance = replace(stored.instance, state=ContainerState.EXITED, exit_code=exit_code)
 
         if self.troubles.hears_late:
-            self._timeline.after(self.troubles.hears_late, hear)
+            self._timeline.after(self.troubles.hears_late, notice)
         else:
-            hear()
+            notice()
 
     def split_monitors(self, container_id: ContainerId) -> None:
-        """Give a container a monitor of its own, as if that of its sandbox had not answered when it was started."""
+        """Give a container a monitor of its own, as if its sandbox's had not answered at the container's start."""
         stored = self.containers[container_id]
         stored.instance = replace(stored.instance, monitor=self.process())
 
     def stop_container(self, container_id: ContainerId) -> None:
-        """Stop a container because somebody asked for it."""
+        """Stop a container on request."""
         self.asked.add(container_id)
         self.end(container_id, TERMINATED)
 
     def stop_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Stop a sandbox with everything in it, because somebody asked for it."""
+        """Stop a sandbox and everything in it on request."""
         self.asked.add(sandbox_id)
         for container_id, stored in self.containers.items():
             if stored.instance.sandbox_id == sandbox_id:
@@ -332,7 +332,7 @@ class SimulatedRuntime:
         stored.instance = replace(stored.instance, hashes=stored.hashes)
 
     def _move(self, root: str) -> None:
-        """Know what is kept below another directory, which is nothing at first."""
+        """Switch to another root directory, which is empty the first time."""
         if root != self.root:
             self.unseen[self.root] = (self.containers, self.sandboxes)
             self.containers, self.sandboxes = self.unseen.pop(root, ({}, {}))

@@ -1,4 +1,4 @@
-"""How the simulated runtime comes back from a restart: a configuration in TOML, and more time for monitors if asked."""
+"""How the simulated runtime restarts: its configuration in TOML, and more time for monitors on request."""
 
 import tomllib
 from collections.abc import Mapping
@@ -35,12 +35,12 @@ _TUNED = ("--config", TUNED_CONFIG)
 
 
 def is_tuned(words: tuple[str, ...]) -> bool:
-    """Whether a runtime that is started so gives its monitors more time."""
+    """Report whether this command line gives monitors more time."""
     return words[1:3] == _TUNED
 
 
 def places(disk: Mapping[str, bytes], words: tuple[str, ...]) -> RuntimePlaces:
-    """Where a runtime that is started so keeps everything.
+    """Return where a runtime with this command line keeps everything.
 
     Raises:
         StepFailed: it cannot read its configuration.
@@ -52,7 +52,7 @@ def places(disk: Mapping[str, bytes], words: tuple[str, ...]) -> RuntimePlaces:
 
 
 def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-    """Say how it would come back."""
+    """Report how it would come back."""
     words = () if running is None else running.words
     found, complaint = None, ""
     try:
@@ -69,7 +69,7 @@ def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProc
 
 
 def hazards(inventory: Inventory) -> RestartHazards:
-    """A pod whose containers have several monitors is lost."""
+    """Report that a pod whose containers have several monitors would be lost."""
     split = []
     for container in inventory.running():
         sandbox = inventory.sandbox(container.sandbox_id)
@@ -80,7 +80,7 @@ def hazards(inventory: Inventory) -> RestartHazards:
 
 
 def tuning() -> RestartTuning:
-    """Monitors get more time, by a configuration and a drop-in that starts the runtime with it."""
+    """Give monitors more time, by a configuration and a drop-in that starts the runtime with it."""
     start = f"ExecStart={RUNTIME_PROGRAM} {' '.join(_TUNED)}"
     return RestartTuning(
         why="monitors get more time to answer the restarted runtime",

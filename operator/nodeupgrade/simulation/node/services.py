@@ -30,12 +30,12 @@ IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER})
 
 @dataclass(slots=True)
 class KubeletUnit:
-    """What systemd has in memory about the kubelet's unit; all of it is gone after a reboot.
+    """What systemd holds in memory about the kubelet's unit; a reboot clears it.
 
     Attributes:
         arguments: as of the last time unit files were read.
-        waiting: it exited and is going to be restarted automatically.
-        program: likewise.
+        waiting: it exited and is about to be restarted automatically.
+        program: as of the last time unit files were read.
     """
 
     arguments: tuple[str, ...]
@@ -53,7 +53,7 @@ class LoadedFiles:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def commands(self) -> Iterator[UnitCommand]:
-        """What they have systemd run: an assignment of nothing takes back what was assigned before."""
+        """Yield the commands that systemd runs; an empty assignment clears the ones before it."""
         found: list[UnitCommand] = []
         for line in b"\n".join(self.files.values()).decode().splitlines():
             when, _, text = line.partition("=")
@@ -67,7 +67,7 @@ class LoadedFiles:
         yield from found
 
     def environment_files(self) -> tuple[tuple[str, bool], ...]:
-        """Files with further arguments, and whether they have to be there."""
+        """Files with further arguments, and whether they are required."""
         lines = b"\n".join(self.files.values()).decode().splitlines()
         named = [line.partition("=")[2] for line in lines if line.startswith("EnvironmentFile=")]
         return tuple((name.removeprefix("-"), not name.startswith("-")) for name in named)
@@ -77,11 +77,11 @@ class SimulatedServices:
     """Implements ports.services.ServiceManager; the kubelet's unit has ``Restart=always``.
 
     Attributes:
-        arguments: the kubelet's arguments as its own unit file has them.
+        arguments: the kubelet's arguments in its own unit file.
         active: names of other active units, such as timers.
-        lost: units whose files lay in memory when the node rebooted.
-        unstartable: units whose program systemd cannot execute, and that it starts again and again.
-        runtime_command: how the runtime is started, as of the last time unit files were read.
+        lost: units whose files were in memory when the node rebooted.
+        unstartable: units whose program systemd cannot execute and keeps restarting.
+        runtime_command: the runtime's command line, as of the last time unit files were read.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SimulatedServices:
         kubelet.exited = self._kubelet_exited
 
     def status(self, unit: str) -> UnitStatus:
-        """Look at a unit."""
+        """Return the status of a unit."""
         self._calls.read(f"services.status {unit}")
         if unit == KUBELET_UNIT:
             return self._kubelet_status()
@@ -154,7 +154,7 @@ class SimulatedServices:
         return {"PATH": "/usr/bin:/bin"}
 
     def log(self, unit: str) -> tuple[str, ...]:
-        """What the kubelet wrote; of the runtime, whether it writes at all."""
+        """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""
         self._calls.read(f"services.log {unit}")
         if unit == KUBELET_UNIT:
             return tuple(self._kubelet.wrote)
@@ -196,7 +196,7 @@ class SimulatedServices:
 
     @property
     def missing_config(self) -> str | None:
-        """The configuration without which the runtime could not be started just now, if it is not there."""
+        """The configuration that the runtime needs to start, if it does not exist; ``None`` if nothing is missing."""
         named = self.runtime_command[2] if len(self.runtime_command) > 1 else None
         return named if named is not None and named not in self._disk else None
 
@@ -206,12 +206,12 @@ class SimulatedServices:
             return
 
     def mask(self, unit: str) -> None:
-        """Put up the fence; a running unit runs on."""
+        """Set up the fence; a running unit keeps running."""
         with self._calls.effect(f"services.mask {unit}"):
             self.unit.fenced = True
 
     def unmask(self, unit: str) -> None:
-        """Lift the fence."""
+        """Remove the fence."""
         with self._calls.effect(f"services.unmask {unit}"):
             self.unit.fenced = False
 
@@ -229,7 +229,7 @@ class SimulatedServices:
         self.runtime_command = self._command(RUNTIME_UNIT)
 
     def start_kubelet(self) -> None:
-        """Run the kubelet as its unit says, after what has to run before it; only copying means anything here."""
+        """Run the kubelet as its unit says, after its ExecStartPre commands; only copying has an effect here."""
         self.unit.waiting = False
         for command in self._loaded[KUBELET_UNIT].commands():
             match shlex.split(command.line):
@@ -250,9 +250,9 @@ class SimulatedServices:
         return tuple(shlex.split(line))
 
     def _files(self, unit: str) -> dict[str, bytes]:
-        """What there is of a unit on the disk: its own file, and drop-ins in the order of their names."""
+        """The files of a unit on the disk: its own, and its drop-ins sorted by name."""
         directories = {f"{directory}/{unit}.d" for directory in DROP_IN_DIRECTORIES}
-        # Asked for at every status, so without a path object for every file of the node.
+        # Called for every status, so it avoids a path object for each of the node's files.
         split = (path.rpartition("/") for path in self._disk if path.endswith(".conf"))
         found = sorted((name, directory) for directory, _, name in split if directory in directories)
         own = f"{UNIT_DIRECTORY}/{unit}"
@@ -263,14 +263,14 @@ class SimulatedServices:
         return tuple(path for path in loaded.files if path != f"{UNIT_DIRECTORY}/{unit}")
 
     def _expected_exit(self, unit: str) -> int | None:
-        """With which status the program of a oneshot service ends if all is well; ``None`` for other units."""
+        """Return the exit status that a oneshot service has on success; ``None`` for other units."""
         lines = self._disk.get(f"/run/systemd/system/{unit}", b"").decode().splitlines()
         if "Type=oneshot" not in lines:
             return None
         return next((int(line.partition("=")[2]) for line in lines if line.startswith("SuccessExitStatus=")), 0)
 
     def _unstartable_status(self, unit: str) -> UnitStatus:
-        """What systemd 252 shows of a program that it may not execute; one with a dash before it is merely skipped."""
+        """Return what systemd 252 shows for a program that it may not execute; one with a dash before it is skipped."""
         skipped = self._expected_exit(unit) is not None
         return UnitStatus(
             name=unit,

@@ -27,7 +27,7 @@ class SimulatedNode:
         pods: as the API serves them.
         manifests: static pods, content by file name.
         arguments: the kubelet's.
-        disk: where its files are; in memory if not given.
+        disk: where its files are; in memory by default.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SimulatedNode:
         self.timeline.advance(SECONDS_TO_SETTLE)
 
     def power_off(self) -> None:
-        """Lose power: every process and everything that only memory held is gone."""
+        """Lose power: every process and everything that was only in memory is gone."""
         self.kubelet.stop()
         self.runtime.power_off()
         self.timeline.reboot()
@@ -88,7 +88,7 @@ class SimulatedNode:
             self.services.start_kubelet()
 
     def inventory(self) -> Inventory:
-        """What the runtime serves, seen without passing through a port."""
+        """What the runtime serves, without passing through a port."""
         return Inventory(
             containers=tuple(stored.instance for stored in self.runtime.containers.values()),
             sandboxes=tuple(self.runtime.sandboxes.values()),

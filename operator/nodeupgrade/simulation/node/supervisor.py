@@ -1,4 +1,4 @@
-"""What systemd does for the executor: starts it again when it is gone, and before the kubelet after a reboot."""
+"""What systemd does for the executor: restarts it when it is gone, and starts it before the kubelet after a reboot."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     """Start the executor until a run has ended.
 
     Returns:
-        The report; ``None`` when it was started often enough to say that it will not end by itself.
+        The report; ``None`` after so many starts that it will not end by itself.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -36,7 +36,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
 def reboot(node: SimulatedNode, plan: RunPlan) -> None:
     """Lose power and boot.
 
-    The kubelet's unit waits until the executor has looked at the node, or has failed to: then it starts all the same.
+    The kubelet's unit waits until the executor has examined the node, or has failed to: then it starts anyway.
     """
 
     def executor() -> None:

@@ -1,4 +1,4 @@
-"""Time that passes only when somebody waits, and what is due to happen meanwhile."""
+"""Simulated time: it passes only when code waits, and scheduled actions run meanwhile."""
 
 import heapq
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class _Event:
 
 
 class Timeline:
-    """The clock of one simulated node, and the agenda of everything on it that acts by itself."""
+    """The clock of one simulated node, and the schedule of everything on it that acts by itself."""
 
     def __init__(self) -> None:
         self.monotonic = 1000.0
@@ -29,12 +29,12 @@ class Timeline:
         self._numbered = 0
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Let ``action`` happen when that many seconds have passed, unless the node reboots before."""
+        """Run ``action`` after that many seconds, unless the node reboots before."""
         self._numbered += 1
         heapq.heappush(self._agenda, _Event(self.monotonic + seconds, self._numbered, action))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and everything due in it happen, in order."""
+        """Let time pass and run everything due in it, in order."""
         end = self.monotonic + seconds
         while self._agenda and self._agenda[0].at <= end:
             event = heapq.heappop(self._agenda)
@@ -43,7 +43,7 @@ class Timeline:
         self.monotonic = end
 
     def reboot(self) -> None:
-        """Start a new boot: nothing that was due is remembered, and the monotonic clock begins anew."""
+        """Start a new boot: drop all scheduled actions, and restart the monotonic clock."""
         self._before_boot += self.monotonic + SECONDS_TO_BOOT
         self._agenda.clear()
         self.monotonic = SECONDS_TO_BOOT
