@@ -1,7 +1,6 @@
-"""Write docs/checks.md: every check, what it may find, and what of Kubernetes it follows.
+"""Generate docs/checks.md: every check, the reasons that it may report, and the Kubernetes changes that it follows.
 
-Run ``python -m tools.generate_checks`` after adding or changing a check; ``--check`` only says whether the page is what
-the checks declare.
+Run ``python -m tools.generate_checks`` after changing a check; ``--check`` only reports whether the page is up to date.
 """
 
 import argparse
@@ -28,7 +27,7 @@ the API server alone can tell, by `nodeupgrade plan`. What the reasons mean and 
 the node's two versions; one that names none concerns every version.
 """
 
-AnyCheck = Check[Any]  # Any: each looks at facts of its own
+AnyCheck = Check[Any]  # Any: each check has its own facts
 
 SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
     (
@@ -47,12 +46,12 @@ SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
 
 
 def every() -> tuple[AnyCheck, ...]:
-    """All checks."""
+    """Return all checks."""
     return tuple(check for _, _, checks in SECTIONS for check in checks)
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the page's text."""
     return "\n".join((HEAD, *("\n".join(_section(*section)) for section in SECTIONS)))
 
 

@@ -1,7 +1,6 @@
-"""Write the CustomResourceDefinitions from ``nodeupgrade.api.schema``, with and without CEL rules.
+"""Generate the CustomResourceDefinitions from ``nodeupgrade.api``, with and without CEL rules.
 
-Run ``python -m tools.generate_crds`` after editing a schema; ``--check`` only says whether the committed files are
-what the schemas give.
+Run ``python -m tools.generate_crds`` after changing the API; ``--check`` only reports whether the files are up to date.
 """
 
 import argparse
@@ -24,10 +23,10 @@ WITHOUT_CEL = "For API servers 1.16 to 1.24, which know no rules (CEL): the cont
 
 
 class Writer(yaml.SafeDumper):
-    """Writes YAML for people: small objects on one line, long texts folded."""
+    """Writes readable YAML: small objects on one line, long texts folded."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything where it belongs."""
+        """Write repeated values in full, without anchors."""
         del data
         return True
 
@@ -38,7 +37,7 @@ class Writer(yaml.SafeDumper):
         return node
 
     def represent_text(self, data: str) -> yaml.ScalarNode:
-        """Fold what does not fit on a line."""
+        """Fold text that does not fit on a line."""
         return self.represent_scalar("tag:yaml.org,2002:str", data, style=">" if len(data) > SHORT - 20 else None)
 
 
@@ -59,20 +58,20 @@ Writer.add_representer(
 
 
 def written(kind: Kind, *, cel: bool) -> str:
-    """One manifest, as text."""
+    """Return one manifest as text."""
     comment = (*kind.comment, HINT) if cel else (*kind.comment, WITHOUT_CEL, HINT)
     body = yaml.dump(definition(kind, cel=cel), Dumper=Writer, sort_keys=False, width=WIDTH, allow_unicode=True)
     return "".join(f"# {line}\n" for line in comment) + body
 
 
 def manifests() -> dict[Path, str]:
-    """Every generated file and its content."""
+    """Return the content of every generated file by path."""
     folders = {True: CRDS, False: CRDS / "without-cel"}
     return {folder / f"{kind.plural}.yaml": written(kind, cel=cel) for cel, folder in folders.items() for kind in KINDS}
 
 
 def outdated() -> list[str]:
-    """Names of committed files that are not what the schemas give."""
+    """Return the names of files that are out of date."""
     return [
         str(path.relative_to(CRDS.parent))
         for path, text in manifests().items()
@@ -81,7 +80,7 @@ def outdated() -> list[str]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Write the files, or check them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
     if parser.parse_args().check:

@@ -1,7 +1,7 @@
-"""Write docs/kubelet-history.md from the tables in the code, and the newest minor into the pages that name it.
+"""Generate docs/kubelet-history.md from the tables in the code, and update the newest minor in the pages that name it.
 
-Run ``python -m tools.generate_history`` after editing ``kubelet/history.py`` or ``kubelethash/changes.py``, or after
-moving a module that relies on them; ``--check`` only says whether the pages are what the tables give.
+Run ``python -m tools.generate_history`` after changing ``kubelet/history.py`` or ``kubelethash/changes.py``, or after
+moving a module that relies on them; ``--check`` only reports whether the pages are up to date.
 """
 
 import argparse
@@ -30,7 +30,7 @@ NEWEST = {
         r"(?<=kubelets older than 1\.5 or newer than )1\.\d+",
     ),
 }
-"""Pages that name the newest minor whose hashes are known, and where."""
+"""Pages that name the newest minor with known hashes, and where."""
 
 HEAD = f"""# What changed between kubelets
 
@@ -45,7 +45,7 @@ Fact: TypeAlias = MinorChange | ReleaseDefect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One fact under the name by which the code asks for it."""
+    """One fact and its name in the code."""
 
     name: str
     fact: Fact
@@ -53,7 +53,7 @@ class Row:
 
 
 def rows() -> tuple[Row, ...]:
-    """Every fact, in the order of the tables; one that both tables have is one."""
+    """Return every fact once, in the order of the tables; a fact may be in both."""
     used = uses()
     names: dict[int, tuple[Fact, str]] = {}
     for table in TABLES:
@@ -65,7 +65,7 @@ def rows() -> tuple[Row, ...]:
 
 
 def uses() -> dict[str, set[str]]:
-    """The modules that name a fact, by its name; the tables themselves do not count."""
+    """Return the modules that use each fact, by the fact's name, without the tables themselves."""
     found: dict[str, set[str]] = {}
     tables = {Path(str(table.__file__)).resolve() for table in TABLES}
     for path in sorted(SOURCE.rglob("*.py")):
@@ -88,7 +88,7 @@ def _named(tree: ast.Module) -> Iterator[str]:
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the page's text."""
     every = rows()
     by_minor = sorted((row for row in every if type(row.fact) is MinorChange), key=_first)
     servers = sorted((row for row in every if isinstance(row.fact, ServerChange)), key=_first)
@@ -110,7 +110,7 @@ def _section(title: str, listed: list[Row]) -> Iterator[str]:
 
 
 def releases(fact: Fact) -> str:
-    """The releases that a fact holds for, in words."""
+    """Return the releases that a fact applies to, in words."""
     if isinstance(fact, MinorChange):
         return f"{fact.since} on" if fact.last is None else f"{fact.since} to 1.{fact.last}"
     return ", ".join(
@@ -120,7 +120,7 @@ def releases(fact: Fact) -> str:
 
 
 def wanted() -> dict[Path, str]:
-    """Every page that is generated, whole or in part, as it should be."""
+    """Return the expected text of every page that is generated, wholly or in part."""
     pages = {PAGE: page()}
     for path, places in NEWEST.items():
         text = path.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def wanted() -> dict[Path, str]:
 
 
 def outdated() -> list[str]:
-    """The pages that are not what the tables give."""
+    """Return the names of pages that are out of date."""
     return [path.name for path, text in wanted().items() if not path.exists() or path.read_text("utf-8") != text]
 
 

@@ -1,7 +1,7 @@
 """Generate the committed protobuf modules from our minimal ``.proto`` files.
 
-Run ``python tools/generate_protobuf.py`` after editing a ``.proto`` file; ``--check`` only says whether the
-committed modules are what the installed grpcio-tools generates.
+Run ``python tools/generate_protobuf.py`` after changing a ``.proto`` file; ``--check`` only reports whether the
+committed modules are those that the installed grpcio-tools generates.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def generate(source: Path, target: Path) -> None:
 
 
 def outdated(source: Path) -> list[str]:
-    """Names of committed files that differ from what would be generated."""
+    """Return the names of committed files that are out of date."""
     with tempfile.TemporaryDirectory() as scratch:
         generate(source, Path(scratch))
         return [
@@ -45,7 +45,7 @@ def outdated(source: Path) -> list[str]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Write the modules, or check them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
     if parser.parse_args().check:

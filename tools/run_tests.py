@@ -1,6 +1,6 @@
-"""Run every test that this machine can run, and say before any work starts what it cannot.
+"""Run every test that this machine can run; before starting, report which ones it cannot.
 
-With NODEUPGRADE_E2E=required (as in CI) a machine that cannot run them all is an error.
+With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
 
 import os
@@ -11,16 +11,16 @@ from pathlib import Path
 FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
 REAL = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract", "e2e")
 SIDE_BY_SIDE = ("--dist", "loadfile", "--no-loadscope-reorder")
-"""The tests of a file share a lab; the files are ordered by e2e/conftest.py."""
+"""The tests of a file share a lab; e2e/conftest.py orders the files."""
 
 MEMORY_OF_A_LAB = 3 << 20
-"""In KiB, with what its tests take."""
+"""In KiB, including its tests."""
 INOTIFY_OF_LARGEST_LAB, INOTIFY_OF_A_LAB, INOTIFY_OF_OTHERS = 60, 24, 15
-"""Instances, of which a kernel allows root 128 unless it is told otherwise."""
+"""inotify instances; by default, a kernel allows root 128."""
 
 
 def what_the_lab_lacks() -> str:
-    """Install what can be installed (as root) and return what is still missing, empty if nothing."""
+    """Install what can be installed (as root) and return what is still missing; empty if nothing is."""
     install = ["--install"] if os.geteuid() == 0 else []
     doctor = [sys.executable, "-m", "e2e.lab", "doctor", *install]
     answer = subprocess.run(doctor, capture_output=True, text=True, check=False, timeout=1800)
@@ -28,13 +28,13 @@ def what_the_lab_lacks() -> str:
 
 
 def labs_at_once(*, processors: int, memory: int, inotify: int) -> int:
-    """How many labs a machine has room for; they mostly wait, but a kubelet that starts needs a processor to itself."""
+    """Return how many labs a machine has room for; they mostly wait, but a starting kubelet needs a whole processor."""
     watched = 1 + (inotify - INOTIFY_OF_OTHERS - INOTIFY_OF_LARGEST_LAB) // INOTIFY_OF_A_LAB
     return max(1, min(processors, memory // MEMORY_OF_A_LAB, watched))
 
 
 def labs_here() -> int:
-    """How many labs this machine has room for."""
+    """Return how many labs this machine has room for."""
     meminfo = Path("/proc/meminfo").read_text().split()
     return labs_at_once(
         processors=os.cpu_count() or 1,
@@ -44,12 +44,12 @@ def labs_here() -> int:
 
 
 def pytest(*arguments: str) -> int:
-    """Run pytest with our output as its own and return its exit code."""
+    """Run pytest with inherited output and return its exit code."""
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
 def main() -> int:
-    """Return the exit code of the first failing run; the last output is pytest's own summary."""
+    """Return the exit code of the first failing run; pytest's summary is the last output."""
     lacking = what_the_lab_lacks()
     if lacking and os.environ.get("NODEUPGRADE_E2E") == "required":
         print(f"error: cannot run the tests on real nodes, which are required: {lacking}", file=sys.stderr)

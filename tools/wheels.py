@@ -16,10 +16,10 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCK = CHECKOUT / "requirements.lock"
 DEPENDENCIES = "dependencies"
-"""Directory of the locked wheels below that of our own, as the Containerfile expects them."""
+"""Directory of the locked wheels below that of our own, as the Containerfile expects."""
 
 _GLIBC_OF_WHEELS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
-"""Newest first makes no difference to pip; none asks for more than Debian 12's glibc 2.36."""
+"""Their order makes no difference to pip; none needs more than the glibc 2.36 of Debian 12."""
 
 _TIMEOUT_SECONDS = 900
 
@@ -37,14 +37,14 @@ def our_own(destination: Path) -> None:
 
 
 def _pip(*arguments: str) -> None:
-    # A fixed time stamp: the same sources make the same wheel.
+    # A fixed timestamp makes the build reproducible.
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}
     argv = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     subprocess.run(argv, check=True, env=environment, timeout=_TIMEOUT_SECONDS)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Collect both kinds: ours into the directory, its dependencies into one below."""
+    """Collect both kinds: our wheel in the directory, its dependencies in a subdirectory."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__.partition("\n")[0])
     parser.add_argument("--python", required=True, help="version of the image's Python, such as 3.13")
     parser.add_argument("--machine", default=platform.machine(), help="the image's machine (default: this one's)")

@@ -1,4 +1,4 @@
-"""Ask a Kubernetes release itself what its kubelet computes: `make oracle VERSION=1.38.0`."""
+"""Compare kubelethash with what a Kubernetes release itself computes: `make oracle VERSION=1.38.0`."""
 
 import gzip
 import json
@@ -30,18 +30,18 @@ _GOLDEN_SEED, _GOLDEN_PODS = 13, 150
 
 
 def main() -> int:
-    """Build, ask, and say what is lacking."""
+    """Build the oracle, compare, and report differences."""
     parser = ArgumentParser(prog="python -m tools.oracle", description=__doc__)
     parser.add_argument("version", nargs="+", type=Version.parse, help="exact Kubernetes versions, such as 1.38.0")
     parser.add_argument("--pods", type=int, default=2000, help="how many pods of each kind (2000)")
     parser.add_argument("--seed", type=int, default=1, help="for the pods (1)")
     parser.add_argument("--golden", type=Path, metavar="FILE", help="write golden values of static pods instead")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
-        if asked.golden:
-            _write_golden(asked.golden, asked.version)
+        if options.golden:
+            _write_golden(options.golden, options.version)
             return 0
-        return max(_judge(version, asked.pods, asked.seed) for version in asked.version)
+        return max(_judge(version, options.pods, options.seed) for version in options.version)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -70,8 +70,8 @@ def _print(each: Comparison) -> None:
         f"{each.refused} refused here" if each.refused else "",
         f"{each.unread} pods not accepted" if each.unread else "",
     ]
-    told = "".join(f", {part}" for part in aside if part)
-    print(f"  {each.question}: {each.compared} compared, {len(each.differing)} differ{told}")
+    rest = "".join(f", {part}" for part in aside if part)
+    print(f"  {each.question}: {each.compared} compared, {len(each.differing)} differ{rest}")
     for difference in each.differing[:_SHOWN]:
         print(f"    {difference}")
 
@@ -87,7 +87,7 @@ def _verdict(kubelet: KubeletVersion, *, wrong: bool) -> str:
 
 
 def _write_golden(file: Path, versions: list[Version]) -> None:
-    """What each release makes of the same manifests."""
+    """Write what each release computes for the same manifests."""
     random = Random(_GOLDEN_SEED)
     made = {f"p{n}": manifest(random, n) for n in range(_GOLDEN_PODS)}
     lines = {name: {"manifest": pod, "hash": {}, "gated": {}, "qos": {}} for name, pod in made.items()}

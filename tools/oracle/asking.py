@@ -1,4 +1,4 @@
-"""Asks an oracle what its release makes of pods."""
+"""Ask an oracle what its release computes for pods."""
 
 import json
 import re
@@ -20,8 +20,8 @@ class Answer:
 
     Attributes:
         hashes: the hash of each container, init containers included.
-        qos: the pod's class.
-        uid: of a static pod.
+        qos: the pod's QoS class.
+        uid: the UID of a static pod.
         error: why the pod could not be read; the rest is empty then.
     """
 
@@ -33,7 +33,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class GoField:
-    """A field of a Go struct as its release has it."""
+    """A field of a Go struct in the release."""
 
     name: str
     type: str
@@ -42,7 +42,7 @@ class GoField:
 
 
 def container_types(program: Path) -> dict[str, tuple[GoField, ...]]:
-    """The structs that a container is made of."""
+    """Return the structs that a container is made of."""
     (found,) = _lines(program, "-types")
     return {struct: tuple(map(_field, fields or ())) for struct, fields in found.items()}
 
@@ -53,7 +53,7 @@ def served(program: Path, pods: Iterable[Json]) -> dict[str, Answer]:
 
 
 def static(program: Path, manifests: Iterable[Json], gates: str = "") -> dict[str, Answer]:
-    """Ask about static pods; those that the release does not accept are left out."""
+    """Ask about static pods; those that the release rejects are left out."""
     with tempfile.TemporaryDirectory() as directory:
         for manifest in manifests:
             (Path(directory) / f"{manifest['metadata']['name']}.json").write_text(json.dumps(manifest))

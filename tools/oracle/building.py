@@ -1,4 +1,4 @@
-"""Builds the oracle: a program of ours around one release's own hashing, from that release's Go module."""
+"""Build the oracle: a program that calls one release's own hashing, built from that release's Go module."""
 
 import json
 import re
@@ -17,12 +17,12 @@ from e2e.lab.staging import module_file
 from e2e.lab.versions import Version
 
 SOURCES = Path(__file__).parent / "go"
-# A change of the program or of how it is built must change this: cached programs of another recipe are built anew.
+# Change this whenever the program or its build changes: programs cached under another recipe are rebuilt.
 RECIPE = "1"
 
 _FIRST_WITH_GO_MOD = (1, 15)
-# Releases before Go modules name their dependencies by commits, which a module proxy is not asked for. The release that
-# first had a go.mod names versions of the same months; what it no longer needed is named here.
+# Releases before Go modules name their dependencies by commit, which a module proxy cannot resolve. The first release
+# with a go.mod names versions of the same months; what it no longer needed is listed here.
 _DONOR = Version(1, 15, 0)
 _FORMERLY_NEEDED = {
     "github.com/emicklei/go-restful-swagger12": "v0.0.0-20170208215640-dcef7f557305",
@@ -34,7 +34,7 @@ _FLAGS = ("-trimpath", "-tags", "providerless,netgo,osusergo", "-ldflags", "-s -
 
 
 def oracle(version: Version, progress: Progress) -> Path:
-    """The program for one release, built when it is not in the cache.
+    """Return the program for one release, building it if it is not cached.
 
     Raises:
         LabError: Go fails; the message ends with what it printed.
@@ -48,7 +48,7 @@ def oracle(version: Version, progress: Progress) -> Path:
 
 
 def _build(version: Version, program: Path, progress: Progress) -> None:
-    """Build with Go caches of its own, some 3 GB, which do not stay."""
+    """Build with separate Go caches, some 3 GB, which are removed afterwards."""
     work = Path(tempfile.mkdtemp(prefix=f"oracle-{version}-", dir=program.parent))
     try:
         progress.say(f"building the oracle of {version}: fetching Go modules")
@@ -75,7 +75,7 @@ def _build(version: Version, program: Path, progress: Progress) -> None:
 
 
 def _download(version: Version, module: Path, go: dict[str, str]) -> Path:
-    """Where the files of a release are, once they are there."""
+    """Download a release, and return the directory of its files."""
     if not (module / "go.mod").exists():
         (module / "go.mod").write_text("module nodeupgrade.dev/oracle\n")
     answer = run("go", "mod", "download", "-json", f"k8s.io/kubernetes@{version.tag}", cwd=module, env=go, timeout=1200)
@@ -92,7 +92,7 @@ def _write_sources(version: Version, module: Path) -> None:
 
 
 def _write_old_module(version: Version, release: Path, donor: Path, module: Path) -> None:
-    """A go.mod for a release that had none, with its own staging libraries, which are files of it."""
+    """Write a go.mod for a release that had none, with its own staging libraries, which are among its files."""
     lines = ["module nodeupgrade.dev/oracle", "", "go 1.12", "", f"require k8s.io/kubernetes {version.tag}"]
     staging = sorted(path.name for path in (release / "staging/src/k8s.io").iterdir())
     for name in staging:

@@ -1,4 +1,4 @@
-"""Where kubelethash and a release disagree."""
+"""Find where kubelethash and a release disagree."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -29,13 +29,13 @@ GATED_MINORS = range(27, 33)
 
 @dataclass(slots=True)
 class Comparison:
-    """One question, asked many times.
+    """One question, asked for many pods.
 
     Attributes:
-        compared: values that both sides gave.
-        refused: values that kubelethash did not give; it must not guess.
-        unread: pods that the release did not accept.
-        differing: what is not the same, with what it is about.
+        compared: how many values both sides gave.
+        refused: how many values kubelethash refused to give; it must not guess.
+        unread: how many pods the release rejected.
+        differing: each difference, and what it is about.
     """
 
     question: str
@@ -46,12 +46,12 @@ class Comparison:
 
 
 def known_as(version: KubeletVersion) -> KubeletVersion:
-    """The version whose rules are tried: its own, or the newest known ones for a minor that is not known yet."""
+    """Return the version whose rules are tried: its own, or the newest known one for a minor that is not known yet."""
     return version if version.minor <= NEWEST_MINOR else KubeletVersion(1, NEWEST_MINOR)
 
 
 def missing_rows(version: KubeletVersion, types: Mapping[str, tuple[GoField, ...]]) -> Iterator[str]:
-    """How a release's types differ from the table; only eras A to C hash them."""
+    """Report how a release's types differ from the table; only eras A to C hash them."""
     tabled = min(version.minor, 30)
     for struct, found in types.items():
         ours = _tabled(struct, tabled)
@@ -67,13 +67,13 @@ def _tabled(struct: str, minor: int) -> dict[str, str]:
 
 
 def _row(each: GoField | StructField) -> tuple[str, str]:
-    """A field's key and the rest of it. The handlers of probes and hooks were one Go type until 1.23."""
+    """Return a field's key and the rest of it. The handlers of probes and hooks were one Go type until 1.23."""
     type_ = re.sub("(Probe|Lifecycle)Handler", "Handler", each.type)
     return each.key or type_, f"{type_}{'' if each.omitempty or not each.key else ', always written'}"
 
 
 def compare_served(version: KubeletVersion, program: Path, number: int, seed: int) -> tuple[Comparison, ...]:
-    """Pods as the API serves them, of every field that the release has."""
+    """Compare pods as the API serves them, with every field that the release has."""
     random, types = Random(seed), asking.container_types(program)
     pods = {f"p{n}": api_pod(random, types, n) for n in range(number)}
     answers = asking.served(program, pods.values())
@@ -89,7 +89,7 @@ def compare_served(version: KubeletVersion, program: Path, number: int, seed: in
 
 
 def compare_static(version: KubeletVersion, program: Path, number: int, seed: int) -> tuple[Comparison, ...]:
-    """Manifests, through the kubelet's own reading and defaulting."""
+    """Compare manifests that the kubelet's own code reads and defaults."""
     random = Random(seed)
     manifests = {f"p{n}": manifest(random, n) for n in range(number)}
     compared = [*_statics(version, manifests, asking.static(program, manifests.values()), gated=False)]
@@ -122,7 +122,7 @@ def _statics(
 def static_hashes(
     pod: Json, answer: Answer, version: KubeletVersion, *, gated: bool
 ) -> Iterator[tuple[Json, Callable[[], str]]]:
-    """Each container of a manifest, with a function that computes its hash."""
+    """Yield each container of a manifest, with a function that computes its hash."""
     spec = pod["spec"]
     for key in ("initContainers", "containers"):
         for each in spec.get(key, ()):
@@ -151,5 +151,5 @@ def _compare(comparison: Comparison, compute: Callable[[], str], theirs: str, su
 
 
 def era_name(version: KubeletVersion) -> Era:
-    """The era whose rules were tried."""
+    """Return the era whose rules were tried."""
     return era_of(known_as(version))

@@ -1,4 +1,4 @@
-"""Pods made at random: API pods from a release's own types, manifests from what validation lets pass."""
+"""Generate random pods: API pods from a release's own types, manifests within what validation accepts."""
 
 from collections.abc import Mapping
 from random import Random
@@ -18,7 +18,7 @@ _IMAGES = ("nginx", "nginx:1", "nginx:latest", "r.example:5000/a/b", "r.example:
 
 
 def api_pod(random: Random, types: Types, number: int) -> Json:
-    """A pod with containers of any fields that the release has, however odd."""
+    """Return a pod whose containers have any fields of the release, however odd."""
     containers = [
         {**_struct(random, types, "Container", 0), "name": f"c{each}"} for each in range(random.randint(1, 3))
     ]
@@ -63,7 +63,7 @@ def _canonical(random: Random) -> str:
 
 
 def manifest(random: Random, number: int) -> Json:
-    """A static pod that most releases accept."""
+    """Return a static pod that most releases accept."""
     host_network = random.random() < 0.4
     spec: Json = {"containers": [_container(random, f"c{n}", host_network) for n in range(random.randint(1, 2))]}
     spec["volumes"] = [{"name": f"v{n}", "emptyDir": {}} for n in range(3)]

@@ -1,5 +1,5 @@
-// Package inotify stands in for the one that golang.org/x/exp no longer has, and that kubelets up to 1.14 ask for.
-// Nothing is watched: the oracle reads its directory once.
+// Package inotify replaces the one that golang.org/x/exp no longer has and that kubelets up to 1.14 import.
+// It watches nothing: the oracle reads its directory once.
 package inotify
 
 const (

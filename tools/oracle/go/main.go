@@ -1,4 +1,4 @@
-// Prints what the kubelet of the release that this is built with makes of pods: one line of JSON each.
+// Command oracle prints what the kubelet of the release that it is built with computes for pods, a line of JSON for each.
 //
 //	oracle -types                      the container's Go types, as a table
 //	oracle -manifests DIR [-gates G]   static pods, read by the kubelet's own source of pods
