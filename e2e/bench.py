@@ -1,7 +1,7 @@
-"""How long a node is without a kubelet, against the floor: a bare kubelet restart plus a bare runtime restart.
+"""Measure how long a node is without a kubelet, against the floor: a bare kubelet restart plus a bare runtime restart.
 
-Everything is measured on one node, in one run, from inside the node with the same instruments; what counts are the
-ratios, since absolute times say more about the machine. ``make bench`` prints the tables.
+Everything is measured on one node, in one run, from inside the node with the same instruments. Only the ratios count,
+since absolute times say more about the machine. ``make bench`` prints the tables.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ SIZES = (20, 60, 110)
 TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
 REQUESTS = 0.5
-"""A second and pod; few, since who asks runs on the machine that is measured."""
+"""Requests per second and pod; few, since the client runs on the machine that is measured."""
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 
-# Runs inside the node, on the bundle that the first upgrade left there, and with the executor's priority.
+# Runs inside the node, in the bundle that the first upgrade left there, and with the executor's priority.
 PROBE = """
 import json, os, subprocess, sys, time
 os.nice(-5)
@@ -66,9 +66,9 @@ class Swap:
     """One upgrade and the two bare restarts right after it. Times in seconds.
 
     Attributes:
-        ours: without a healthy kubelet.
-        steps: what each step took of that.
-        load: of the machine, averaged over the last minute.
+        ours: time without a healthy kubelet.
+        steps: how much of that each step took.
+        load: the machine's load, averaged over the last minute.
         seen: what the clients of the pods behind a Service noticed.
         bare: what they noticed of the two restarts.
     """
@@ -84,12 +84,12 @@ class Swap:
 
     @property
     def ratio(self) -> float:
-        """Ours, in floors."""
+        """Our time as a multiple of the floor."""
         return self.ours / (self.kubelet + self.runtime)
 
     @property
     def own(self) -> float:
-        """What is ours above the floor."""
+        """Our time above the floor."""
         return self.ours - self.kubelet - self.runtime
 
 
@@ -149,7 +149,7 @@ def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
 
 
 def _wait_ready(cluster: Cluster) -> None:
-    """Wait until a kubelet that was started just now has asked every probe, and found every pod ready."""
+    """Wait until a freshly started kubelet has run every probe, and found every pod ready."""
     pods = cluster.lab.kubectl_json("get", "pods", "-n", workload.NAMESPACE)["items"]
     longest = max(map(exposure, pods)).total_seconds()
     asked = time.monotonic() + longest
@@ -158,7 +158,7 @@ def _wait_ready(cluster: Cluster) -> None:
 
 
 def _time_of_steps(cluster: Cluster) -> dict[Step, float]:
-    """From one record to the next, so that preparing and writing the journal count for the step they belong to."""
+    """Return the time from one record to the next, so that preparing and journaling a step count as part of it."""
     read = cluster.node.exec("sh", "-c", "cat $(ls -t /var/lib/nodeupgrade/runs/*/journal | head -n 1)")
     journal = parse(read.stdout.encode())[0]
     steps = tuple(Step)
@@ -202,7 +202,7 @@ def _steps(found: dict[int, list[Swap]]) -> Table:
 
 
 def _noticed(found: dict[int, list[Swap]]) -> Table:
-    """What clients noticed of all swaps together, and of the bare restarts."""
+    """Tabulate what clients noticed of all swaps together, and of the bare restarts."""
     table = _headed("noticed by clients: of ours / of the bare restarts", *(f"{pods} pods" for pods in found))
     rows: tuple[tuple[str, Callable[[Sequence[traffic.TrafficReport]], str]], ...] = (
         ("endpoints lost", lambda all_: f"{sum(len(s.endpoints_lost) for s in all_)}"),
@@ -217,7 +217,7 @@ def _noticed(found: dict[int, list[Swap]]) -> Table:
 
 
 def _verdicts(found: dict[int, list[Swap]]) -> list[str]:
-    """What was aimed at, and what came of it."""
+    """Compare the results with the goals."""
     ratios = {pods: _median(swaps, lambda s: s.ratio) for pods, swaps in found.items() if pods >= JUDGED_FROM}
     verdicts = [
         f"median ratio with {pods} pods {ratio:.2f}, aimed at ≤ {TARGET_RATIO}: {_met(ratio <= TARGET_RATIO)}"

@@ -1,7 +1,7 @@
-"""What a Service's clients notice of upgrades, pair by pair, with the readiness guard and without.
+"""Measure what a Service's clients notice of upgrades between pairs of versions, with and without the readiness guard.
 
-``python -m e2e.clients 1.30.14-1.33.13-1.30.14`` takes each word as one lab and walks the versions in it, first
-without the guard and then, on a fresh node, with it; it prints a table. It is run by hand, not by the test suite.
+``python -m e2e.clients 1.30.14-1.33.13-1.30.14`` sets up one lab for each argument and upgrades through its versions,
+first without the guard and then, on a fresh node, with it; it prints a table. Run by hand, not by the test suite.
 """
 
 import itertools
@@ -32,8 +32,8 @@ class Swap:
     """One upgrade, and what was noticed of it.
 
     Attributes:
-        status: of the node's task.
-        verdict: the control plane's, in that task.
+        status: the status of the node's task.
+        verdict: the control plane's verdict in that task.
     """
 
     pair: str
@@ -44,7 +44,7 @@ class Swap:
     verdict: Object
 
     def row(self) -> Sequence[str]:
-        """As a row of the table."""
+        """Return it as a row of the table."""
         seen, said = self.seen, self.status.get("guard", {}).get("state", "")
         return (
             self.pair, self.guard + (f", {said}" if said else ""), str(seen.endpoints), str(len(seen.endpoints_lost)),
@@ -57,7 +57,7 @@ class Swap:
 def with_clients(lab: Lab, pods: int, *, slowest: int = 30) -> Cluster:
     """Deploy the operator and pods with probes of every kind, and wait until all are Ready."""
     node = next(iter(lab.nodes.values()))
-    # So that its log tells when it notices that a container has ended.
+    # Its log then shows when it detects that a container has ended.
     node.exec("sed", "-i", 's/"$/ --v=2"/', nodefiles.KUBELET_FLAGS)
     node.exec("systemctl", "restart", "kubelet")
     deploy.deploy_operator(lab)
@@ -71,12 +71,12 @@ def swap(
     """Upgrade, and watch the traffic until the run is over and all pods are Ready.
 
     Args:
-        cluster: Made by ``with_clients``.
-        version: Wanted.
+        cluster: A cluster from ``with_clients``.
+        version: The target version.
         guard: ``spec.verify.readinessGuard``.
-        pods: How many there are.
-        artifact: What to install as that version; the version itself if not given.
-        spec: More of the NodeUpgrade.
+        pods: How many pods it has.
+        artifact: What to install as that version; by default, the version itself.
+        spec: Further fields of the NodeUpgrade.
     """
     old = cluster.kubelet_version()
     cluster.wait_settled()
@@ -96,7 +96,7 @@ def swap(
 
 
 def _has_probed_all(cluster: Cluster, status: Object) -> bool:
-    """Whether the kubelet that a run has started, if it has, has run for as long as any pod's probes may need."""
+    """Report whether the kubelet that a run started, if any, has run for as long as any pod's probes may need."""
     started = [s["finishedAt"] for s in status.get("steps", ()) if s["name"] == "start-kubelet" and "finishedAt" in s]
     pods = cluster.lab.kubectl_json("get", "pods", "-n", probed.NAMESPACE)["items"]
     needed = max(map(exposure, pods))
@@ -104,7 +104,7 @@ def _has_probed_all(cluster: Cluster, status: Object) -> bool:
 
 
 def served(pods: Sequence[str]) -> list[str]:
-    """Those of some pods that have clients; the agent's own pod ends, and then is not Ready."""
+    """Return those of the pods that have clients; an agent's pod completes, and is not Ready then."""
     return [pod for pod in pods if pod.startswith(f"{probed.NAMESPACE}/")]
 
 

@@ -1,4 +1,4 @@
-"""A lab with the operator in it, as the end-to-end tests, the demonstration and the benchmark use it."""
+"""A lab with the operator, for the end-to-end tests, the demonstration and the benchmark."""
 
 import contextlib
 import hashlib
@@ -23,43 +23,43 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cluster:
-    """A lab, and the one node of it that is upgraded."""
+    """A lab, and the one of its nodes that is upgraded."""
 
     lab: Lab
     node: Node
 
     @classmethod
     def with_operator(cls, lab: Lab, *, pods: int, static: bool = True) -> "Cluster":
-        """Deploy the operator and the mixed workload, and wait until nothing moves any more."""
+        """Deploy the operator and the mixed workload, and wait until nothing changes any more."""
         node = next(iter(lab.nodes.values()))
         deploy.deploy_operator(lab)
         workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=lab.spec.kubelet))
         if static:
             node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
         cluster = cls(lab, node)
-        # A kubelet 1.15 cannot make mirror pods on a current API server: only the runtime knows its static pod.
+        # A kubelet 1.15 cannot create mirror pods on a current API server: only the runtime knows its static pod.
         mirrored = static and not lab.spec.kubelet.startswith("1.15.")
         workload.wait_running(lab, count=pods + mirrored, timeout=600)
         if static:
             wait_until("the static pod", lambda: cluster.runs("static-web") or None, timeout=120)
         return cluster
 
-    # ── what people do ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── user actions ────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, name: str, version: str, artifact: Object, **spec: object) -> None:
         """`kubectl apply -f` a NodeUpgrade for this node."""
         apply_upgrade(self.lab, name, version, {"artifact": artifact, "nodes": {"names": [self.node.name]}, **spec})
 
     def get(self, name: str) -> Object:
-        """The NodeUpgrade."""
+        """Return the NodeUpgrade."""
         return self.lab.kubectl_json("get", "nodeupgrade", name)
 
     def task(self) -> Object:
-        """The node's NodeUpgradeTask."""
+        """Return the node's NodeUpgradeTask."""
         return self.lab.kubectl_json("get", "nodeupgradetask", self.node.name)
 
     def wait_for_end(self, name: str, timeout: float = TERMINAL_SECONDS) -> Object:
-        """Wait until the NodeUpgrade is over or needs a human, and return it."""
+        """Wait until the NodeUpgrade has ended or needs a person, and return it."""
 
         def ended() -> Object | None:
             found = self.get(name)
@@ -75,7 +75,7 @@ class Cluster:
         self.lab.kubectl("delete", "nodeupgrade", name, "--wait=true", timeout=180)
 
     def events(self, name: str) -> list[Object]:
-        """Events about a NodeUpgrade."""
+        """Return the events about a NodeUpgrade."""
         found = self.lab.kubectl_json("get", "events", "--all-namespaces")["items"]
         return [
             e for e in found if e["involvedObject"]["kind"] == "NodeUpgrade" and e["involvedObject"]["name"] == name
@@ -84,11 +84,11 @@ class Cluster:
     # ── artifacts ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def pre_staged(self, version: str) -> Object:
-        """A kubelet that lies on the node already."""
+        """A kubelet that is already on the node."""
         return self.pre_staged_file(components.resolve("kubelet", version), version)
 
     def pre_staged_file(self, program: Path, version: str) -> Object:
-        """Any program as the kubelet of a version, on the node already."""
+        """Any program as the kubelet of a version, already on the node."""
         path = f"/opt/kubelet/v{version}/{program.name}"
         self.node.put(program, path)
         return {"preStaged": {"linux-amd64": {"path": path, "sha256": _sha256(program)}}}
@@ -101,12 +101,12 @@ class Cluster:
 
     @contextlib.contextmanager
     def url(self, version: str) -> Iterator[Object]:
-        """A kubelet behind a URL, served inside the lab's network for as long as the context lasts."""
+        """A kubelet at a URL that is served inside the lab's network as long as the context lasts."""
         program = components.resolve("kubelet", version)
         with serving(self.lab, self.node, program.parent) as address:
             yield {"platforms": {"linux-amd64": {"url": f"{address}/{program.name}", "sha256": _sha256(program)}}}
 
-    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def node_object(self) -> Object:
         """The Node as the API server has it."""
@@ -117,15 +117,15 @@ class Cluster:
         return str(self.node_object()["status"]["nodeInfo"]["kubeletVersion"]).removeprefix("v")
 
     def schedulable(self) -> bool:
-        """Whether the node is not cordoned."""
+        """Report whether the node is not cordoned."""
         return not self.node_object()["spec"].get("unschedulable", False)
 
     def runs(self, pod: str) -> bool:
-        """Whether the runtime runs a container of a pod whose name begins so."""
+        """Report whether the runtime runs a container of a pod whose name has this prefix."""
         return any(c.pod.partition("/")[2].startswith(pod) for c in self.node.snapshot().running())
 
     def wait_without_agent(self) -> None:
-        """Wait until no agent of an earlier run is there any more."""
+        """Wait until no agent of an earlier run is left."""
         wait_until("the end of the agent's pod", lambda: not self.runs("nodeupgrade-agent") or None, timeout=120)
 
     def wait_settled(self) -> NodeSnapshot:
@@ -143,12 +143,12 @@ def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:
 
 
 def conditions(upgrade: Object) -> dict[str, Object]:
-    """Conditions of a NodeUpgrade by type."""
+    """Return the conditions of a NodeUpgrade by type."""
     return {c["type"]: c for c in upgrade.get("status", {}).get("conditions", [])}
 
 
 def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:
-    """Everything that ran before and is not the same instance after; what came or had ended does not count."""
+    """List everything that ran before and is not the same instance now; new and ended instances do not count."""
     ran = {c.id for c in before.containers if c.running} | {s.id for s in before.sandboxes if s.running}
     return [difference for difference in compare(before, after) if difference.id in ran]
 

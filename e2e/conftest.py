@@ -1,6 +1,6 @@
-"""Labs for the end-to-end tests: one for each module, taken down whatever happens.
+"""Labs for the end-to-end tests: one for each module, always torn down.
 
-Modules may run side by side, in processes of their own; their labs differ in name and never meet.
+Modules may run concurrently in separate processes; their labs have different names and do not share anything.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ LONGEST_FIRST = (
     "test_faults.py", "test_fleet.py", "test_upgrade.py", "test_guard.py", "test_plan.py", "test_units_as_found.py",
     "test_hashes.py", "test_settling.py", "test_preflight_traffic.py", "test_readiness.py", "test_old_eras.py",
 )  # fmt: skip
-"""So that modules which run side by side end together; what is not named here comes next, and other tests last."""
+"""So that modules which run side by side finish together; modules not listed come next, and other tests last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here needs the lab, and time."""
+    """Mark all tests as needing the lab and time, and order them."""
     ours = [item for item in items if "e2e/" in str(item.path)]
     for item in ours:
         item.add_marker(pytest.mark.e2e)
@@ -32,16 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class MakeLab(Protocol):
-    """Makes a lab of that name, in place of one that an earlier run left behind."""
+    """Creates a lab of that name, replacing one that an earlier run left behind."""
 
     def __call__(self, name: str, kubelet: str, *, nodes: int = 1) -> Lab:
-        """Make it."""
+        """Create it."""
         ...
 
 
 @pytest.fixture(scope="module")
 def make_lab() -> Iterator[MakeLab]:
-    """Make labs; they are gone when the module is done."""
+    """Create labs, which are removed when the module is done."""
     with ExitStack() as stack:
 
         def make(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
@@ -57,7 +57,7 @@ def make_lab() -> Iterator[MakeLab]:
 
 @pytest.fixture(scope="module")
 def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
-    """Make a lab of one node with the operator and a workload."""
+    """Create a lab of one node with the operator and a workload."""
 
     def make(name: str, kubelet: str, *, pods: int, static: bool = True) -> Cluster:
         return Cluster.with_operator(make_lab(name, kubelet), pods=pods, static=static)

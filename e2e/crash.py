@@ -1,4 +1,4 @@
-"""A container that ends by itself while its pod is guarded, and how soon the API server knows."""
+"""A container that ends by itself while its pod is guarded, and how soon the API server shows it."""
 
 import subprocess
 import threading
@@ -17,7 +17,7 @@ NAME = "crashes"
 POD = f"{probed.NAMESPACE}/{NAME}"
 _RUN = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
 _READY = '{.status.conditions[?(@.type=="Ready")].status}{"\\n"}'
-# A kubelet that has just started knows nothing of this pod for at least that many seconds.
+# For at least this many seconds a freshly started kubelet knows nothing of this pod.
 _PROBE = {"exec": {"command": ["sleep", "18"]}, "periodSeconds": 5, "timeoutSeconds": 25}
 
 
@@ -25,7 +25,7 @@ class Crash:
     """Ends a pod's container once the new kubelet of an upgrade has run for so many seconds.
 
     Attributes:
-        objection: what the API server said, right before, of a report that the pod is unready.
+        objection: the API server's answer, right before that, to a report that the pod is unready.
         seen_after: seconds from the container's end until the kubelet's log mentions it.
         unready_after: seconds from then until a watch saw the pod unready; negative if that was before.
     """
@@ -82,7 +82,7 @@ class Crash:
                 reader.join()
 
     def _new_kubelet_runs(self) -> bool:
-        """Whether the upgrade's kubelet has run for long enough, or the upgrade is over."""
+        """Report whether the upgrade's kubelet has run for long enough, or the upgrade is over."""
         status = self._status()
         steps = status.get("steps", ()) if status.get("runID") != self._earlier else ()
         started = [s["finishedAt"] for s in steps if s["name"] == "start-kubelet" and s["result"] == "Done"]
@@ -90,7 +90,7 @@ class Crash:
         return self._over.is_set() or long_enough
 
     def _seen(self, killed: float) -> float | None:
-        """When the kubelet said that a container of the pod had died."""
+        """Return when the kubelet logged that a container of the pod had died."""
         log = self._cluster.node.exec("journalctl", "-u", "kubelet", "-o", "short-unix", "-n", "5000", timeout=120)
         said = [line for line in log.stdout.splitlines() if f'pod="{POD}"' in line and '"ContainerDied"' in line]
         return next((moment for line in said if (moment := float(line.split()[0])) > killed), None)

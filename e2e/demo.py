@@ -1,7 +1,7 @@
 """The demonstration: the same kubelet swap twice, on two nodes of one real cluster.
 
-On the first node the way everybody does it: stop, replace the binary, start. On the second by ``kubectl apply``.
-What happens to the containers is read from the runtime and the kernel, not from anybody's report.
+The first node is upgraded the usual way: stop, replace the binary, start. The second is upgraded by ``kubectl apply``.
+What happens to the containers is read from the runtime and the kernel, not from any program's report.
 """
 
 import contextlib
@@ -112,7 +112,7 @@ def _phase(cluster: Cluster) -> str:
 def _watching(
     console: Console, node: Node, before: NodeSnapshot, say: Callable[[], str]
 ) -> Iterator[Callable[[], Score]]:
-    """Draw what is the same and what is not, once a second, while the body runs."""
+    """Draw once a second what is still the same instance and what is not, while the body runs."""
     running = {c.id: (c.pid, c.process_start, c.started_at) for c in before.running()}
 
     def score() -> Score:

@@ -1,4 +1,4 @@
-"""A lab of several nodes with the operator in it, for rollouts in waves."""
+"""A lab of several nodes with the operator, for rollouts in waves."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,10 +39,10 @@ class Fleet:
         """Its nodes by name."""
         return self.lab.nodes
 
-    # ── what people do ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── user actions ────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, name: str, version: str, **spec: object) -> None:
-        """`kubectl apply -f` a NodeUpgrade for all nodes, whose kubelet lies on each of them."""
+        """`kubectl apply -f` a NodeUpgrade for all nodes; its kubelet is already on each of them."""
         artifact = self.pre_staged(version)
         apply_upgrade(self.lab, name, version, {"artifact": artifact, "nodes": {"all": True}, **spec})
 
@@ -52,39 +52,39 @@ class Fleet:
         self.lab.kubectl("annotate", "--overwrite", "nodeupgrade", name, word)
 
     def pre_staged(self, version: str) -> Object:
-        """A kubelet that lies on every node already."""
+        """A kubelet that is already on every node."""
         artifacts = [Cluster(self.lab, node).pre_staged(version) for node in self.nodes.values()]
         return artifacts[0]
 
     def kill_operator(self) -> None:
-        """Delete the operator's pod by force; its Deployment makes another."""
+        """Delete the operator's pod by force; its Deployment creates another."""
         self.lab.kubectl(
             "delete", "pods", "--namespace", deploy.NAMESPACE, "--selector", OPERATOR, "--force", "--grace-period=0",
             timeout=120,
         )  # fmt: skip
 
-    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, name: str) -> Object:
-        """The NodeUpgrade."""
+        """Return the NodeUpgrade."""
         return self.lab.kubectl_json("get", "nodeupgrade", name)
 
     def task(self, node: str) -> Object:
-        """A node's NodeUpgradeTask."""
+        """Return a node's NodeUpgradeTask."""
         return self.lab.kubectl_json("get", "nodeupgradetask", node)
 
     def versions(self) -> dict[str, str]:
-        """Kubelet version by node, as reported, without ``v``."""
+        """Return the kubelet version by node, as reported, without ``v``."""
         found = self.lab.kubectl_json("get", "nodes")["items"]
         return {n["metadata"]["name"]: n["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for n in found}
 
     def cordoned(self) -> set[str]:
-        """Nodes that are cordoned, by whomever."""
+        """Return the nodes that are cordoned, by anyone."""
         found = self.lab.kubectl_json("get", "nodes")["items"]
         return {n["metadata"]["name"] for n in found if n["spec"].get("unschedulable")}
 
     def operator_node(self) -> str:
-        """The node on which the operator runs."""
+        """Return the node on which the operator runs."""
         pods = self.lab.kubectl_json("get", "pods", "--namespace", deploy.NAMESPACE, "--selector", OPERATOR)["items"]
         return next(str(pod["spec"]["nodeName"]) for pod in pods if "deletionTimestamp" not in pod["metadata"])
 
@@ -93,12 +93,12 @@ class Fleet:
         return {name: node.settled(quiet=5) for name, node in self.nodes.items()}
 
     def disturbed(self, before: Snapshots, *, but: str = "") -> list[Difference]:
-        """Everything that ran before and is not the same instance now; pods with ``but`` in their name do not count."""
+        """List everything that ran and is not the same instance now; pods with ``but`` in their name do not count."""
         found = [each for name, now in self.settled().items() for each in disturbed(before[name], now)]
         return [difference for difference in found if not but or but not in difference.pod]
 
     def wait(self, name: str, what: str, holds: Callable[[Object], Any], timeout: float = WAVE_SECONDS) -> Object:
-        """Wait until something holds of a NodeUpgrade, and return it as it then is."""
+        """Wait until something holds for a NodeUpgrade, and return the NodeUpgrade."""
 
         def looked() -> Object | None:
             upgrade = self.get(name)
@@ -107,7 +107,7 @@ class Fleet:
         return wait_until(f"NodeUpgrade {name}: {what}", looked, timeout=timeout, interval=0.5)
 
     def wait_condition(self, name: str, kind: str, status: str, reason: str | None = None) -> Object:
-        """Wait until a condition is as wanted, for the object's own generation."""
+        """Wait until a condition is as expected, for the object's own generation."""
 
         def holds(upgrade: Object) -> bool:
             found = conditions(upgrade).get(kind, {})
@@ -117,7 +117,7 @@ class Fleet:
         return self.wait(name, f"{kind}={status} {reason or ''}", holds)
 
     def wait_in_flight(self, name: str, node: str | None = None) -> str:
-        """Wait until a node is in flight and its agent at work; return its name."""
+        """Wait until a node is in flight and its agent is running; return the node's name."""
 
         def at_work(upgrade: Object) -> bool:
             flying = upgrade.get("status", {}).get("inFlight", [])
@@ -131,7 +131,7 @@ class Fleet:
 
 
 def kill_new_kubelet(node: Node, version: str) -> None:
-    """Wait until a node's new kubelet is in place and healthy, and kill it: the run has to be turned back."""
+    """Wait until a node's new kubelet is in place and healthy, and kill it: the run has to roll back."""
     wanted = components.resolve("kubelet", version).stat().st_size
     program = node.disk / "usr/bin/kubelet"
 

@@ -1,7 +1,7 @@
-"""Upgrade one real node from one kubelet version to another, pair by pair, beside the naive swap of the same pair.
+"""Upgrade one real node between pairs of kubelet versions, and compare each upgrade with a naive swap of the same pair.
 
-``python -m e2e.pairs 1.15.0-1.17.17 1.30.14-1.33.13-1.30.14`` takes each word as one lab and walks the versions in it;
-without words it walks all that are known to matter. It is run by hand, not by the test suite.
+``python -m e2e.pairs 1.15.0-1.17.17 1.30.14-1.33.13-1.30.14`` sets up one lab for each argument and upgrades through
+its versions; by default, it covers all pairs that are known to matter. Run by hand, not by the test suite.
 """
 
 import itertools
@@ -28,7 +28,7 @@ WALKS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """What labs are made: how they are called, and what is in them."""
+    """What the labs have in common: their name, and their contents."""
 
     name: str
     pods: int
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one pair.
+    """The outcome of one pair.
 
     Attributes:
         disturbed: instances that our upgrade disturbed, of ``running`` containers.

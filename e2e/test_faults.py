@@ -1,7 +1,7 @@
-"""A representative part of what can break an upgrade, on one real node; `make e2e-faults` tries everything.
+"""A representative part of the known faults, on one real node; `make e2e-faults` tries all of them.
 
-Each run is judged by the same oracle: every instance is the one that it was, every hash is of the era of the kubelet
-that runs, nothing of ours is left, and the run ended by itself in a phase that the fault allows.
+Each run is judged by the same oracle: every instance is the same as before, every hash is of the era of the running
+kubelet, nothing of ours is left, and the run ended by itself in a phase that the fault allows.
 """
 
 from collections.abc import Callable

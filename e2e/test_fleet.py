@@ -1,7 +1,7 @@
-"""Rollouts over three real nodes: waves, approval, failures, people and crashes, and nothing ever restarts.
+"""Rollouts over three real nodes: waves, approval, failures, user actions and crashes, without any restart.
 
-The tests share the nodes and hand them on in turn from one version to the other and back; the control, which restarts
-what runs on one node, comes last.
+The tests share the nodes and alternate between two versions; the control, which restarts everything on one node, comes
+last.
 """
 
 import os
@@ -28,14 +28,14 @@ def fleet(make_lab: MakeLab) -> Fleet:
 
 @contextmanager
 def nothing_restarts(fleet: Fleet, *, but: str = "") -> Iterator[None]:
-    """Whatever happens inside: every container and sandbox of every node is the same instance afterwards."""
+    """Assert that every container and sandbox of every node is the same instance after the body."""
     before = fleet.settled()
     yield
     assert fleet.disturbed(before, but=but) == []
 
 
 def order(fleet: Fleet) -> list[str]:
-    """Nodes in the order in which they are upgraded: by name, the operator's own one last."""
+    """Return the nodes in the order of their upgrade: by name, the operator's own last."""
     own = fleet.operator_node()
     return sorted(fleet.nodes, key=lambda name: (name == own, name))
 
@@ -138,10 +138,10 @@ def test_control_a_naive_swap_restarts_everything(fleet: Fleet) -> None:
 
 
 def shown(fleet: Fleet) -> str:
-    """`kubectl get nu,nut -o wide`, without what differs from run to run."""
+    """Return `kubectl get nu,nut -o wide` without what differs between runs."""
     blocks = fleet.lab.kubectl("get", "nodeupgrades,nodeupgradetasks", "-o", "wide").stdout.strip().split("\n\n")
     rollouts, tasks = (table(block.splitlines()) for block in blocks)
-    # The operator may be on any node, which then is the last: name nodes by their turn.
+    # The operator may be on any node, which then is the last: name nodes by their position.
     turn = tasks[0].index("ORDER")
     tasks[1:] = sorted(tasks[1:], key=lambda row: int(row[turn]))
     for number, row in enumerate(tasks[1:], 1):
@@ -150,14 +150,14 @@ def shown(fleet: Fleet) -> str:
 
 
 def table(lines: list[str]) -> list[list[str]]:
-    """Cells of a table of kubectl's."""
+    """Return the cells of a table that kubectl printed."""
     starts = [found.start() for found in re.finditer(r"\S+(?: \S+)*", lines[0])]
     spans = [slice(*span) for span in zip(starts, [*starts[1:], None], strict=True)]
     return [[line[span].strip() for span in spans] for line in lines]
 
 
 def steady(rows: list[list[str]]) -> str:
-    """Lay a table out, with ages, seconds, run identifiers and numbers of containers left out."""
+    """Format a table, without ages, seconds, run identifiers and numbers of containers."""
     whole = re.compile(r"(?:\d+[smhd])+|\d+\.\d+|[0-9a-f]{8}-\d{14}")
     told = [["…" if whole.fullmatch(c) else re.sub(r"\d+ (?=containers|hashes)", "… ", c) for c in r] for r in rows]
     widths = [max(map(len, column)) for column in zip(*told, strict=True)]
@@ -165,7 +165,7 @@ def steady(rows: list[list[str]]) -> str:
 
 
 def golden(name: str, text: str) -> None:
-    """Compare with what the documentation shows; ``UPDATE_GOLDEN=1`` writes it anew."""
+    """Compare with what the documentation shows; ``UPDATE_GOLDEN=1`` rewrites it."""
     file = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         file.parent.mkdir(exist_ok=True)

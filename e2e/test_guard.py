@@ -1,7 +1,7 @@
-"""What clients notice of an upgrade with the readiness guard: nothing. And without it, or the test proves nothing.
+"""Clients notice nothing of an upgrade with the readiness guard; without it they do, or the test proves nothing.
 
-The tests share a node with pods that are probed in every way, and hand it on from one version to the other; what takes
-minutes more, or a long window, is run by hand (``-m slow``).
+The tests share a node with pods that have probes of every kind, and alternate between two versions; tests that take
+minutes more, or a long window, are run by hand (``-m slow``).
 """
 
 import pytest
@@ -20,7 +20,7 @@ SLOWEST = 10
 """Seconds between two probes of the slowest pods; by hand with 30 as well (docs/readiness.md)."""
 
 TOLD_WITHIN = 2.0 * PATIENCE
-"""Seconds from when the kubelet has seen that a container ended until everybody knows."""
+"""Seconds from when the kubelet has detected that a container ended until the API server shows it."""
 
 PARAMETERS = ("get", "configmap", "nodeupgrade-readiness-guard", "-n", deploy.NAMESPACE)
 
@@ -31,7 +31,7 @@ def cluster(make_lab: MakeLab) -> Cluster:
 
 
 def guarded_nodes(cluster: Cluster) -> dict[str, str]:
-    """What the guard's parameters say: moments by node."""
+    """Return the guard's parameters: times by node."""
     found: dict[str, str] = cluster.lab.kubectl_json(*PARAMETERS).get("data", {})
     return found
 

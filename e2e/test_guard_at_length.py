@@ -32,7 +32,7 @@ def cluster(make_lab: MakeLab) -> Cluster:
 
 @contextlib.contextmanager
 def without_a_kubelet_for(seconds: float, cluster: Cluster) -> Iterator[None]:
-    """Hold the next run for so long right before the new kubelet would be put in place."""
+    """Hold the next run for so long right before the swap."""
     failpoint = at(Step.READ_BACK, When.DONE)
     run = FaultRun(cluster, "held", OLD, NEW, {})
 
@@ -125,7 +125,7 @@ def victim(cluster: Cluster) -> tuple[Object, Path]:
 
 
 def is_ready(cluster: Cluster, pod: Object) -> bool:
-    """Whether the API server holds a pod for Ready."""
+    """Report whether the API server considers a pod Ready."""
     return probed.is_ready(cluster.lab.kubectl_json("get", "pod", pod["metadata"]["name"], "-n", probed.NAMESPACE))
 
 

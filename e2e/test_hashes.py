@@ -1,4 +1,4 @@
-"""What real kubelets stored is what kubelethash computes, for one node of every era and version at hand."""
+"""Real kubelets store the hashes that kubelethash computes: one node for every available era and version."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def lab() -> Iterator[Lab]:
 @pytest.mark.parametrize("kubelet", KUBELETS)
 def test_stored_hashes_are_reproduced(lab: Lab, kubelet: str) -> None:
     node = lab.add_node(f"node-{kubelet.replace('.', '-')}", kubelet=kubelet)
-    # Pods that are bound before the kubelet has said what the node can hold are rejected for good.
+    # Pods that are bound before the kubelet has reported the node's capacity are rejected for good.
     wait_until("the node", lambda: lab.node_readiness().get(node.name) or None, timeout=240, interval=0.5)
     pods = [o for o in workload.mixed_workload(PODS, node.name, kubelet=kubelet) if o["kind"] == "Pod"]
     lab.apply(*(_renamed(pod, f"{pod['metadata']['name']}-{kubelet.replace('.', '-')}") for pod in pods))

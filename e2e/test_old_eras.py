@@ -1,4 +1,4 @@
-"""The seed of it all: kubelets of long ago, across the eras of go-spew and JSON."""
+"""Old kubelets, upgraded across the eras of go-spew and JSON."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from e2e.cluster import Cluster, conditions, disturbed
     ],
 )
 def test_upgrade_and_control(make_cluster: Callable[..., Cluster], old: str, new: str, source: str) -> None:
-    # Kubelet 1.15 cannot make mirror pods on a current API server, so its static pod is in its manifest only.
+    # Kubelet 1.15 cannot create mirror pods on a current API server, so its static pod is in its manifest only.
     cluster = make_cluster(f"e2e-{old.replace('.', '-')}", old, pods=12, static=True)
     before = cluster.wait_settled()
 
@@ -32,7 +32,7 @@ def test_upgrade_and_control(make_cluster: Callable[..., Cluster], old: str, new
     assert cluster.kubelet_version() == new
     assert cluster.schedulable()
 
-    # The control: the same pair by a plain swap, the other way round, restarts everything.
+    # The control: a plain swap back across the eras restarts everything.
     running = {c.id for c in cluster.node.snapshot().running()}
     cluster.node.swap_naively(old if new != "1.33.13" else "1.30.14")
     assert {c.id for c in cluster.wait_settled().running()} & running == set()

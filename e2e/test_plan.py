@@ -1,4 +1,4 @@
-"""`action: Plan` on one real node: nothing is touched, and what it says comes true.
+"""`action: Plan` on one real node: nothing is touched, and its forecast comes true.
 
 The tests share a node. Those that restart everything come last: they are the control, without which neither the
 forecast nor the run's zero restarts would prove anything.
@@ -21,7 +21,7 @@ OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
 PLAN_SECONDS = 240
 BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubelet", "var/lib/systemd", "var/log")
-"""Where a node writes all the time, below its root."""
+"""Directories below a node's root to which it writes all the time."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 def settled(cluster: Cluster) -> NodeSnapshot:
-    """What runs on the node once no agent is there and nothing moves any more."""
+    """Return what runs on the node once no agent is left and nothing changes any more."""
     cluster.wait_without_agent()
     return cluster.wait_settled()
 
@@ -40,7 +40,7 @@ def kubelet_pid(cluster: Cluster) -> str:
 
 
 def files(cluster: Cluster) -> dict[str, tuple[int, int]]:
-    """Size and time of change of every file of the node, but for where it writes all the time."""
+    """Return size and modification time of every file of the node, except where it writes all the time."""
     found = {}
     for directory, names, plain in os.walk(cluster.node.disk):
         place = Path(directory).relative_to(cluster.node.disk)
@@ -53,7 +53,7 @@ def files(cluster: Cluster) -> dict[str, tuple[int, int]]:
 
 @contextmanager
 def untouched(cluster: Cluster) -> Iterator[NodeSnapshot]:
-    """Whatever is done: no instance and no stored hash changes, the kubelet runs on, no file comes, goes or changes.
+    """Assert that the body changes nothing: no instance, no stored hash, no file; and that the kubelet keeps running.
 
     Yields:
         What runs before, which is what runs after.
@@ -80,7 +80,7 @@ def planned(cluster: Cluster, name: str) -> Object:
 
 
 def forecast(cluster: Cluster) -> list[str]:
-    """The containers that a plain kubelet swap would restart, as the node's task lists them."""
+    """Return the containers that a plain kubelet swap would restart, as the node's task lists them."""
     preview = cluster.task()["status"]["preview"]
     assert len(preview["wouldRestartList"]) == preview["wouldRestart"]
     assert all("kubelet" in each["why"] for each in preview["wouldRestartList"])

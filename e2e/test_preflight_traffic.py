@@ -1,4 +1,4 @@
-"""What probes and Services mean for an upgrade is foretold on a real node, by looking alone."""
+"""`action: Plan` predicts on a real node what probes and Services mean for an upgrade."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ ALONE, SERVICE = "http-1-1", "alone"
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    """A node with pods behind a Service, one of which answers for another Service alone."""
+    """A node with pods behind a Service, one of which alone backs another Service."""
     made = make_cluster("e2e-traffic", OLD, pods=2, static=False)
     probed.start(made.lab, PODS, made.node.name, slowest=10)
     made.lab.kubectl("label", "pod", ALONE, "--namespace", probed.NAMESPACE, "alone=yes")
@@ -35,7 +35,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
-    """Let the node be looked at only, and return what its task says."""
+    """Have the node examined only, and return its task's status."""
     cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan", verify={"settle": "15s", **verify})
 
     def status() -> Object | None:
@@ -47,7 +47,7 @@ def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
 
 
 def hazards(status: Object) -> dict[str, list[Any]]:
-    """Reason by reason: whether it is a warning only, and what it says."""
+    """Return by reason whether it is only a warning, and its message."""
     found: dict[str, list[Any]] = {}
     for hazard in status.get("hazards", []):
         found.setdefault(hazard["reason"], []).append((hazard["warning"], hazard["detail"]))

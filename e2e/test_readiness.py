@@ -23,12 +23,12 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 @contextmanager
 def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
-    """Have the node's kubelet run with more in its configuration file, and as before afterwards."""
+    """Add to the configuration file of the node's running kubelet, and restore it afterwards."""
     node = cluster.node
     before = node.exec("cat", nodefiles.KUBELET_CONFIG).stdout
 
     def ready() -> tuple[str, str]:
-        """Whether the API server takes the node for ready, and as of when."""
+        """Return whether the API server considers the node ready, and since when."""
         [condition] = [c for c in cluster.node_object()["status"]["conditions"] if c["type"] == "Ready"]
         return condition["status"], condition["lastHeartbeatTime"]
 
@@ -48,7 +48,7 @@ def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
 
 
 def run_of(cluster: Cluster) -> str | None:
-    """The run that the node's task reports on; ``None`` while there is none."""
+    """Return the run that the node's task reports on; ``None`` if there is none."""
     with suppress(LabError):
         run = cluster.task().get("status", {}).get("runID")
         return None if run is None else str(run)
@@ -56,7 +56,7 @@ def run_of(cluster: Cluster) -> str | None:
 
 
 def refused(cluster: Cluster, name: str) -> str:
-    """Ask for the upgrade, and return why the node was refused for something that keeps the kubelet from starting."""
+    """Request the upgrade, and return why the node was refused for something that keeps the kubelet from starting."""
     pid = cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout
     earlier = run_of(cluster)
     cluster.apply(name, NEW, cluster.pre_staged(NEW))
@@ -87,7 +87,7 @@ def test_a_unit_file_that_systemd_has_not_read(cluster: Cluster) -> None:
 
 
 def test_a_node_as_it_should_be_is_upgraded(cluster: Cluster) -> None:
-    """Gates that both know, and both set as they may be, are no obstacle."""
+    """Gates that both versions know, set to permitted values, are no obstacle."""
     cluster.node.exec("systemctl", "daemon-reload")
     with configured(cluster, featureGates={"SidecarContainers": True}):
         cluster.apply("sound", NEW, cluster.pre_staged(NEW))

@@ -1,4 +1,4 @@
-"""What ends while the new kubelet settles in, on a real node: by itself, with its deleted pod, or nobody knows why."""
+"""What ends during the settle period on a real node: by itself, with its deleted pod, or for no known reason."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def start(cluster: Cluster, name: str) -> None:
 
 
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
-    """Begin an upgrade, and return when the new kubelet is being watched."""
+    """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
     cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s"}, **spec)
     watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
@@ -78,7 +78,7 @@ def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(clus
 
 
 def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_its_hash(cluster: Cluster) -> None:
-    """The hash is stored after the run has read everything back, and before the kubelet looks."""
+    """The hash is stored after the run has read everything back, and before the kubelet compares it."""
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web")
     back = cluster.pre_staged(OLD)

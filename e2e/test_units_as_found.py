@@ -1,6 +1,6 @@
-"""A real containerd that would not come back as it runs, and units that do more than start a program: refused.
+"""A containerd that would not come back as it runs, and units that do more than start a program, are refused.
 
-Everything is asked for by `action: Plan`, while nothing is amiss otherwise; the node is put in order after each.
+Everything is examined by `action: Plan` on a real node that is otherwise in order; each test restores the node.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 def looked_at(cluster: Cluster, name: str) -> Object:
-    """Have the node looked at, and return what its task says."""
+    """Have the node examined, and return its task's status."""
     cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan")
 
     def made() -> Object | None:
@@ -42,7 +42,7 @@ def looked_at(cluster: Cluster, name: str) -> Object:
 
 @contextmanager
 def configured(cluster: Cluster, edit: Callable[[str], str]) -> Iterator[None]:
-    """Let containerd's configuration be another one on the disk only."""
+    """Change containerd's configuration on the disk only."""
     before = cluster.node.exec("cat", CONFIG).stdout
     cluster.node.write(CONFIG, edit(before))
     try:
@@ -70,7 +70,7 @@ def test_another_root(cluster: Cluster) -> None:
 
 
 def test_a_change_that_has_yet_to_count_and_one_that_counts(cluster: Cluster) -> None:
-    """The remedy that the message names is one."""
+    """The remedy that the message names works."""
     with configured(cluster, lambda text: f"{text}\n[metrics]\n  grpc_histogram = false\n"):
         status = looked_at(cluster, "changed")
         assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
@@ -119,7 +119,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
 def test_control_a_node_in_order_is_upgraded_and_once_more(cluster: Cluster, name: str, version: str) -> None:
-    """The second run meets a containerd that the first one has started with a configuration that is gone."""
+    """The second run meets a containerd that the first one started with a configuration that is gone."""
     cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True)
 
     upgrade = cluster.wait_for_end(name)

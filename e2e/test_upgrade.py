@@ -1,6 +1,6 @@
-"""The whole path on one real node with 60 pods: refused, rolled back, upgraded, taken back, and the control.
+"""The whole path on one real node with 60 pods: refused, rolled back, upgraded, downgraded, and the control.
 
-The tests share a node and leave it at the version at which they found it, all instances alive; the control, which
+The tests share a node and leave it at the version at which they found it, with all instances alive; the control, which
 restarts everything, comes last.
 """
 
@@ -28,7 +28,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture
 def untouched(cluster: Cluster) -> Iterator[None]:
-    """Whatever the test does: no instance changes, the same kubelet process runs, nothing is left on the node."""
+    """Assert that the body changes no instance, keeps the kubelet process and leaves nothing on the node."""
     cluster.wait_without_agent()
     before, pid = cluster.node.snapshot(), kubelet_pid(cluster)
     yield
@@ -161,7 +161,7 @@ def test_one_wrong_hash_is_noticed_and_rolled_back(cluster: Cluster) -> None:
 
 
 def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, object], **spec: object) -> None:
-    """Upgrade, and assert that nobody noticed."""
+    """Upgrade, and assert that nothing restarted."""
     before = cluster.wait_settled()
     running = before.running()
     with watched(cluster, "nodeupgrade-system/nodeupgrade-agent-") as agents:
@@ -175,7 +175,7 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
     assert cluster.kubelet_version() == version
     assert cluster.schedulable()
     assert task["containers"]["restarted"] == 0
-    # The agent's own container was there too, and was one and the same all the time.
+    # The agent's own container was there too, and was the same instance all the time.
     assert task["containers"]["baseline"] == len(running) + 1
     assert len(agents) == 1
     row = cluster.lab.kubectl("get", "nodeupgrades", name, "--no-headers").stdout.split()
@@ -186,7 +186,7 @@ def upgraded(cluster: Cluster, name: str, version: str, artifact: dict[str, obje
 
 @contextmanager
 def watched(cluster: Cluster, pod: str) -> Iterator[set[tuple[str, int, int | None]]]:
-    """Collect every instance of the main container of a pod that is seen running while the body runs."""
+    """Collect every running instance of the main container of a pod while the body runs."""
     seen: set[tuple[str, int, int | None]] = set()
     done = threading.Event()
 
@@ -228,7 +228,7 @@ def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None
 
 
 def sidecars(cluster: Cluster) -> set[str]:
-    """Ids of restartable init containers."""
+    """Return the IDs of restartable init containers."""
     pods = cluster.lab.kubectl_json("get", "pods", "--all-namespaces")["items"]
     return {
         status["containerID"].removeprefix("containerd://")

@@ -1,1 +1,1 @@
-"""What can go wrong while a kubelet is upgraded, done to real nodes: for `make e2e-faults` and the end-to-end tests."""
+"""Faults during a kubelet upgrade, injected into real nodes by `make e2e-faults` and the end-to-end tests."""

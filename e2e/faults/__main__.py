@@ -1,6 +1,6 @@
-"""Put an upgrade through everything that can go wrong on a real node, and print how each run ended.
+"""Inject every known fault into upgrades of a real node, and print how each run ended.
 
-``make e2e-faults`` takes about two hours; ``python -m e2e.faults --only PREFIX`` chooses. The test suite runs a part.
+``make e2e-faults`` takes about two hours; ``python -m e2e.faults --only PREFIX`` selects. The test suite runs a part.
 """
 
 import json
@@ -20,7 +20,7 @@ from e2e.lab.progress import Lines
 CONTROL_PLANE = "1.33.13"
 PODS = 20
 NOT_YET = "nodeupgrade.test/not-yet"
-"""Keeps the operator, which tolerates a cordon, away from a node."""
+"""A taint that keeps the operator, which tolerates a cordon, away from a node."""
 
 
 @click.command()
@@ -75,7 +75,7 @@ def _member(lab: str, node: str) -> Cluster:
 
 
 def _cluster(name: str, pods: int, nodes: int) -> Cluster:
-    """A lab with the operator, and the same workload on each node; the operator is on the first."""
+    """Create a lab with the operator on the first node, and the same workload on each node."""
     found = next((lab for lab in Lab.list() if lab.name == name), None)
     if found is not None:
         deploy.deploy_operator(found)

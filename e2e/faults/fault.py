@@ -1,4 +1,4 @@
-"""A fault: what happens to a run and how the run may end, and what became of one run to which it happened."""
+"""A fault: what happens to a run, how the run may end, and how one run with it ended."""
 
 import itertools
 import time
@@ -15,18 +15,19 @@ EITHER = frozenset({"Succeeded", "RolledBack"})
 UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozenset({"Refused"})
 
 Harm = Callable[[FaultRun], Iterator[None]]
-"""What it does before its first ``yield`` prepares, then the NodeUpgrade is applied; what follows does the harm; after
-the second ``yield`` the run is over and was judged, and things are put back in order."""
+"""Before its first ``yield`` it prepares; then the NodeUpgrade is applied, and it injects the fault. After its second
+``yield``, when the run has ended and was judged, it cleans up.
+"""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that happens.
+    """One fault.
 
     Attributes:
         ends: phases of the task in which the run may end.
         reboots: whether the node's containers cannot survive it.
-        spec: what is different in the NodeUpgrade.
+        spec: differences in the NodeUpgrade.
     """
 
     name: str
@@ -38,10 +39,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one run.
+    """The outcome of one run.
 
     Attributes:
-        complaints: what was not as it must be; none means that it went well.
+        complaints: what is not as it must be; empty if it went well.
     """
 
     fault: str
@@ -53,7 +54,7 @@ class Row:
 
 
 def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:
-    """Upgrade the cluster's node, let a fault happen to the run, and judge what came of it."""
+    """Upgrade the cluster's node, inject a fault, and judge the outcome."""
     old = cluster.kubelet_version()
     run = FaultRun(cluster, _name(fault), old, NEW if old == OLD else OLD, known)
     harm = fault.harm(run)

@@ -1,4 +1,4 @@
-"""What must hold once a run is over, whatever happened to it; it shares no code with the operator."""
+"""What must hold once a run has ended, whatever happened to it; shares no code with the operator."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ LEFT_OVER = (
 
 
 def complaints(run: FaultRun, phase: str, expected: frozenset[str], *, reboots: bool) -> list[str]:
-    """Everything that is not as it must be after the run."""
+    """List everything that is not as it must be after the run."""
     return [*_about_the_node(run, phase, expected), *_about_containers(run, reboots=reboots)]
 
 

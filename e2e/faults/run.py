@@ -1,4 +1,4 @@
-"""One run of an upgrade to which a fault happens: what the fault may see and do."""
+"""One run of an upgrade with a fault: what the fault may see and do."""
 
 import contextlib
 import json
@@ -26,19 +26,19 @@ FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.con
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
 TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
-"""A run that fails here goes back over every step."""
+"""A run that fails here rolls back every step."""
 
 
 @dataclass
 class FaultRun:
-    """A NodeUpgrade of the cluster's node that something will happen to.
+    """A NodeUpgrade of the cluster's node, during which a fault happens.
 
     Attributes:
-        old: version of the kubelet before, `new` the one wanted.
-        free: beginnings of ``namespace/name`` of pods that may change by themselves.
-        uncompared: names of containers whose hash no kubelet compares, so that it stays as it was.
-        notes: what was seen on the way, for the table.
-        known: era of every container's hashes seen so far: hash by (container id, version).
+        old: version of the kubelet before, `new` the target version.
+        free: prefixes of ``namespace/name`` of pods that may change by themselves.
+        uncompared: names of containers whose hash no kubelet compares, so that it does not change.
+        notes: observations during the run, for the table.
+        known: all containers' hashes seen so far: hash by (container id, version).
     """
 
     cluster: Cluster
@@ -53,10 +53,10 @@ class FaultRun:
     runs_before: set[str] = field(init=False)
     manifests_before: dict[str, bytes] = field(init=False)
 
-    # ── watching ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── observing ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, **spec: object) -> None:
-        """Remember the node as it is, and apply the NodeUpgrade."""
+        """Record the node's state, and apply the NodeUpgrade."""
         self.before = self.cluster.node.settled(quiet=2, limit=60)
         for container in self.before.running():
             self.known.setdefault((container.id, self.old), container.served_hash)
@@ -66,7 +66,7 @@ class FaultRun:
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:
-        """The journal of the newest attempt, as it lies on the node's disk."""
+        """Read the journal of the newest attempt from the node's disk."""
         found = [path / "journal" for path in self.runs() if path.name not in self.runs_before]
         for path in sorted(found, key=lambda path: path.parent.name, reverse=True):
             with contextlib.suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ class FaultRun:
         """Return as soon as the journal has such a record.
 
         Raises:
-            LabError: it never will, since the run ended, or did not in time.
+            LabError: the run ended without it, or it did not come in time.
         """
         deadline = time.monotonic() + timeout
         size = -1
@@ -96,7 +96,7 @@ class FaultRun:
         return sum(_size(path / "journal") for path in self.runs() if path.name not in self.runs_before)
 
     def runs(self) -> list[Path]:
-        """The directories of all runs on the node's disk."""
+        """List the directories of all runs on the node's disk."""
         root = self.cluster.node.root if self.cluster.node.alive else self.cluster.node.disk
         return list((root / RUNS).glob("*"))
 
@@ -104,11 +104,11 @@ class FaultRun:
         return max((path.name for path in self.runs()), default="")
 
     def phase(self) -> str:
-        """The phase of the node's task; empty if there is none."""
+        """Return the phase of the node's task; empty if there is none."""
         return str(self.status().get("phase", ""))
 
     def status(self) -> Object:
-        """The status of the node's task, without its lists."""
+        """Return the status of the node's task, without its lists."""
         try:
             found: Object = self.cluster.task().get("status", {})
         except LabError as error:
@@ -134,7 +134,7 @@ class FaultRun:
 
     @contextlib.contextmanager
     def armed(self, name: Failpoint, action: str) -> Iterator[None]:
-        """Let a failpoint strike while the context lasts; if it lies on the way back, let the run turn back."""
+        """Arm a failpoint while the context lasts; if it is in the rollback, let the run fail."""
         try:
             self.arm(name, action)
             if on_the_way_back(name):
@@ -144,10 +144,10 @@ class FaultRun:
             self.disarm()
 
     def disarm(self) -> None:
-        """Let no failpoint strike any more."""
+        """Disarm all failpoints."""
         self.cluster.node.exec("rm", "-rf", FAILPOINTS, str(Path(FAILPOINTS_DROP_IN).parent))
 
-    # ── doing harm ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── injecting faults ────────────────────────────────────────────────────────────────────────────────────────
 
     def kill_unit(self, unit: str, number: int = signal.SIGKILL, *, program: str | None = None) -> int:
         """Send a signal to all processes of a unit, or to those of one program; return how many there were."""
@@ -158,7 +158,7 @@ class FaultRun:
         return len(meant)
 
     def processes(self, unit: str, program: str | None = None) -> set[int]:
-        """PIDs, as the host sees them, of all processes of a unit, or of those of one program."""
+        """Return the host's PIDs of all processes of a unit, or of those of one program."""
         found = {pid for place in self._unit_cgroups(unit) for pid in _pids(place)}
         return {pid for pid in found if program in {None, _comm(pid)}}
 
@@ -184,7 +184,7 @@ class FaultRun:
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wait_end(self) -> str:
-        """Wait until the run is over and everything is cleared away; return the task's phase."""
+        """Wait until the run has ended and everything is cleaned up; return the task's phase."""
         wait_until("the end of the run", self._over, timeout=END_SECONDS, interval=1)
         phase = str(self.cluster.task()["status"]["phase"])
         here = f"--field-selector=spec.nodeName={self.cluster.node.name}"
@@ -211,24 +211,24 @@ class FaultRun:
         workload.wait_running(lab, count=count, timeout=240)
         lab.kubectl_wait("-n", NAMESPACE, "rollout", "status", f"deployment/{DEPLOYMENT}", timeout=120)
 
-    # ── what is true ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def version_after(self) -> str:
-        """The version at which the task says that the node is."""
+        """Return the kubelet version that the task reports for the node."""
         return self.new if self.cluster.task()["status"].get("kubelet", {}).get("after") else self.old
 
     def may_change(self, pod: str) -> bool:
-        """Whether a pod, as ``namespace/name``, may change by itself."""
+        """Report whether a pod, as ``namespace/name``, may change by itself."""
         return any(pod.startswith(prefix) for prefix in self.free) or pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")
 
     def manifests(self) -> dict[str, bytes]:
-        """The manifests of the node's static pods."""
+        """Return the manifests of the node's static pods."""
         return {path.name: path.read_bytes() for path in (self.cluster.node.disk / MANIFESTS).glob("*")}
 
 
 def on_the_way_back(name: Failpoint) -> bool:
-    """Whether only a run that turns back passes a failpoint."""
+    """Report whether only a run that rolls back passes a failpoint."""
     return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
 
 

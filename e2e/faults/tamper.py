@@ -1,4 +1,4 @@
-"""Faults that the end-to-end tests put in the operator's way."""
+"""Faults that the end-to-end tests inject against the operator."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ WRONG = HashValue("deadbeef")
 
 
 def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
-    """Change the stored hash of one container and return what it was. The runtime serves the old one until restart."""
+    """Change a container's stored hash and return the old one, which the runtime serves until its restart."""
     runtime = ContainerdRuntime(cluster.node.containerd_socket, processes=ProcessTable(cluster.node.root / "proc"))
     try:
         image = runtime.before_images([ContainerId(container)])[ContainerId(container)]
@@ -30,13 +30,13 @@ def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
 
 
 def restart_runtime(cluster: Cluster) -> None:
-    """Let the runtime serve what is stored, and wait until its CRI answers."""
+    """Restart the runtime, so that it serves what is stored, and wait until its CRI answers."""
     cluster.node.exec("systemctl", "restart", "containerd")
     wait_until("the runtime", lambda: snapshot_reader.runtime_ready(cluster.node.containerd_socket), timeout=60)
 
 
 def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable[[], None]) -> None:
-    """Begin a run, and give a container a wrong hash after everything was read back and before the kubelet starts.
+    """Start a run, and give a container a wrong hash after everything was read back and before the kubelet starts.
 
     Args:
         name: of the NodeUpgrade.
@@ -53,7 +53,7 @@ def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable
 
 
 def exiting_kubelet(version: str) -> str:
-    """A kubelet that says the right version and accepts every flag, and exits at once when it shall run."""
+    """Return a kubelet that reports the right version and accepts every flag, but exits at once when it is started."""
     return f"""#!/bin/sh
 for word in "$@"; do [ "$word" = --version ] && echo "Kubernetes v{version}" && exit 0; done
 exit 1

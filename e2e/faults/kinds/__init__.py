@@ -1,4 +1,4 @@
-"""Every fault there is, by kind, in the order in which `python -m e2e.faults` lets them happen."""
+"""All faults, by kind, in the order in which `python -m e2e.faults` injects them."""
 
 from e2e.faults.kinds import drift, executor, failpoints, infrastructure, lost, people, pods, shims
 

@@ -1,6 +1,6 @@
-"""What was changed on a node before a run, or is changed during it, and would be read by the next start.
+"""Drift: changes on a node before or during a run that its next start would read.
 
-A row whose change must be refused shows afterwards, as its control, what a plain restart would have done.
+A fault whose change must be refused then shows, as its control, what a plain restart would have done.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ OTHER_ROOT = "/var/lib/containerd-other"
 
 
 def kubelet_setting(**settings: object) -> Harm:
-    """Change the kubelet's configuration file and do not restart the kubelet; the control restarts it."""
+    """Change the kubelet's configuration file without restarting the kubelet; the control restarts it."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | settings)):
@@ -41,7 +41,7 @@ def kubelet_setting(**settings: object) -> Harm:
 
 
 def kubelet_settings_rewritten(run: FaultRun) -> Iterator[None]:
-    """Change the kubelet's configuration file, and restart the kubelet: that is no drift."""
+    """Change the kubelet's configuration file and restart the kubelet: that is no drift."""
     with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": 240})):
         restart_kubelet(run)
         yield
@@ -50,27 +50,27 @@ def kubelet_settings_rewritten(run: FaultRun) -> Iterator[None]:
 
 
 def environment_file(run: FaultRun) -> Iterator[None]:
-    """Add a flag to the file that the kubelet's unit takes its flags from."""
+    """Add a flag to the file from which the kubelet's unit reads its flags."""
     with changed(run, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
         yield
         yield
 
 
 def restart_kubelet(run: FaultRun) -> None:
-    """Restart the kubelet plainly, and wait until it is healthy."""
+    """Restart the kubelet, and wait until it is healthy."""
     run.cluster.node.exec("systemctl", "restart", "kubelet")
     run.cluster.node.wait_kubelet_healthy()
 
 
 def _rejected(run: FaultRun) -> list[str]:
-    """Why pods of the node were rejected by its kubelet."""
+    """Return why the kubelet rejected pods of the node."""
     here = f"--field-selector=spec.nodeName={run.cluster.node.name},status.phase=Failed"
     pods = run.cluster.lab.kubectl_json("get", "pods", "-A", here)["items"]
     return [str(reason) for pod in pods if (reason := pod["status"].get("reason", "")).startswith("OutOf")]
 
 
 def start_workload_again(run: FaultRun) -> None:
-    """Replace the pods that a control has cost."""
+    """Replace the pods that a control has destroyed."""
     cluster = run.cluster
     here = f"--field-selector=spec.nodeName={cluster.node.name},status.phase=Failed"
     for namespace in (workload.NAMESPACE, NAMESPACE):
@@ -90,20 +90,20 @@ def _sandboxes(run: FaultRun) -> list[Any]:
 
 
 def runtime_broken(run: FaultRun) -> Iterator[None]:
-    """Break the runtime's configuration file; the control sees that the runtime cannot start with it."""
+    """Break the runtime's configuration file; the control shows that the runtime cannot start with it."""
     node = run.cluster.node
     with changed(run, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
         yield
         yield
         if node.exec("containerd", "config", "dump", check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
-    restart_runtime(run.cluster)  # or the next row would find a file that was written after its start
+    restart_runtime(run.cluster)  # or the next fault would find a file written after the runtime's start
 
 
 def runtime_root(run: FaultRun) -> Iterator[None]:
-    """Give the runtime another root; the control sees, without a kubelet, that it comes back empty.
+    """Give the runtime another root; the control shows, without a kubelet, that it comes back empty.
 
-    containerd 1.6 has forgotten its containers for good then, so that the control costs all of them.
+    containerd 1.6 has then forgotten its containers for good, so that the control costs all of them.
     """
     with other_root(run):
         yield
@@ -119,7 +119,7 @@ def runtime_root(run: FaultRun) -> Iterator[None]:
 
 
 def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
-    """Give the runtime another root after everything was looked at and before it is restarted."""
+    """Give the runtime another root after the node was examined and before the runtime is restarted."""
     with stopped_at(run, Step.REWRITE_HASHES, When.DONE):
         yield
         run.wait_hit(at(Step.REWRITE_HASHES, When.DONE))
@@ -131,7 +131,7 @@ def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
 
 @contextlib.contextmanager
 def other_root(run: FaultRun) -> Iterator[None]:
-    """Another root directory in the runtime's configuration."""
+    """Set another root directory in the runtime's configuration."""
     head = "version = 2\n"
     with changed(run, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
         try:
@@ -140,11 +140,11 @@ def other_root(run: FaultRun) -> Iterator[None]:
             run.cluster.node.exec("rm", "-rf", OTHER_ROOT, check=False)
 
 
-# ── units, and tools that put things back ───────────────────────────────────────────────────────────────────────────
+# ── units, and tools that revert changes ────────────────────────────────────────────────────────────────────────────
 
 
 def start_pre(line: str) -> Harm:
-    """Let the kubelet's unit run something before the kubelet at every start."""
+    """Make the kubelet's unit run something before each start of the kubelet."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         keep_program(run)
@@ -157,7 +157,7 @@ def start_pre(line: str) -> Harm:
 
 
 def program_put_back(run: FaultRun) -> Iterator[None]:
-    """Let a tool put the old program in place between swap and start."""
+    """Let a tool restore the old program between swap and start."""
     name = at(Step.SWAP_BINARY, When.DONE)
     keep_program(run)
     with stopped_at(run, Step.SWAP_BINARY, When.DONE):
@@ -193,7 +193,7 @@ def _kept(run: FaultRun) -> str:
 
 @contextlib.contextmanager
 def drop_in(run: FaultRun, text: str) -> Iterator[None]:
-    """A drop-in of the kubelet's unit that systemd has read."""
+    """Install a drop-in of the kubelet's unit that systemd has read."""
     node = run.cluster.node
     node.write(KUBELET_DROP_IN, text)
     node.exec("systemctl", "daemon-reload")
@@ -207,7 +207,7 @@ def drop_in(run: FaultRun, text: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changed(run: FaultRun, path: str, change: Callable[[str], str]) -> Iterator[None]:
-    """Another content of a file of the node, which is put back at the end."""
+    """Change a file of the node, and restore it at the end."""
     file = run.cluster.node.disk / path.lstrip("/")
     before = file.read_text()
     after = change(before)
@@ -222,7 +222,7 @@ def changed(run: FaultRun, path: str, change: Callable[[str], str]) -> Iterator[
 
 @contextlib.contextmanager
 def stopped_at(run: FaultRun, step: Step, when: When) -> Iterator[None]:
-    """Let the executor hang at a failpoint, in a run with a budget that bears it."""
+    """Let the executor hang at a failpoint, in a run whose budget allows for it."""
     with run.armed(at(step, when), "hang"):
         yield
 

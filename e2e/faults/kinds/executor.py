@@ -9,7 +9,7 @@ from nodeupgrade.domain.node.run.journal import Mark, Step
 
 
 def kill_after_the_end(run: FaultRun) -> Iterator[None]:
-    """Kill the executor while it tidies up."""
+    """Kill the executor while it cleans up."""
     yield
     run.wait_record(None, Mark.FINISHED)
     run.kill_executor()
@@ -17,7 +17,7 @@ def kill_after_the_end(run: FaultRun) -> Iterator[None]:
 
 
 def kill_after_every_record(run: FaultRun) -> Iterator[None]:
-    """Kill the executor after whatever it writes."""
+    """Kill the executor after each record that it writes."""
     yield
     run.wait_record(Step.CONFIRM_BINARIES, Mark.DOING)
     seen = killed = 0
@@ -35,7 +35,7 @@ def kill_after_every_record(run: FaultRun) -> Iterator[None]:
 
 
 def kill_while_going_back(run: FaultRun) -> Iterator[None]:
-    """Let the run fail late, and kill the executor after every record of the way back."""
+    """Let the run fail late, and kill the executor after every record of the rollback."""
     yield
     run.wait_record(Step.VERIFY, Mark.DOING)
     run.kill_unit("kubelet.service")
@@ -52,7 +52,7 @@ def kill_while_going_back(run: FaultRun) -> Iterator[None]:
 
 
 def stop_executor(run: FaultRun) -> Iterator[None]:
-    """Stop the executor's unit, which systemd does not start again by itself: the timer has to."""
+    """Stop the executor's unit, which systemd does not restart by itself: the timer has to."""
     yield
     run.wait_record(Step.REWRITE_HASHES, Mark.DOING)
     run.cluster.node.exec("systemctl", "stop", EXECUTOR)
@@ -75,7 +75,7 @@ def cut_power_after(step: Step | None, mark: Mark) -> Harm:
 
 
 def cut_power_twice(run: FaultRun) -> Iterator[None]:
-    """Cut the power with the kubelet down, and again while the way back has begun."""
+    """Cut the power with the kubelet down, and again after the rollback has begun."""
     yield
     run.wait_record(Step.SWAP_BINARY, Mark.DONE)
     run.cut_power_and_boot()

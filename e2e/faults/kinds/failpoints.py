@@ -1,4 +1,4 @@
-"""What happens at a failpoint: at exactly one place of a run, whatever the machine's load."""
+"""What happens at a failpoint: at exactly one point of a run, whatever the machine's load."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from nodeupgrade.engine.node.node import LEASE_KEEPER
 
 
 def struck(name: Failpoint, action: str) -> Harm:
-    """Let one failpoint strike; if it lies on the way back, let the run turn back at the last step."""
+    """Let one failpoint strike; if it is in the rollback, let the run fail at the last step."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         with run.armed(name, action):
@@ -39,7 +39,7 @@ def struck(name: Failpoint, action: str) -> Harm:
 
 
 def power_cut_at(name: Failpoint) -> Harm:
-    """Cut the node's power while the executor stands at a failpoint."""
+    """Cut the node's power while the executor hangs at a failpoint."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         with run.armed(name, "hang"):
@@ -53,7 +53,7 @@ def power_cut_at(name: Failpoint) -> Harm:
 
 
 def bundle_lost_at(name: Failpoint) -> Harm:
-    """Remove the bundle at a failpoint, then kill agent and executor: no Python is left, and nobody to bring one."""
+    """Remove the bundle at a failpoint, then kill agent and executor: no Python is left, and nothing to bring one."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         node = run.cluster.node
@@ -75,14 +75,14 @@ def bundle_lost_at(name: Failpoint) -> Harm:
 
 
 def _snapshot(run: FaultRun) -> NodeSnapshot | None:
-    """What runs on the node; ``None`` while the runtime does not answer."""
+    """Return what runs on the node; ``None`` while the runtime does not answer."""
     with suppress(LabError):
         return run.cluster.node.snapshot()
     return None
 
 
 def runtime_killed_at(name: Failpoint) -> Harm:
-    """Kill containerd while the executor stands at a failpoint; systemd starts it again."""
+    """Kill containerd while the executor hangs at a failpoint; systemd restarts it."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         with run.armed(name, "hang"):
@@ -97,7 +97,7 @@ def runtime_killed_at(name: Failpoint) -> Harm:
 
 
 def second_executor(run: FaultRun) -> Iterator[None]:
-    """Start another executor by hand while one is at work."""
+    """Start another executor by hand while one is running."""
     name, node = at(Step.READ_BACK, When.DONE), run.cluster.node
     with run.armed(name, "hang"):
         yield
@@ -113,7 +113,7 @@ def second_executor(run: FaultRun) -> Iterator[None]:
 
 
 def immutable_program(run: FaultRun) -> Iterator[None]:
-    """Forbid changing the kubelet's program: the kubelet must not even be stopped."""
+    """Make the kubelet's program immutable: the kubelet must not even be stopped."""
     node = run.cluster.node
     node.exec("chattr", "+i", "/usr/bin/kubelet")
     pid = node.exec("systemctl", "show", "kubelet", "--property=MainPID").stdout
@@ -127,7 +127,7 @@ def immutable_program(run: FaultRun) -> Iterator[None]:
 
 
 def long_window(seconds: float, *, keeper: bool) -> Harm:
-    """Keep the node without a kubelet for long, with or without somebody who renews its Lease."""
+    """Keep the node without a kubelet for long, with or without a lease keeper."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         name = at(Step.READ_BACK, When.DONE)
@@ -149,7 +149,7 @@ def long_window(seconds: float, *, keeper: bool) -> Harm:
 
 
 def _watch_lease(run: FaultRun, seconds: float) -> tuple[float, set[str]]:
-    """The greatest age of the node's Lease, and every status that its condition Ready had."""
+    """Return the greatest age of the node's Lease, and every status of its condition Ready."""
     kubectl, name = run.cluster.lab.kubectl_json, run.cluster.node.name
     oldest, ready = 0.0, set()
     end = time.monotonic() + seconds
@@ -166,7 +166,7 @@ KEPT_SECONDS = 20.0
 LONG: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}
 FORWARD = tuple(name for name in FAILPOINTS if not on_the_way_back(name))
 BACKWARD = tuple(name for name in FAILPOINTS if on_the_way_back(name))
-# With the kubelet down; where one runs it brings the agent back, and the agent a bundle.
+# With the kubelet down; a running kubelet restarts the agent, and the agent restores a bundle.
 DOWN = (
     at(Step.STOP_KUBELET, When.DONE), at(Step.PIN_STATIC_PODS, When.DONE), FIRST_REWRITTEN,
     at(Step.REWRITE_HASHES, When.DONE), RUNTIME_RESTARTED, at(Step.READ_BACK, When.DONE),

@@ -1,4 +1,4 @@
-"""What a node and its upgrade stand on goes away or is slow: operator, agent, API server, runtime, disk, kubelet."""
+"""What an upgrade depends on goes away or is slow: operator, agent, API server, runtime, disk, kubelet."""
 
 import contextlib
 import signal
@@ -18,7 +18,7 @@ AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 
 
 def agent_deleted(run: FaultRun) -> Iterator[None]:
-    """Delete the agent pod without grace, twice: before the kubelet stops, and while it settles."""
+    """Delete the agent pod without grace, twice: before the kubelet stops, and in the settle period."""
     yield
     here = f"--field-selector=spec.nodeName={run.cluster.node.name}"
     delete = ("delete", "pod", "-n", NAMESPACE, "-l", AGENT, here, "--force", "--grace-period=0", "--wait=false")
@@ -53,7 +53,7 @@ def operator_deleted(run: FaultRun) -> Iterator[None]:
 
 
 def operator_killed(run: FaultRun) -> Iterator[None]:
-    """Kill the operator's process while the kubelet is down: nothing restarts it before the run is through."""
+    """Kill the operator's process while the kubelet is down: nothing restarts it before the run has ended."""
     run.free.add(f"{NAMESPACE}/{DEPLOYMENT}")
     yield
     node = run.cluster.node
@@ -68,7 +68,7 @@ def operator_killed(run: FaultRun) -> Iterator[None]:
 
 
 def api_away(seconds: float, *, to_the_end: bool = False) -> Harm:
-    """Stop kube-apiserver once the kubelet stops, for a while or until the run is through."""
+    """Stop kube-apiserver once the kubelet stops, for a while or until the run has ended."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         yield
@@ -102,7 +102,7 @@ def _without_apiserver(run: FaultRun) -> Iterator[None]:
 
 
 def runtime_killed(run: FaultRun) -> Iterator[None]:
-    """Kill containerd in the middle of the rewriting; systemd brings it back some seconds later."""
+    """Kill containerd in the middle of the rewriting; systemd restarts it some seconds later."""
     yield
     run.wait_record(Step.REWRITE_HASHES, Mark.DOING)
     run.notes.append(f"{_kill_runtime(run, signal.SIGKILL)} processes killed")
@@ -110,7 +110,7 @@ def runtime_killed(run: FaultRun) -> Iterator[None]:
 
 
 def runtime_slow(seconds: float, step: Step) -> Harm:
-    """Stop containerd from answering for a while, from a step on; where it is restarted, the new one."""
+    """Stop containerd from answering for a while, from a step on; if it is restarted, the new process."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         yield
@@ -140,7 +140,7 @@ def _kill_runtime(run: FaultRun, number: int) -> int:
 
 
 def disk_full(run: FaultRun) -> Iterator[None]:
-    """Let the file system of our own state run full while the kubelet is down."""
+    """Fill the file system of our own state while the kubelet is down."""
     node = run.cluster.node
     node.exec("mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", "/var/lib/nodeupgrade")
     try:
@@ -155,7 +155,7 @@ def disk_full(run: FaultRun) -> Iterator[None]:
 
 
 def disk_full_before(run: FaultRun) -> Iterator[None]:
-    """Let there be no room for our state from the start."""
+    """Leave no room for our state from the start."""
     node = run.cluster.node
     node.exec("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", "/var/lib/nodeupgrade")
     try:
@@ -179,7 +179,7 @@ def kubelet_started_by_hand(run: FaultRun) -> Iterator[None]:
 
 
 def kubelet_killed(step: Step, mark: Mark) -> Harm:
-    """Kill the kubelet's process, which systemd starts again."""
+    """Kill the kubelet's process, which systemd restarts."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         yield

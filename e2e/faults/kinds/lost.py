@@ -1,4 +1,4 @@
-"""What a run needs and does not have any more: the runtime's memory, an answer, its task, an agent, a place to run."""
+"""A run loses what it needs: the runtime's memory, an answer, its task, an agent, a place to execute from."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Mark, Step
 
 FENCED_SECONDS = 60.0
-"""So long the old kubelet would have had to be started, were it started."""
+"""The time within which the old kubelet would have been started, if it were started."""
 SILENT_SECONDS = 80.0
 LEASE_SECONDS = 30.0
 TOLD_SECONDS = 60.0
@@ -36,7 +36,7 @@ TOLD_SECONDS = 60.0
 def runtime_without_baseline(run: FaultRun) -> Iterator[None]:
     """Let the runtime come back empty in mid-run: no kubelet may start.
 
-    containerd 1.6 has forgotten its containers for good then, so that a person has to restart the node.
+    containerd 1.6 has then forgotten its containers for good, so that a person has to restart the node.
     """
     name = at(Step.READ_BACK, When.ANNOUNCED)
     with stopped_at(run, Step.READ_BACK, When.ANNOUNCED):
@@ -68,7 +68,7 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
 
 
 def _stays_fenced(run: FaultRun) -> None:
-    """No kubelet runs, the Lease is renewed, and somebody says why.
+    """Make sure that no kubelet runs, the Lease is renewed, and a status says why.
 
     Raises:
         LabError: one of these does not hold.
@@ -128,7 +128,7 @@ def _web(run: FaultRun) -> ContainerInstance:
 
 
 def task_deleted(step: Step, mark: Mark) -> Harm:
-    """Delete the node's task in mid-run: what happened must be told all the same."""
+    """Delete the node's task in mid-run: the outcome must be reported all the same."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         yield
@@ -175,7 +175,7 @@ def agent_without_image(run: FaultRun) -> Iterator[None]:
 
 
 def agent_rejected(run: FaultRun) -> Iterator[None]:
-    """Let the node's kubelet have no room for one pod more: nobody has heard of the run, so it is called off."""
+    """Let the node's kubelet have no room for another pod: the run has not reached the node, so it is called off."""
     pods = len({s.pod for s in run.cluster.node.snapshot().sandboxes if s.running})
     change = changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
     with change:
@@ -187,10 +187,10 @@ def agent_rejected(run: FaultRun) -> Iterator[None]:
 
 
 def _told(run: FaultRun, words: str) -> None:
-    """Wait until the NodeUpgrade says why there is no agent.
+    """Wait until the NodeUpgrade reports why there is no agent.
 
     Raises:
-        LabError: it says nothing in time.
+        LabError: it does not in time.
     """
     began = time.monotonic()
 
@@ -205,7 +205,7 @@ def _told(run: FaultRun, words: str) -> None:
 
 
 def not_executable(run: FaultRun) -> Iterator[None]:
-    """Let nothing be executed from where the bundle lies."""
+    """Forbid executing anything from where the bundle is."""
     node, path = run.cluster.node, "/var/lib/nodeupgrade"
     node.exec("mkdir", "-p", path)
     node.exec("mount", "--bind", path, path)

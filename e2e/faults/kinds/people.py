@@ -1,4 +1,4 @@
-"""What people and their tools do to a node and to the rollout while a kubelet is being swapped."""
+"""What people and their tools do to a node and to the rollout during a kubelet swap."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def paused(run: FaultRun) -> Iterator[None]:
 
 
 def cordoned_by_others(run: FaultRun) -> Iterator[None]:
-    """Take our cordon away and change labels in the middle of the run."""
+    """Remove our cordon and change labels in the middle of the run."""
     lab, name = run.cluster.lab, run.cluster.node.name
     yield
     run.wait_record(Step.STOP_KUBELET, Mark.DOING)
@@ -47,7 +47,7 @@ def cordoned_by_others(run: FaultRun) -> Iterator[None]:
 
 
 def second_upgrade(run: FaultRun) -> Iterator[None]:
-    """Ask for another version of the same node while the run is under way."""
+    """Request another version for the same node during the run."""
     other = f"{run.name}-too"
     cluster = run.cluster
     yield
@@ -77,7 +77,7 @@ def pod_deleted(run: FaultRun) -> Iterator[None]:
 
 
 def pod_deleted_just_before(run: FaultRun) -> Iterator[None]:
-    """Delete a pod between plan and stop of the kubelet."""
+    """Delete a pod between the plan and the stop of the kubelet."""
     cluster = run.cluster
     run.free.add("workload/victim")
     cluster.lab.apply(_extra_pod(run, "victim"))

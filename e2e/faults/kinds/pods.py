@@ -1,7 +1,7 @@
-"""Pods that do not keep still while the kubelet is swapped.
+"""Pods that change while the kubelet is swapped.
 
-Each must end in one of two ways: upgraded with nothing restarted that did not restart by itself, or refused (or rolled
-back) with a sentence that says why.
+Each run must end in one of two ways: upgraded, and nothing restarted that did not restart by itself; or refused (or
+rolled back) with a message that says why.
 """
 
 import threading
@@ -34,7 +34,7 @@ def _pod(run: FaultRun, name: str, *containers: Object, **spec: object) -> Objec
 
 
 def noisy(name: str, *containers: Object, spec: Object | None = None, wait: float = 8, free: bool = True) -> Harm:
-    """Have a pod of this kind on the node, for some seconds before the upgrade and until it is over."""
+    """Run a pod of this kind on the node, from some seconds before the upgrade until it has ended."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         if free:
@@ -80,7 +80,7 @@ def terminating(run: FaultRun) -> Iterator[None]:
 def terminating_long(run: FaultRun) -> Iterator[None]:
     """Have a pod that is being deleted, whose container takes longer to end than an agent waits for it.
 
-    The node is refused, and looked at again two minutes later.
+    The node is refused, and examined again two minutes later.
     """
     slow = _container("slow", STAY, lifecycle={"preStop": {"exec": {"command": ["sleep", "140"]}}})
     run.free.add(f"{NAMESPACE}/long-end")
@@ -132,7 +132,7 @@ def ephemeral(run: FaultRun) -> Iterator[None]:
 
 
 def churn(run: FaultRun) -> Iterator[None]:
-    """Create a short-lived pod on the node every second, cordoned or not, until the run is over."""
+    """Create a short-lived pod on the node every second, cordoned or not, until the run has ended."""
     run.free.add(f"{NAMESPACE}/churn-")
     over = threading.Event()
 
@@ -159,7 +159,7 @@ def churn(run: FaultRun) -> Iterator[None]:
 
 
 def rollout(run: FaultRun) -> Iterator[None]:
-    """Roll a Deployment over and over while the node is being cordoned and upgraded."""
+    """Roll out a Deployment again and again while the node is being cordoned and upgraded."""
     run.free.add(f"{NAMESPACE}/rolling")
     lab, here = run.cluster.lab, {"kubernetes.io/hostname": run.cluster.node.name}
     containers = [_container("main", STAY)]

@@ -1,4 +1,4 @@
-"""A shim that answers the restarted runtime late: with the limit that the run raises, and without it as the control."""
+"""A shim that answers the restarted runtime late: with the run's raised timeout, and without it as the control."""
 
 import contextlib
 import time
@@ -15,10 +15,10 @@ from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Step
 
 LATE_SECONDS = 8.0
-"""Longer than the five seconds that containerd gives shims by itself."""
+"""Longer than containerd's default timeout for shims of five seconds."""
 PATIENT: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "90s"}}
 ODD_START = "/etc/systemd/system/containerd.service.d/50-odd.conf"
-"""Starts containerd as its own unit does, but in a way that nobody takes for granted."""
+"""Starts containerd as its own unit does, but in an unusual way."""
 
 
 def late_shim(*, raised: bool) -> Harm:
@@ -52,7 +52,7 @@ def late_shim(*, raised: bool) -> Harm:
 
 
 def _look_at(run: FaultRun, victim: ContainerInstance, *, lost: bool) -> None:
-    """With the limit the oracle has found everything as it was; without it the container must be lost."""
+    """Check that the container is lost without the raised timeout; with it, the oracle has found no change."""
     survived = any(c.id == victim.id for c in run.cluster.node.snapshot().running())
     if survived is lost:
         raise LabError(f"{victim.pod} {'survived: this proves nothing' if survived else 'was lost'}")
@@ -68,7 +68,7 @@ def _odd_start(run: FaultRun) -> Iterator[None]:
     node = run.cluster.node
     node.write(ODD_START, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd $NO_OPTIONS\n")
     node.exec("systemctl", "daemon-reload")
-    restart_runtime(run.cluster)  # a start that is yet to count would be refused
+    restart_runtime(run.cluster)  # a start with changes that are not loaded yet would be refused
     try:
         yield
     finally:
