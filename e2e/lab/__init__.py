@@ -1,4 +1,4 @@
-"""The lab: real Kubernetes nodes on one Linux machine, each a systemd with containerd and a real kubelet."""
+"""The lab: real Kubernetes nodes on one Linux machine, each with systemd, containerd and a real kubelet."""
 
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab

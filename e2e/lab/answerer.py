@@ -1,6 +1,6 @@
 """An image whose program answers HTTP and the gRPC health protocol, for workloads with probes of every kind.
 
-The program is ``answer.go``, built with the standard library only; the image holds the lab's busybox beside it.
+The program is ``answer.go``, built with the standard library only; the image also contains the lab's busybox.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _BUILD_SECONDS = 900
 
 
 def archive(progress: Progress | None = None) -> Path:
-    """Return the image's OCI archive, building it first if need be.
+    """Return the image's OCI archive, building it first if necessary.
 
     Raises:
         LabError: Go is missing or fails.
@@ -47,7 +47,7 @@ def archive(progress: Progress | None = None) -> Path:
 
 
 def _build(scratch: Path) -> bytes:
-    """Build the program, statically, with a Go cache that does not stay."""
+    """Build the program, statically, with a temporary Go cache."""
     module = scratch / "module"
     module.mkdir()
     (module / "go.mod").write_text(_MODULE)

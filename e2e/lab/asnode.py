@@ -1,4 +1,4 @@
-"""Speaks to the API server as a node's own kubelet does, and changes nothing."""
+"""Send requests to the API server as a node's own kubelet does. Changes nothing."""
 
 import json
 
@@ -8,16 +8,16 @@ from e2e.lab.lab import Lab
 from e2e.lab.node import Node
 
 DENIED = "readiness-guard.nodeupgrade.dev"
-"""The policy's name, which every refusal by it names."""
+"""The policy's name, which every denial names."""
 
 _CERTIFICATE, _KEY = "/etc/lab/kubelet.crt", "/etc/lab/kubelet.key"
 
 
 def objection_to_unready(lab: Lab, node: Node, pod: str) -> str:
-    """Try, by a dry run with the node's credentials, to report a pod ``namespace/name`` unready.
+    """Try in a dry run, with the node's credentials, to report the pod ``namespace/name`` unready.
 
     Returns:
-        What the API server objects to; empty if it would have taken it.
+        The API server's objection; empty if it would accept the report.
 
     Raises:
         LabError: it does not answer.

@@ -1,4 +1,4 @@
-"""The file system every node starts from: Debian with systemd and containerd, made once and cached."""
+"""The file system that every node starts from: Debian with systemd and containerd, created once and cached."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _PACKAGES = (
     "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "curl", "dbus",
     "iproute2", "iptables", "kmod", "procps", "runc", "systemd", "systemd-sysv",
 )  # fmt: skip
-# Nothing reads these in a node, and every node is a copy.
+# Not needed in a node, and every node is a copy.
 _DROPPED = (
     "usr/share/doc",
     "usr/share/man",
@@ -38,7 +38,7 @@ _MASKED = (
 
 
 def ensure(progress: Progress) -> Path:
-    """Return the directory of the base root, making it first if need be (about a minute)."""
+    """Return the directory of the base root, creating it first if necessary (about a minute)."""
     target = paths.cache_root() / "roots" / f"{_SUITE}-r{_RECIPE}"
     if not target.is_dir():
         with locked("base-root", progress):
@@ -53,7 +53,7 @@ def copy(destination: Path, progress: Progress) -> None:
 
 
 def mirror() -> list[str]:
-    """What debootstrap is told about where packages come from: nothing, so that it asks where it always does."""
+    """Return the mirror for debootstrap; by default none, so that it uses its own."""
     return [chosen] if (chosen := os.environ.get("NODEUPGRADE_LAB_MIRROR")) else []
 
 
@@ -67,7 +67,7 @@ def _make(target: Path, progress: Progress) -> None:
     try:
         root = work / "root"
         include = f"--include={','.join(_PACKAGES)}"
-        # In a mount namespace of its own, what it mounts ends with it, however it ends.
+        # In a mount namespace of its own, its mounts always end with it.
         run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, *mirror(), timeout=900)
         _tidy(root)
         nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))

@@ -18,8 +18,8 @@ class Hierarchy:
     """One mounted cgroup hierarchy of the host.
 
     Attributes:
-        mount: where it is mounted.
-        options: what to mount it with again (``cpu,cpuacct``, ``none,name=systemd``); empty for version 2.
+        mount: its mount point.
+        options: the options for mounting it again (``cpu,cpuacct``, ``none,name=systemd``); empty for version 2.
     """
 
     mount: Path
@@ -27,7 +27,7 @@ class Hierarchy:
 
 
 def parse_hierarchies(mountinfo: str) -> tuple[Hierarchy, ...]:
-    """Read the cgroup mounts from the text of ``/proc/self/mountinfo``."""
+    """Parse the cgroup mounts in the text of ``/proc/self/mountinfo``."""
     found: dict[str, Hierarchy] = {}
     for line in mountinfo.splitlines():
         place, _, rest = line.partition(" - ")
@@ -55,7 +55,7 @@ def hierarchies() -> tuple[Hierarchy, ...]:
 
 
 def create(group: str) -> list[Path]:
-    """Make ``group`` (a relative path) in every hierarchy; return the files a process joins them by."""
+    """Create ``group`` (a relative path) in every hierarchy; return the files through which a process joins them."""
     return [_create_in(hierarchy, group) / "cgroup.procs" for hierarchy in hierarchies()]
 
 
@@ -75,7 +75,7 @@ def _create_in(hierarchy: Hierarchy, group: str) -> Path:
 
 
 def _delegate(hierarchy: Hierarchy, place: Path) -> None:
-    """On version 2, let children of ``place`` have all controllers it has."""
+    """On version 2, delegate all controllers of ``place`` to its children."""
     if not hierarchy.options:
         for controller in (place / "cgroup.controllers").read_text().split():
             try:
@@ -93,7 +93,7 @@ def _inherit_cpuset(hierarchy: Hierarchy, place: Path) -> None:
 
 
 def members(group: str) -> set[int]:
-    """PIDs of all processes in ``group`` and below, in any hierarchy."""
+    """Return the PIDs of all processes in ``group`` and below, in any hierarchy."""
     return {pid for place in _places(group) for pid in _procs(place)}
 
 
@@ -141,7 +141,7 @@ def _kill(pid: int) -> None:
 
 
 def freeze(group: str, *, timeout: float = 5) -> None:
-    """Stop every process in ``group`` and below where it is; ``destroy`` kills what is frozen."""
+    """Freeze every process in ``group`` and below; ``destroy`` also kills frozen processes."""
     for hierarchy in hierarchies():
         for name, word, shown in (("freezer.state", "FROZEN", "FROZEN"), ("cgroup.freeze", "1", "1")):
             state = hierarchy.mount / group / name

@@ -35,7 +35,7 @@ _name = click.option(
 
 
 class _Commands(click.Group):
-    """Shows what the lab cannot do as one line, without a traceback."""
+    """Prints a LabError as one line, without a traceback."""
 
     def invoke(self, context: click.Context) -> object:
         try:
@@ -58,7 +58,7 @@ def main() -> None:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """Show progress as it suits the output, and turn SIGTERM into an exception so that nothing is left behind."""
+    """Show progress as it suits the output, and turn SIGTERM into an exception so that everything is cleaned up."""
 
     def ended(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)

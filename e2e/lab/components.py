@@ -1,6 +1,6 @@
-"""Find or make the binary of a Kubernetes component.
+"""Find or build the binary of a Kubernetes component.
 
-In this order: a directory the user names, the cache, the official release (with its published SHA-256), a build
+In this order: a directory set by the user, the cache, the official release (with its published SHA-256), a build
 from the public Go modules.
 """
 
@@ -29,17 +29,17 @@ CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 COMPONENTS = ("kubelet", *CONTROL_PLANE)
 
 GO = (1, 24)
-"""The oldest Go that builds every supported version; a newer toolchain is fetched by Go itself if need be."""
+"""The oldest Go that builds every supported version; Go itself downloads a newer toolchain if necessary."""
 
 _RELEASES = "https://dl.k8s.io"
 _CONNECT_SECONDS = 4.0
 
 
 def resolve(component: str, version: str, progress: Progress | None = None) -> Path:
-    """Return the path of one component's binary, making it first if need be.
+    """Return the path of one component's binary, obtaining it first if necessary.
 
     Raises:
-        LabError: if it cannot be had by any of the ways; the message says why.
+        LabError: if none of the ways works; the message says why.
     """
     return ensure([(component, version)], progress)[component, str(Version.parse(version))]
 
@@ -66,7 +66,7 @@ def _of_version(version: Version, components: set[str], progress: Progress) -> d
             missing = {component for component in missing if _present(component, version) is None}
             missing -= {component for component in sorted(missing) if _downloaded(component, version, progress)}
             if missing:
-                # The kubelet shares nearly all packages with the control plane, and is wanted sooner or later.
+                # The kubelet shares nearly all packages with the control plane, and is needed sooner or later.
                 _build(version, sorted(missing | {"kubelet"} if missing & set(CONTROL_PLANE) else missing), progress)
     found = {component: _present(component, version) for component in components}
     lost = [component for component, path in found.items() if path is None]
@@ -115,7 +115,7 @@ def _build(version: Version, components: list[str], progress: Progress) -> None:
 
 
 def go_is_new_enough() -> bool:
-    """Whether the ``go`` on PATH can build every supported version."""
+    """Report whether the ``go`` on PATH can build every supported version."""
     if shutil.which("go") is None:
         return False
     version = re.match(r"go(\d+)\.(\d+)", run("go", "env", "GOVERSION").stdout)
@@ -124,7 +124,7 @@ def go_is_new_enough() -> bool:
 
 @contextmanager
 def _into_cache(version: Version) -> Iterator[Path]:
-    """Offer a directory whose files appear in the cache all whole, or not at all."""
+    """Provide a directory whose files are moved into the cache completely, or not at all."""
     target = _cache(version)
     target.mkdir(parents=True, exist_ok=True)
     for stale in target.glob(".new-*"):

@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 
 
 def etcd_binary() -> str | None:
-    """Where etcd is, or None if this machine has none."""
+    """Return the path of etcd, or None if this machine has none."""
     given = os.environ.get("NODEUPGRADE_LAB_ETCD")
     return given if given and Path(given).is_file() else shutil.which("etcd")
 
@@ -34,8 +34,8 @@ class ControlPlane:
 
     Attributes:
         lab: name of the lab.
-        directory: where data, logs and PIDs go.
-        authority: whose certificates it serves with.
+        directory: directory of data, logs and PIDs.
+        authority: the authority that issued its certificates.
     """
 
     lab: str
@@ -43,7 +43,7 @@ class ControlPlane:
     authority: Authority
 
     def command(self, *argv: str) -> list[str]:
-        """The command line that runs ``argv`` in the lab's network namespace."""
+        """Return the command line that runs ``argv`` in the lab's network namespace."""
         door = network.namespace_file(naming.control_plane_namespace(self.lab))
         return ["nsenter", f"--net={door}", "--", *argv]
 
@@ -58,7 +58,7 @@ class ControlPlane:
         self._write_processes(starts)
 
     def stop(self, name: str) -> None:
-        """Kill one of them, at once."""
+        """Kill one of them."""
         pid, started = self._processes()[name]
         if start_time(pid) != started:
             return
@@ -85,7 +85,7 @@ class ControlPlane:
         return [pid, start_time(pid) or 0]
 
     def _processes(self) -> dict[str, list[int]]:
-        """PID and start time by name, as written down."""
+        """Return the recorded PID and start time by name."""
         file = self.directory / "processes.json"
         found: dict[str, list[int]] = json.loads(file.read_text()) if file.exists() else {}
         return found
@@ -94,19 +94,19 @@ class ControlPlane:
         (self.directory / "processes.json").write_text(json.dumps(starts))
 
     def alive(self) -> dict[str, bool]:
-        """Which of the processes run."""
+        """Report which of the processes are running."""
         known = self._processes()
         return {name: name in known and start_time(known[name][0]) == known[name][1] for name in PROCESSES}
 
     def log_tail(self, name: str, lines: int = 5) -> str:
-        """The last lines of a process's log."""
+        """Return the last lines of a process's log."""
         file = self.directory / f"{name}.log"
         return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
 
     def _etcd(self) -> list[str]:
         etcd = etcd_binary()
         assert etcd is not None
-        # Nobody needs this data after a power cut, and the disk is shared with everything that is measured.
+        # This data need not survive a power cut, and the disk is shared with everything that is measured.
         probe = run(etcd, "--unsafe-no-fsync", "--version", check=False)
         return [
             f"--data-dir={self.directory / 'etcd'}",

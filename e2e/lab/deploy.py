@@ -1,4 +1,4 @@
-"""Put the operator into a lab: its image into every node, its manifests into the API server."""
+"""Deploy the operator into a lab: its image to every node, its manifests to the API server."""
 
 import shutil
 import tempfile
@@ -24,7 +24,7 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
     """Build the operator's image, deploy it as a user would and wait until it is available; return the image.
 
     Raises:
-        LabError: it does not become available; the message ends with what it said.
+        LabError: it does not become available; the message ends with its output.
     """
     progress = progress or Quiet()
     image = images.operator(progress)
@@ -39,12 +39,12 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
 
 
 def import_pinned(lab: Lab, image: images.Image, nodes: Sequence[str] | None = None) -> None:
-    """Give an image to `nodes` (all if not given), under its tag and its digest: no registry is asked for either."""
+    """Import an image on `nodes` (default: all) under its tag and its digest, so that neither needs a registry."""
     lab.import_image(image.archive, nodes)
 
 
 def _manifests(directory: Path, image: images.Image) -> Path:
-    """Copy the manifests and name the image in them, as `kustomize edit set image` does."""
+    """Copy the manifests and set their image, as `kustomize edit set image` does."""
     for name in ("crds", "manifests"):
         shutil.copytree(CHECKOUT / name, directory / name)
     file = directory / "manifests/kustomization.yaml"

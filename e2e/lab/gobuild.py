@@ -1,4 +1,4 @@
-"""Build Kubernetes components from their public Go modules, with Go caches of their own that do not stay."""
+"""Build Kubernetes components from their public Go modules, with temporary Go caches."""
 
 import json
 import os
@@ -16,11 +16,11 @@ from e2e.lab.progress import Progress
 from e2e.lab.staging import module_file
 from e2e.lab.versions import Version
 
-# A change of this recipe must change its tag: cached binaries of another recipe are then built anew.
+# Changing this recipe requires a new tag: binaries cached under another recipe are then rebuilt.
 RECIPE = "2"
 
-# providerless leaves out the SDKs of in-tree cloud providers (≤ 1.30), half of the build time; the others keep the
-# C library out where C is needed at all.
+# providerless leaves out the SDKs of in-tree cloud providers (≤ 1.30), half of the build time; the others avoid the
+# C library even in builds with cgo.
 _TAGS = "providerless,netgo,osusergo"
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/kubernetes/pkg/version", "k8s.io/client-go/pkg/version")
 _PACKAGE_LINE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
@@ -33,8 +33,8 @@ def build(version: Version, components: Sequence[str], destination: Path, scratc
         version: exact Kubernetes version.
         components: directory names below ``cmd/`` of Kubernetes, such as ``kubelet``.
         destination: existing directory for the binaries.
-        scratch: directory below which Go's caches live while it builds (several GB); removed afterwards.
-        progress: told how many packages are compiled.
+        scratch: directory for Go's caches during the build (several GB); they are removed afterwards.
+        progress: receives the number of compiled packages.
 
     Raises:
         LabError: if Go fails; the message ends with the last lines it printed.
@@ -50,7 +50,7 @@ def build(version: Version, components: Sequence[str], destination: Path, scratc
 
 
 def needs_c_compiler(version: Version) -> bool:
-    """Whether gcc is needed: the cAdvisor of these kubelets asks the C library for the clock tick."""
+    """Report whether gcc is needed: the cAdvisor of these kubelets asks the C library for the clock tick."""
     return version.release < (1, 17)
 
 
@@ -67,7 +67,7 @@ def _build_in(work: Path, version: Version, components: Sequence[str], destinati
 
 
 def environment(work: Path, *, cgo: bool = False) -> dict[str, str]:
-    """Return the environment of a Go build whose caches lie below ``work``, so that they go with it."""
+    """Return the environment of a Go build with caches below ``work``, which are removed with it."""
     wanted = {
         "CGO_ENABLED": "1" if cgo else "0",
         "GO111MODULE": "on",
@@ -100,7 +100,7 @@ class _Go:
         return run("go", *arguments, cwd=self.directory, env=self.environment, timeout=1200).stdout
 
     def build(self, arguments: Sequence[str], title: str, total: int, progress: Progress) -> None:
-        """Build, counting the packages that go names on standard error as it compiles them."""
+        """Build, counting the packages that go prints on standard error as it compiles them."""
         compiled, complaints = 0, list[str]()
         command = ["nice", "-n", "5", "go", "build", *arguments]
         with subprocess.Popen(

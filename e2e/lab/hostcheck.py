@@ -1,4 +1,4 @@
-"""What this machine must have for a lab, and the one sentence that says what is missing."""
+"""Check what this machine must have for a lab, and report in one sentence what is missing."""
 
 import os
 import platform
@@ -16,13 +16,13 @@ _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """Something a machine must have.
+    """A requirement for the machine.
 
     Attributes:
-        what: in words.
+        what: what is required, in words.
         found: whether it is there.
-        package: the Debian package that brings it, if one does.
-        remedy: what to do when no package brings it.
+        package: the Debian package that provides it, if any.
+        remedy: what to do if no package provides it.
     """
 
     what: str
@@ -32,7 +32,7 @@ class Requirement:
 
 
 def for_lab() -> list[Requirement]:
-    """What `up` needs on this machine."""
+    """Return what `up` requires of this machine."""
     return [
         Requirement(what="Linux on x86_64 or aarch64", remedy="run it on such a machine",
                     found=platform.system() == "Linux" and platform.machine() in {"x86_64", "aarch64"}),
@@ -47,7 +47,7 @@ def for_lab() -> list[Requirement]:
 
 
 def for_building() -> list[Requirement]:
-    """What building Kubernetes components and the operator's images needs on top."""
+    """Return what building Kubernetes components and the operator's images requires in addition."""
     return [
         Requirement(what=f"go ≥ {'.'.join(map(str, components.GO))} (to build what cannot be downloaded)",
                     found=components.go_is_new_enough(), remedy="install it from https://go.dev/dl"),
@@ -73,10 +73,10 @@ def sentence(requirements: Iterable[Requirement]) -> str:
 
 
 def require(requirements: Iterable[Requirement]) -> None:
-    """Stop with the sentence if something is missing.
+    """Raise an error if something is missing.
 
     Raises:
-        LabError: with that sentence.
+        LabError: with ``sentence`` as its message.
     """
     if lacking := sentence(requirements):
         raise LabError(lacking)
@@ -86,7 +86,7 @@ def install(requirements: Iterable[Requirement]) -> list[str]:
     """Install the Debian packages that are missing, and return their names.
 
     Raises:
-        LabError: if this is no Debian-like machine, or apt-get fails.
+        LabError: if apt-get is missing or fails.
     """
     packages = sorted({name for entry in requirements if not entry.found for name in entry.package.split()})
     if packages:

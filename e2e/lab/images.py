@@ -1,7 +1,7 @@
-"""The images that a lab's nodes run: the operator's own, and kubelets as artifacts. No registry is asked.
+"""The images that a lab's nodes run: the operator's own, and kubelets as artifacts. No registry is involved.
 
-Built by buildah (no daemon) in a storage of its own in the lab's cache, which holds the layers of the last build.
-Results are kept there under a hash of everything they are made of, so unchanged code is not built again.
+buildah (no daemon) builds them in a storage of its own in the lab's cache, which holds the layers of the last build.
+Results are cached under a hash of all their inputs, so that unchanged code is not built again.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def operator(progress: Progress | None = None) -> Image:
 
 
 def artifact(kubelet: Path, version: str, progress: Progress | None = None) -> Image:
-    """Return an image that holds nothing but `/kubelet`, the way a user would publish one."""
+    """Return an image that contains nothing but `/kubelet`, as a user would publish one."""
     with kubelet.open("rb") as stream:
         key = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
@@ -80,7 +80,7 @@ class Buildah:
     def __init__(self, cache: Path, scratch: Path) -> None:
         self.scratch = scratch
         self._storage: tuple[str, ...] = ()
-        # overlay is ten times as fast, but does not work where the cache itself lies on an overlay.
+        # overlay is ten times as fast, but does not work where the cache itself is on an overlay.
         for driver in ("overlay", "vfs"):
             self._storage = (f"--storage-driver={driver}", f"--root={cache}/{driver}", f"--runroot={scratch}/run")
             if run("buildah", *self._storage, "images", check=False, timeout=_BUILD_SECONDS).returncode == 0:
@@ -96,7 +96,7 @@ class Buildah:
         self("build", *fixed, *options, f"--tag={name}", f"--file={context}/Containerfile", context)
 
     def has(self, name: str) -> bool:
-        """Say whether the storage holds an image of that name."""
+        """Report whether the storage has an image of that name."""
         return bool(self("images", "--quiet", f"--filter=reference={name}"))
 
     def write_layout(self, name: str, layout: Path) -> str:
@@ -129,7 +129,7 @@ def _build_operator(buildah: Buildah, name: str) -> None:
 
 
 def _base_root() -> Path:
-    """Return a plain Debian with Python, standing in for the slim Python image that no lab can pull."""
+    """Return a plain Debian with Python, in place of the slim Python image that no lab can pull."""
     target = paths.cache_root() / "roots" / f"python-r{_BASE_RECIPE}"
     if not target.is_dir():
         with _appearing(target) as fresh:
@@ -145,7 +145,7 @@ def _base_root() -> Path:
             )
             for name in _DROPPED:
                 shutil.rmtree(fresh / name)
-            (fresh / "dev").mkdir()  # without the device files that only root outside a container may make
+            (fresh / "dev").mkdir()  # without the device files that only root outside a container may create
     return target
 
 
@@ -175,7 +175,7 @@ def _source_files() -> Iterator[Path]:
 
 
 def _cached(name: str, key: str, build: Callable[[Buildah, str], None], progress: Progress) -> Image:
-    """Return the image from the cache, building it first if it is not there."""
+    """Return the image from the cache, building it first if necessary."""
     cache = paths.cache_root() / "images"
     target = cache / name.rpartition("/")[2] / key
     tagged = f"{name}:{key}"
@@ -215,7 +215,7 @@ def _write_archive(buildah: Buildah, name: str, tag: str, archive: Path) -> str:
 
 
 def _forget_old_builds(buildah: Buildah, *, keep: str) -> None:
-    """Remove earlier builds from the storage; layers that the newest one shares with them stay."""
+    """Remove earlier builds from the storage; layers shared with the newest one stay."""
     names = buildah("images", "--format={{.Name}}:{{.Tag}}", f"--filter=reference={keep.rpartition(':')[0]}").split()
     for name in names:
         if name != keep and not name.startswith("<none>"):
@@ -223,7 +223,7 @@ def _forget_old_builds(buildah: Buildah, *, keep: str) -> None:
 
 
 def _forget_old_archives(directory: Path) -> None:
-    """Keep the few images used last: each is some hundred megabytes."""
+    """Keep only the images used last: each has some hundred megabytes."""
     images = sorted(directory.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in images[_KEPT:]:
         shutil.rmtree(old)
@@ -231,7 +231,7 @@ def _forget_old_archives(directory: Path) -> None:
 
 @contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
-    """Offer a directory that becomes `target` when all went well, and is removed otherwise."""
+    """Provide a directory that becomes `target` on success, and is removed otherwise."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent, ignore_cleanup_errors=True) as directory:
         fresh = Path(directory) / "content"

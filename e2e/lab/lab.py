@@ -1,4 +1,4 @@
-"""A whole lab: a control plane and its nodes on this machine, out of reach of everything else."""
+"""A whole lab: a control plane and its nodes on this machine, isolated from everything else."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from e2e.lab.versions import Version
 
 
 class Lab:
-    """Handle on a lab; everything it knows is in files, so any process may load one."""
+    """Handle on a lab; its state is in files, so that any process may load it."""
 
     def __init__(self, spec: LabSpec, progress: Progress | None = None) -> None:
         self.spec = spec
@@ -33,10 +33,10 @@ class Lab:
 
     @classmethod
     def up(cls, spec: LabSpec, progress: Progress | None = None) -> "Lab":
-        """Make a lab and wait until its nodes are Ready; whatever goes wrong, nothing of it stays.
+        """Create a lab and wait until its nodes are Ready; if anything fails, all of it is removed.
 
         Raises:
-            LabError: if this machine lacks something, the lab exists already, or it does not come up twice.
+            LabError: if the machine lacks something, the lab exists already, or it fails to start twice.
         """
         lab = cls(spec, progress)
         hostcheck.require(hostcheck.for_lab())
@@ -104,7 +104,7 @@ class Lab:
         return nodes[name]
 
     def command(self, *argv: str) -> Sequence[str]:
-        """The command line that runs ``argv`` in the lab's namespace, for callers with their own way to start it."""
+        """Return the command line that runs ``argv`` in the lab's namespace, for callers that start it themselves."""
         return self._control_plane.command("env", f"KUBECONFIG={self.kubeconfig}", *argv)
 
     def exec(
@@ -150,9 +150,9 @@ class Lab:
         """Add a node and boot it; its kubelet may need some more seconds to be Ready.
 
         Args:
-            name: its name in Kubernetes, too.
-            kubelet: exact version; the lab's if not given.
-            register_unschedulable: cordon it before its kubelet starts, so that no pod moves there by itself.
+            name: its name, also in Kubernetes.
+            kubelet: exact version; by default, the lab's.
+            register_unschedulable: cordon it before its kubelet starts, so that no pod is scheduled there.
         """
         node = Node(self.name, paths.check_name(name), self.directory / "nodes" / name)
         if node.directory.exists():
@@ -161,7 +161,7 @@ class Lab:
         self._progress.say(f"node {name}: laying out, kubelet {kubelet or self.spec.kubelet}")
         node.create(number, kubelet or self.spec.kubelet, self._authority, self._progress)
         spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
-        # The kubelet adopts a Node object that exists; this way its pod range and its cordon are there from the start.
+        # The kubelet adopts an existing Node object; this way its pod range and its cordon are there from the start.
         self.apply({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
             "spec": spec | ({"unschedulable": True} if register_unschedulable else {}),
@@ -172,7 +172,7 @@ class Lab:
         return node
 
     def import_image(self, archive: Path, nodes: Sequence[str] | None = None) -> None:
-        """Give an OCI or Docker archive to the containerd of ``nodes`` (all if not given)."""
+        """Import an OCI or Docker archive into the containerd of ``nodes`` (default: all)."""
         for name in self.nodes if nodes is None else nodes:
             self.node(name).import_image(archive)
 
@@ -192,14 +192,14 @@ class Lab:
         return self.kubectl("get", "--raw", "/readyz", timeout=10).stdout == "ok"
 
     def _nodes_ready(self) -> bool:
-        self.kubectl("get", "serviceaccount", "default", timeout=10)  # pods cannot be made before it is there
+        self.kubectl("get", "serviceaccount", "default", timeout=10)  # pods cannot be created before it exists
         missing = set(self.nodes) - {name for name, ready in self.node_readiness().items() if ready}
         if missing:
             raise LabError(f"not Ready: {', '.join(sorted(missing))}")
         return True
 
     def node_readiness(self) -> dict[str, bool]:
-        """Node name → whether the API server holds it for Ready."""
+        """Node name → whether the API server considers it Ready."""
         return {
             node["metadata"]["name"]: any(
                 condition["type"] == "Ready" and condition["status"] == "True"
@@ -226,7 +226,7 @@ class Lab:
             yield
 
     def _prepare(self) -> None:
-        """Make everything that takes minutes and stays in the cache, before the lab exists."""
+        """Create everything that takes minutes and remains in the cache, before the lab exists."""
         wanted = [(name, self.spec.control_plane) for name in components.CONTROL_PLANE]
         components.ensure([*wanted, ("kubelet", self.spec.kubelet)], self._progress)
         baseroot.ensure(self._progress)

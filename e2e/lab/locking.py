@@ -1,4 +1,4 @@
-"""Locks between processes, so that two labs do not make the same thing at once."""
+"""Locks between processes, so that two labs do not create the same thing at once."""
 
 import fcntl
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Names and addresses of a lab, all derived from its name and a node's number.
 
-Labs never meet: every one lives in network namespaces of its own without any way out, so all of them use the same
-addresses, and only what the host can see (namespaces, cgroups, directories) carries the lab's name.
+Every lab has isolated network namespaces of its own, so all labs use the same addresses; only what the host sees
+(namespaces, cgroups, directories) carries the lab's name.
 """
 
 from dataclasses import dataclass
@@ -35,16 +35,16 @@ def lab_cgroup(lab: str) -> str:
 
 
 def node_cgroup(lab: str, node: str) -> str:
-    """A node's cgroup; the groups beside it are ``control-plane`` and ``launchers``."""
+    """A node's cgroup; its siblings are ``control-plane`` and ``launchers``."""
     return f"{lab_cgroup(lab)}/{_NODE_PREFIX}{node}"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAddresses:
-    """Where one node of a lab is found.
+    """Addresses of one node of a lab.
 
     Attributes:
-        number: 1 for the first node; never used twice in the life of a lab.
+        number: 1 for the first node; never reused within a lab.
     """
 
     number: int

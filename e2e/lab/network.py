@@ -1,4 +1,4 @@
-"""The lab's network namespaces: one for the control plane with a bridge, one per node with a cable to it."""
+"""The lab's network namespaces: one for the control plane with a bridge, one per node with a veth pair to it."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from e2e.lab.process import run
 
 
 def namespace_file(name: str) -> Path:
-    """The file that stands for a named network namespace."""
+    """Return the file of a named network namespace."""
     return Path("/run/netns") / name
 
 
 def create_control_plane(lab: str) -> None:
-    """Make the control plane's namespace with a bridge ``br0`` that forwards between nodes and pods."""
+    """Create the control plane's namespace with a bridge ``br0`` that forwards between nodes and pods."""
     name = naming.control_plane_namespace(lab)
     run("ip", "netns", "add", name)
     _in(name, "link", "set", "lo", "up")
@@ -23,7 +23,7 @@ def create_control_plane(lab: str) -> None:
 
 
 def create_node(lab: str, node: str, addresses: naming.NodeAddresses) -> None:
-    """Make a node's namespace, its cable to the bridge and the routes in both directions."""
+    """Create a node's namespace, its link to the bridge and the routes in both directions."""
     hub, name = naming.control_plane_namespace(lab), naming.node_namespace(lab, node)
     run("ip", "netns", "add", name)
     _in(name, "link", "set", "lo", "up")
@@ -42,7 +42,7 @@ def destroy(lab: str) -> None:
 
 
 def namespaces(lab: str) -> list[str]:
-    """Names of the lab's namespaces that exist, nodes first."""
+    """Return the names of the lab's existing namespaces, nodes first."""
     hub = naming.control_plane_namespace(lab)
     found = [entry.name for entry in sorted(namespace_file("").glob(f"{hub}*"))]
     return [name for name in found if name.startswith(f"{hub}.")] + [name for name in found if name == hub]

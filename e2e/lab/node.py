@@ -27,7 +27,7 @@ PLENTY_OF_INOTIFY = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """What is written down about a node.
+    """What is recorded about a node.
 
     Attributes:
         kubelet: version last installed by the lab; an operator may have changed it since.
@@ -45,11 +45,11 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Handle on a node; all it knows is in files, so any process may hold one.
+    """Handle on a node; its state is in files, so that any process may have one.
 
     Attributes:
         lab: name of the lab.
-        name: name of the node, in Kubernetes too.
+        name: name of the node, also in Kubernetes.
         directory: the node's directory in the lab's state.
     """
 
@@ -59,7 +59,7 @@ class Node:
 
     @property
     def record(self) -> NodeRecord:
-        """What is written down about the node."""
+        """The node's record."""
         try:
             return NodeRecord(**json.loads((self.directory / "node.json").read_text()))
         except FileNotFoundError as absent:
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def alive(self) -> bool:
-        """Whether its PID 1 runs."""
+        """Report whether its PID 1 is running."""
         record = self.record
         return bool(record.pid) and start_time(record.pid) == record.started
 
@@ -101,7 +101,7 @@ class Node:
 
     @property
     def disk(self) -> Path:
-        """The node's file system as it lies on the host's disk, on or off."""
+        """The node's file system on the host's disk, on or off."""
         return self.directory / "root"
 
     @property
@@ -110,7 +110,7 @@ class Node:
         return Path(f"{self.root}{nodefiles.CONTAINERD_SOCKET}")
 
     def command(self, *argv: str) -> list[str]:
-        """The command line that runs ``argv`` in the node, for callers with their own way to start it."""
+        """Return the command line that runs ``argv`` in the node, for callers that start it themselves."""
         clean = [
             "env",
             "-i",
@@ -127,7 +127,7 @@ class Node:
         check: bool = True,
         timeout: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the node, as root, to its end.
+        """Run a command in the node, as root, and wait for its end.
 
         Raises:
             CommandError: if it fails and ``check`` is set.
@@ -136,7 +136,7 @@ class Node:
         return run(*self.command(*argv), stdin=input, check=check, timeout=timeout)
 
     def put(self, source: Path, destination: str, mode: int = 0o755) -> None:
-        """Copy a file of the host to ``destination`` in the node, all at once."""
+        """Copy a file of the host to ``destination`` in the node, atomically."""
         target = self.disk / destination.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.lab")
@@ -152,7 +152,7 @@ class Node:
         target.chmod(mode)
 
     def create(self, number: int, kubelet: str, authority: Authority, progress: Progress) -> None:
-        """Lay out the node's file system, identity and network; it is off afterwards."""
+        """Create the node's file system, identity and network; it is off afterwards."""
         version = Version.parse(kubelet)
         check_cgroups(version)
         self.directory.mkdir(parents=True)
@@ -203,7 +203,7 @@ class Node:
         return booted and snapshot_reader.runtime_ready(self.containerd_socket)
 
     def power_cut(self) -> None:
-        """Kill PID 1 and with it every process of the node, at once; the disk stays."""
+        """Kill PID 1 and with it every process of the node, at once; the disk remains."""
         record = self.record
         if self.alive:
             cgroups.freeze(self.cgroup)  # or some would see others die before them
@@ -213,12 +213,12 @@ class Node:
         self._write(replace(record, pid=0, started=0, launcher=0))
 
     def load_images(self) -> None:
-        """Give containerd the pause and busybox images."""
+        """Import the pause and busybox images into containerd."""
         for name in ("pause.tar", "busybox.tar"):
             self.exec("ctr", "--namespace", "k8s.io", "images", "import", str(nodeimages.DIRECTORY / name))
 
     def import_image(self, archive: Path, *, timeout: float = 300) -> None:
-        """Give containerd the image(s) of an OCI or Docker archive that lies on the host."""
+        """Import the image(s) of an OCI or Docker archive on the host into containerd."""
         inside = f"/var/tmp/{archive.name}"
         self.put(archive, inside, 0o600)
         try:
@@ -227,14 +227,14 @@ class Node:
             (self.disk / inside.lstrip("/")).unlink(missing_ok=True)
 
     def install_kubelet(self, version: str, progress: Progress | None = None) -> None:
-        """Replace the kubelet's binary, and its flags by those this version accepts; does not restart it."""
+        """Replace the kubelet's binary, and its flags by those that this version accepts; does not restart it."""
         parsed = Version.parse(version)
         self.put(components.resolve("kubelet", str(parsed), progress or Quiet()), nodefiles.KUBELET_BINARY)
         self.write(nodefiles.KUBELET_FLAGS, nodefiles.kubelet_flags(self.name, self.addresses, parsed))
         self._write(replace(self.record, kubelet=str(parsed)))
 
     def swap_naively(self, version: str, progress: Progress | None = None) -> None:
-        """Swap the kubelet the way everybody does it: stop, replace the binary, start; wait until it is healthy."""
+        """Swap the kubelet the usual way: stop, replace the binary, start; wait until it is healthy."""
         components.resolve("kubelet", version, progress)
         self.exec("systemctl", "stop", "kubelet")
         self.install_kubelet(version, progress)
@@ -242,7 +242,7 @@ class Node:
         self.wait_kubelet_healthy()
 
     def kubelet_healthy(self) -> bool:
-        """Whether the kubelet's health endpoint says ok."""
+        """Report whether the kubelet's health endpoint says ok."""
         asked = self.exec("curl", "--silent", "--max-time", "2", nodefiles.KUBELET_HEALTHZ, check=False)
         return asked.stdout.strip() == "ok"
 
@@ -262,12 +262,12 @@ class Node:
         return latest
 
     def snapshot(self) -> NodeSnapshot:
-        """Record every CRI container and sandbox, and what really runs for them."""
+        """Record every CRI container and sandbox, and their processes."""
         return snapshot_reader.read(self.name, self.containerd_socket, self.root)
 
 
 def _hint() -> str:
-    """What most often keeps a node of a crowded machine from booting."""
+    """Return what most often keeps a node from booting on a crowded machine."""
     limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
     if limit >= PLENTY_OF_INOTIFY:
         return ""

@@ -1,4 +1,4 @@
-"""How a node comes to life: the command line that ends as its PID 1, and what the host must offer for it."""
+"""How a node boots: the command line that ends as its PID 1, and what the host must provide for it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ _HERE = Path(__file__).parent
 
 
 def boot_command(lab: str, node: str, disk: Path) -> list[str]:
-    """Make the node's cgroups and return the command that boots it and stays until its PID 1 ends."""
-    # What waits outside for PID 1 must not be in the node's own cgroup: on version 2 a group with processes
-    # of its own cannot hand controllers down, and the node's systemd cannot see, hence move, that process.
+    """Create the node's cgroups and return the command that boots it and runs until its PID 1 ends."""
+    # The process outside that waits for PID 1 must not be in the node's own cgroup: on version 2 a group with processes
+    # of its own cannot delegate controllers, and the node's systemd cannot see, hence move, that process.
     outside = cgroups.create(f"{naming.lab_cgroup(lab)}/launchers")
     inside = cgroups.create(naming.node_cgroup(lab, node))
     shown = cgroups.hierarchies()
@@ -30,15 +30,15 @@ def boot_command(lab: str, node: str, disk: Path) -> list[str]:
 
 
 def _entering(doors: Sequence[Path]) -> list[str]:
-    """The beginning of a command line that joins cgroups before it becomes its rest."""
+    """Return the beginning of a command line that joins cgroups before it executes the rest."""
     return ["sh", str(_HERE / "enter.sh"), *map(str, doors), "--"]
 
 
 def check_cgroups(kubelet: Version) -> None:
-    """Refuse a kubelet that cannot run with the host's cgroups.
+    """Reject a kubelet that cannot run with the host's cgroups.
 
     Raises:
-        LabError: with what can be done instead.
+        LabError: with possible remedies.
     """
     if kubelet.release < (1, 19) and not any(hierarchy.options for hierarchy in cgroups.hierarchies()):
         reason = "it knows only version 1 cgroups and this machine has only version 2"

@@ -1,4 +1,4 @@
-"""The configuration files of a node, as text; nothing here touches a disk."""
+"""The configuration files of a node, as text. Writes nothing."""
 
 import json
 
@@ -71,7 +71,7 @@ SystemMaxUse=200M
 
 
 def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version) -> dict[str, str]:
-    """Return path → text of everything that makes a copy of the base root this node."""
+    """Return path → text of all files that turn a copy of the base root into this node."""
     return {
         "/etc/hostname": f"{node}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{addresses.address} {node}\n",

@@ -1,4 +1,4 @@
-"""The two images a node knows from the start, made of Debian's static busybox: no registry is ever asked."""
+"""The two images that a node has from the start, built from Debian's static busybox, without a registry."""
 
 import hashlib
 import io
@@ -21,13 +21,13 @@ def write_archives(root: Path, directory: Path) -> None:
     """Write both images as OCI archives into ``directory``, with the busybox of the Debian ``root``."""
     directory.mkdir(parents=True)
     binary = (root / "bin/busybox").read_bytes()
-    # A sandbox only has to stay: PID 1 ignores signals it does not handle, and the runtime ends it with SIGKILL.
+    # A sandbox only has to stay: PID 1 ignores signals that it does not handle, and the runtime ends it with SIGKILL.
     write_archive(directory / "pause.tar", PAUSE, _layer(binary, [], {}), ["/bin/busybox", "sleep", "2147483647"])
     write_archive(directory / "busybox.tar", BUSYBOX, busybox_layer(root, {}), ["sh"])
 
 
 def busybox_layer(root: Path, programs: Mapping[str, bytes]) -> bytes:
-    """Return the layer of a root with busybox, of the Debian ``root``, under all its names, and more programs."""
+    """Return the layer of a root with the busybox of the Debian ``root`` under all its names, and more programs."""
     applets = run(root / "bin/busybox", "--list").stdout.split()
     return _layer((root / "bin/busybox").read_bytes(), applets, programs)
 

@@ -1,4 +1,4 @@
-"""Where the lab keeps things: state per lab, a cache shared by all labs."""
+"""Where the lab keeps files: state per lab, a cache shared by all labs."""
 
 import os
 import re
@@ -20,12 +20,12 @@ def cache_root() -> Path:
 
 
 def default_name() -> str:
-    """Name of the lab a command means when it is not told."""
+    """Return the default name of a lab."""
     return os.environ.get("NODEUPGRADE_LAB_NAME", "lab")
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if it can name a lab or a node.
+    """Return ``name`` if it is valid for a lab or a node.
 
     Raises:
         LabError: if it would not fit into file, cgroup and namespace names.

@@ -1,4 +1,4 @@
-"""Keys and certificates of a lab, made with openssl: one authority that signs for everyone in it."""
+"""Keys and certificates of a lab, created with openssl: one authority signs all of them."""
 
 import base64
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Authority:
         return self.directory / "ca.crt"
 
     def create(self) -> None:
-        """Make the authority and everything the control plane needs."""
+        """Create the authority and everything the control plane needs."""
         self.directory.mkdir(parents=True, exist_ok=True)
         run("openssl", "req", "-x509", *_EC_KEY, "-days", _DAYS, "-subj", "/CN=nodeupgrade-lab",
             "-keyout", self.directory / "ca.key", "-out", self.certificate)  # fmt: skip

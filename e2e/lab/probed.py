@@ -13,7 +13,7 @@ NAMESPACE = "probed"
 APP = "probed"
 PORT = 8080
 UNREADY = "/tmp/unready"
-"""A file that makes the pods with exec probes unready as soon as it is there."""
+"""A file that makes the pods with exec probes unready as soon as it exists."""
 
 Object = dict[str, Any]
 
@@ -24,14 +24,14 @@ _EXEC: Object = {"exec": {"command": ["test", "!", "-e", UNREADY]}}
 
 
 def start(lab: Lab, pods: int, node: str, *, slowest: int = 30, progress: Progress | None = None) -> None:
-    """Start the Service and its pods on a node, and wait until every pod is Ready and every endpoint as well.
+    """Start the Service and its pods on a node, and wait until every pod and every endpoint is Ready.
 
     Args:
-        lab: where.
+        lab: the lab.
         pods: how many; the kinds take turns.
         node: name of the node.
         slowest: seconds between two probes of the slowest kind.
-        progress: told when something is built.
+        progress: receives a message when something is built.
     """
     lab.import_image(answerer.archive(progress))
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -58,19 +58,19 @@ def wait_ready(lab: Lab, pods: int, *, timeout: float = 600) -> None:
 
 
 def is_ready(body: Object) -> bool:
-    """Whether a pod's or node's condition Ready is True."""
+    """Report whether a pod's or node's condition Ready is True."""
     found = body.get("status", {}).get("conditions") or ()
     return any(c["type"] == "Ready" and c["status"] == "True" for c in found)
 
 
 def workload(pods: int, node: str, *, kubelet: str, slowest: int) -> list[Object]:
-    """Return the pods; leaves out what a kubelet does not know."""
+    """Return the pods, without fields and kinds that the kubelet does not know."""
     kinds = tuple(_kinds(Version.parse(kubelet).release, slowest))
     return [_pod(f"{name}-{number}", spec, node) for number, (name, spec) in zip(range(1, pods + 1), kinds * pods)]  # noqa: B905 - the kinds take turns
 
 
 def _kinds(release: tuple[int, int], slowest: int) -> Iterator[tuple[str, Object]]:
-    """Names and specs of the kinds of pods."""
+    """Yield names and specs of the kinds of pods."""
     yield "http-1", _only(readiness=_probe(_HTTP, 1))
     yield "http-slow", _only(readiness=_probe(_HTTP, slowest))
     yield "tcp-2", _only(readiness=_probe(_TCP, 2), liveness=_probe(_TCP, 10))

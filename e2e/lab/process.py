@@ -1,4 +1,4 @@
-"""Start, run and recognise processes."""
+"""Start, run and identify processes."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ from e2e.lab.errors import LabError
 T = TypeVar("T")
 
 PATIENCE = float(os.environ.get("NODEUPGRADE_PATIENCE", "1"))
-"""How many times longer than on an idle machine anything may take before it counts as hung; CI is patient."""
+"""How many times longer than on an idle machine anything may take before it counts as hung; CI sets more."""
 
 
 class CommandError(LabError):
-    """A command failed; carries what it printed.
+    """A command failed; carries its output.
 
     Attributes:
         result: exit code, standard output and standard error.
@@ -39,7 +39,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and return what it printed.
+    """Run a command to its end and return its output.
 
     Raises:
         CommandError: if it fails and ``check`` is set.

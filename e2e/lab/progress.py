@@ -1,4 +1,4 @@
-"""What the lab is doing, said to whoever waits for it."""
+"""Progress reports of the lab, for different kinds of output."""
 
 import sys
 import time
@@ -11,17 +11,17 @@ from rich.progress import Progress as RichProgress
 
 
 class Progress(Protocol):
-    """Receives what happens; must be cheap and must not fail."""
+    """Receives progress; must be cheap and must not fail."""
 
     def say(self, text: str) -> None:
-        """Something was finished or begun that deserves a line."""
+        """Report that something was started or finished."""
 
     def step(self, text: str, done: int, total: int) -> None:
-        """``done`` of ``total`` parts of the long work ``text`` are finished."""
+        """Report that ``done`` of ``total`` parts of the long work ``text`` are finished."""
 
 
 class Quiet:
-    """Says nothing."""
+    """Discards everything."""
 
     def say(self, text: str) -> None:
         """Ignore the line."""
@@ -31,7 +31,7 @@ class Quiet:
 
 
 class Lines:
-    """Plain lines for logs: everything said, and long work at most every ``interval`` seconds."""
+    """Plain lines for logs: every message, and long work at most every ``interval`` seconds."""
 
     def __init__(self, *, interval: float = 20) -> None:
         self._interval = interval
@@ -42,7 +42,7 @@ class Lines:
         print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
     def step(self, text: str, done: int, total: int) -> None:
-        """Print a line now and then."""
+        """Print a line at most every ``interval`` seconds."""
         now = time.monotonic()
         if now - self._spoken.get(text, now - self._interval) >= self._interval:
             self._spoken[text] = now

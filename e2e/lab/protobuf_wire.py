@@ -1,4 +1,4 @@
-"""Read protobuf messages by field number: enough to ask a runtime a question without generated code."""
+"""Decode protobuf messages by field number: enough to query a runtime without generated code."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

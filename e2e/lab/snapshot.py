@@ -1,6 +1,6 @@
-"""What runs on a node at one instant, and how two instants differ: the lab's own oracle for "nothing restarted".
+"""What runs on a node at one moment, and how two moments differ: the lab's own oracle for "nothing restarted".
 
-It shares no code with the operator, so that an error in one is not an error in both.
+It shares no code with the operator, so that a bug in one is not a bug in both.
 """
 
 from dataclasses import dataclass, fields
@@ -42,7 +42,7 @@ class ContainerInstance:
 
     @property
     def running(self) -> bool:
-        """Whether the CRI says it runs."""
+        """Whether it is running according to the CRI."""
         return self.state == "CONTAINER_RUNNING"
 
 
@@ -69,7 +69,7 @@ class SandboxInstance:
 
     @property
     def running(self) -> bool:
-        """Whether the CRI says it is ready."""
+        """Whether it is ready according to the CRI."""
         return self.state == "SANDBOX_READY"
 
 
@@ -88,7 +88,7 @@ class NodeSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One way in which an instance is not what it was.
+    """One way in which an instance differs.
 
     Attributes:
         kind: ``container`` or ``sandbox``.
@@ -111,7 +111,7 @@ class Difference:
 
 _Instance = TypeVar("_Instance", ContainerInstance, SandboxInstance)
 
-# What a rewriting of the stored hash changes on purpose.
+# What rewriting the stored hash changes on purpose.
 HASHES = frozenset({"stored_hash", "served_hash"})
 
 

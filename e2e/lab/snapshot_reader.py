@@ -39,7 +39,7 @@ def _open(socket: Path) -> grpc.Channel:
 
 
 def runtime_ready(socket: Path) -> bool:
-    """Whether the CRI behind ``socket`` says that its runtime is ready (RuntimeReady; the network may not be)."""
+    """Report whether the CRI at ``socket`` says that its runtime is ready (RuntimeReady; the network may not be)."""
     if not socket.exists():
         return False
     try:
@@ -55,8 +55,8 @@ def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
 
     Args:
         node: name to put into it.
-        socket: containerd's socket as seen from here.
-        root: the node's root as seen from here; processes are looked up in its ``/proc``.
+        socket: containerd's socket as seen from this process.
+        root: the node's root as seen from this process; processes are looked up in its ``/proc``.
 
     Raises:
         LabError: if the runtime does not answer.
@@ -79,7 +79,7 @@ def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
 
 
 def _each(runtime: _Runtime, listing: str, status: str) -> Iterator[Message]:
-    """Ask for the verbose status of everything listed, leaving out what is removed meanwhile."""
+    """Request the verbose status of everything listed, without what is removed meanwhile."""
     for listed in runtime.cri(listing).messages(1):
         try:
             yield runtime.cri(status, string_field(1, listed.text(1)) + bool_field(2))
@@ -89,7 +89,7 @@ def _each(runtime: _Runtime, listing: str, status: str) -> Iterator[Message]:
 
 
 def _stored_hashes(runtime: _Runtime) -> dict[str, str]:
-    """Return container id → hash from containerd's metadata store, which is what survives its restart."""
+    """Return container id → hash from containerd's metadata store, which survives its restart."""
     answer = runtime.ask("/containerd.services.containers.v1.Containers/List")
     found = {}
     for container in answer.messages(1):
@@ -142,7 +142,7 @@ def _sandbox(answer: Message, root: Path) -> SandboxInstance:
 
 
 def _info(answer: Message) -> dict[str, Any]:
-    """Return the runtime's verbose information, a JSON document; empty if it gives none."""
+    """Return the runtime's verbose information, a JSON document; empty if there is none."""
     found: dict[str, Any] = json.loads(answer.texts(2).get("info", "{}"))
     return found
 

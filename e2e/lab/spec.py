@@ -1,4 +1,4 @@
-"""What a lab is made of."""
+"""The specification of a lab."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from e2e.lab.versions import Version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """What a lab is made of.
+    """The specification of a lab.
 
     Attributes:
-        name: several labs run side by side by name.
+        name: tells apart labs that run side by side.
         nodes: how many nodes it starts with; they are called ``node1``, ``node2``, …
         kubelet: exact version of their kubelets.
         control_plane: exact version of kube-apiserver and the rest, and of kubectl.

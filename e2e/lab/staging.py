@@ -15,7 +15,7 @@ _UNVERSIONED = re.compile(r"^\s*(?:require\s+)?(k8s\.io/[\w-]+) v0\.0\.0\s*$", r
 _REPLACE = re.compile(r"^\s*(?:replace\s+)?(\S+) => (\S+) (v\S+)\s*$", re.MULTILINE)
 _GO_LINE = re.compile(r"^go (\S+)$", re.MULTILINE)
 
-# Before 1.17 the staging modules had no regular tags; these commits are the ones of the tag kubernetes-1.15.0.
+# Before 1.17 the staging modules had no regular tags; these are the commits tagged kubernetes-1.15.0.
 _PSEUDO_VERSIONS: dict[str, dict[str, str]] = {
     "1.15.0": {
         "api": "20190620084959-7cf5895f2711",
@@ -42,12 +42,12 @@ _PSEUDO_VERSIONS: dict[str, dict[str, str]] = {
 }
 _OPTIONAL = {"kubectl", "node-api", "sample-cli-plugin", "sample-controller"}  # of 1.15: required by no component
 
-# The domain of this module no longer answers; its source lives on under its author's GitHub name.
+# The domain of this module no longer answers; its source is available under its author's GitHub name.
 _MOVED = {"vbom.ml/util": "github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc"}
 
 
 def module_file(version: Version, upstream: str) -> str:
-    """Write the ``go.mod`` of a module that builds the components of one Kubernetes version.
+    """Return the ``go.mod`` of a module that builds the components of one Kubernetes version.
 
     Args:
         version: the Kubernetes version.

@@ -1,6 +1,6 @@
-"""What a Service's clients notice: endpoints that go, pods and nodes that turn unready, requests that fail.
+"""What a Service's clients notice: lost endpoints, unready pods and nodes, failed requests.
 
-``Tally`` is fed with what was seen and when, and adds up; ``trafficprobe`` does the seeing, inside the lab's network.
+``trafficprobe`` observes, inside the lab's network; ``Tally`` adds up what it saw, and when.
 """
 
 import json
@@ -27,13 +27,13 @@ class TrafficReport:
 
     Attributes:
         seconds: how long it was watched.
-        endpoints: addresses that were ready when the watch began or later.
-        endpoints_lost: of these, how many were not ready for a while, and which pods they belong to.
+        endpoints: how many addresses were ready when the watch began or later.
+        endpoints_lost: how many of these were not ready for a while, and which pods they belong to.
         endpoint_seconds_lost: for how long, added up.
         pods_unready: pods whose condition Ready was not True for a while although they were not being deleted.
         nodes_not_ready: seconds for which any node's condition Ready was not True.
         requests: HTTP requests made, directly to the pods' addresses.
-        failed: of these, how many were not answered with 200.
+        failed: how many of these were not answered with 200.
         slowest: seconds of the slowest answer.
     """
 
@@ -50,14 +50,14 @@ class TrafficReport:
 
 @dataclass
 class Absences:
-    """When things that were once there were not there. Times are seconds of a monotonic clock."""
+    """When things were missing that had been present before. Times are seconds of a monotonic clock."""
 
     seen: set[str] = field(default_factory=set)
     lost: dict[str, float] = field(default_factory=dict)
     _since: dict[str, float] = field(default_factory=dict)
 
     def note(self, name: str, present: bool, now: float) -> None:
-        """A thing is, or is not, as it should be from now on; what never was there is not missed."""
+        """Record whether a thing is present from now on; what was never present is not missed."""
         if present:
             self.seen.add(name)
             self._return(name, now)
@@ -66,7 +66,7 @@ class Absences:
             self.lost.setdefault(name, 0.0)
 
     def forget(self, name: str, now: float) -> None:
-        """A thing is gone on purpose: from now on it is not missed."""
+        """Record that a thing is gone on purpose: from now on it is not missed."""
         self._return(name, now)
         self.seen.discard(name)
 
@@ -82,7 +82,7 @@ class Absences:
 
 @dataclass
 class Tally:
-    """Adds up what is seen."""
+    """Adds up observations."""
 
     began: float
     endpoints: Absences = field(default_factory=Absences)
@@ -93,7 +93,7 @@ class Tally:
     slowest: float = 0.0
 
     def answered(self, seconds: float, ok: bool) -> None:
-        """One request is over."""
+        """Record the end of one request."""
         self.requests += 1
         self.failed += not ok
         self.slowest = max(self.slowest, seconds)
@@ -116,7 +116,7 @@ class Tally:
 
 
 class Watch:
-    """A running watch; ``report`` is there once it has ended."""
+    """A running watch; ``report`` is set once it has ended."""
 
     def __init__(self) -> None:
         self.report: TrafficReport | None = None
@@ -135,11 +135,11 @@ class Watch:
 
 @contextmanager
 def watching(lab: Lab, *, port: int = 8080, rate: float = 2.0) -> Iterator[Watch]:
-    """Watch a lab's traffic for as long as the body runs.
+    """Watch a lab's traffic while the body runs.
 
     Args:
-        lab: Whose.
-        port: Where the pods that a Service selects answer HTTP.
+        lab: The lab.
+        port: The HTTP port of the pods that a Service selects.
         rate: Requests per second to each of them.
 
     Raises:
@@ -162,19 +162,19 @@ def watching(lab: Lab, *, port: int = 8080, rate: float = 2.0) -> Iterator[Watch
 
 
 def parse(text: str) -> TrafficReport:
-    """Read what the probe has printed last."""
+    """Parse the last report that the probe has printed."""
     found = json.loads(text.strip().splitlines()[-1])
     lists = {key: tuple(found[key]) for key in ("endpoints_lost", "pods_unready")}
     return TrafficReport(**{**found, **lists})
 
 
 def render(report: TrafficReport) -> str:
-    """Write a report as the probe prints it."""
+    """Format a report as the probe prints it."""
     return json.dumps(asdict(report))
 
 
 def _wait_until_watching(probe: subprocess.Popen[str]) -> None:
-    """The probe says a line once it has seen everything that is there."""
+    """Wait for the line that the probe prints once it has seen everything that exists."""
     timer = threading.Timer(READY_SECONDS, probe.kill)
     timer.start()
     try:

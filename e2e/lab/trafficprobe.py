@@ -1,6 +1,6 @@
-"""Watches EndpointSlices, Pods and Nodes and asks every endpoint for a page; runs inside the lab's network.
+"""Watch EndpointSlices, Pods and Nodes and request a page from every endpoint; runs inside the lab's network.
 
-Prints a line once it has seen everything that is there, and its report when it is told to end.
+Prints a line once it has seen everything that exists, and its report when it is terminated.
 """
 
 import argparse
@@ -34,7 +34,7 @@ LISTS = {
 
 
 class Eyes:
-    """Translates what the API server says into presence and absence."""
+    """Translates watch events into presence and absence."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
@@ -42,12 +42,12 @@ class Eyes:
         self._slices: dict[str, dict[str, bool]] = {}
 
     def node(self, kind: str, body: Object) -> None:
-        """A Node was seen."""
+        """Record a Node."""
         del kind
         self.tally.nodes.note(body["metadata"]["name"], _is_ready(body), time.monotonic())
 
     def pod(self, kind: str, body: Object) -> None:
-        """A Pod was seen; one that is deleted or ended is not missed."""
+        """Record a Pod; one that is deleted or has ended is not missed."""
         name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
         over = body.get("status", {}).get("phase") in {"Succeeded", "Failed"}
         if kind == "DELETED" or over or "deletionTimestamp" in body["metadata"]:
@@ -56,7 +56,7 @@ class Eyes:
             self.tally.pods.note(name, _is_ready(body), time.monotonic())
 
     def slice(self, kind: str, body: Object) -> None:
-        """An EndpointSlice was seen; an address that left it is as lost as one that is not ready."""
+        """Record an EndpointSlice; an address that left it is lost like one that is not ready."""
         now, name = time.monotonic(), body["metadata"]["name"]
         listed = {} if kind == "DELETED" else _endpoints(body)
         for label in self._slices.get(name, {}).keys() - listed.keys():
@@ -83,7 +83,7 @@ def _is_ready(body: Object) -> bool:
 
 
 async def follow(session: aiohttp.ClientSession, path: str, seen: Seen, listed: asyncio.Event) -> None:
-    """List and watch for ever; what is missed while the API server is away is seen in the next list."""
+    """List and watch for ever; what is missed while the API server is away is in the next list."""
     while True:
         try:
             async with session.get(path) as answer:
@@ -105,7 +105,7 @@ async def follow(session: aiohttp.ClientSession, path: str, seen: Seen, listed: 
 
 
 async def ask(session: aiohttp.ClientSession, address: str, port: int, tally: Tally) -> None:
-    """Ask one pod for a page."""
+    """Request a page from one pod."""
     began = time.monotonic()
     try:
         async with session.get(
@@ -119,7 +119,7 @@ async def ask(session: aiohttp.ClientSession, address: str, port: int, tally: Ta
 
 
 async def ask_all(eyes: Eyes, port: int, rate: float) -> None:
-    """Ask every endpoint, so many times a second, each on a connection of its own as a new client would."""
+    """Request from every endpoint, so many times a second, each time on a new connection as a new client would."""
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as group:
         while True:
@@ -129,7 +129,7 @@ async def ask_all(eyes: Eyes, port: int, rate: float) -> None:
 
 
 async def watch(port: int, rate: float) -> Tally:
-    """Watch until told to end."""
+    """Watch until terminated."""
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):  # a terminal interrupts us together with whoever started us
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -163,7 +163,7 @@ def _api_server() -> tuple[str, ssl.SSLContext]:
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     context = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]))
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:  # Python takes a client's key from a file only
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:  # Python reads a client's key from a file only
         both.write(_decoded(user["client-certificate-data"]) + _decoded(user["client-key-data"]))
         both.flush()
         context.load_cert_chain(both.name)
@@ -175,7 +175,7 @@ def _decoded(text: str) -> str:
 
 
 def main() -> None:
-    """Read the command line, watch, report."""
+    """Parse the command line, watch, and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--rate", type=float, default=2.0)

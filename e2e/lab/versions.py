@@ -1,4 +1,4 @@
-"""Exact Kubernetes versions, as the lab needs them: numbers to compare, text to name files with."""
+"""Exact Kubernetes versions: comparable numbers, and text for file names."""
 
 import re
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read ``1.30.14`` or ``v1.30.14``.
+        """Parse ``1.30.14`` or ``v1.30.14``.
 
         Raises:
-            LabError: if the patch is missing or it is no version; the lab never guesses one.
+            LabError: if it is not a version or has no patch; the lab never guesses one.
         """
         match = _VERSION.fullmatch(text.strip())
         if match is None:
@@ -39,5 +39,5 @@ class Version:
 
     @property
     def release(self) -> tuple[int, int]:
-        """Major and minor, for comparisons with the release a feature came in."""
+        """Major and minor, for comparisons with the release that introduced a feature."""
         return self.major, self.minor

@@ -1,6 +1,6 @@
 """Pods of every kind that a kubelet swap could restart, for tests on real nodes.
 
-Everything is of the lab's busybox image, ends at once when asked to, and lives in one namespace.
+All of them use the lab's busybox image, end at once on request, and are in one namespace.
 """
 
 import json
@@ -15,12 +15,12 @@ from e2e.lab.versions import Version
 NAMESPACE = "workload"
 Object = dict[str, Any]
 
-# On the host's network the port may still be held by a predecessor that is about to end.
+# On the host's network the port may still be in use by a predecessor that is about to end.
 _SERVE = "trap 'exit 0' TERM; until httpd -p 8080 -h /www; do sleep 1; done; while :; do sleep 3600 & wait $!; done"
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _HTTP = {"httpGet": {"path": "/", "port": 8080}}
 PROBED_EVERY = 2
-"""Seconds. A run is not over before the new kubelet can have probed every pod; usual periods would have tests wait."""
+"""Seconds. A run lasts until the new kubelet can have probed every pod; usual periods would slow down the tests."""
 
 
 def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.14") -> list[Object]:
@@ -28,8 +28,8 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
 
     Args:
         pods: how many pods, at least one; the unusual kinds come first as long as there is room for them.
-        node: where to put them without asking the scheduler; anywhere if not given.
-        kubelet: version of the oldest kubelet they must run on; leaves out what it does not know
+        node: the node to bind them to, without the scheduler; any node by default.
+        kubelet: version of the oldest kubelet that must run them; leaves out what it does not support
             (startup probes before 1.18, restartable init containers before 1.29).
     """
     version = Version.parse(kubelet)
@@ -72,7 +72,7 @@ def service(app: str = "web") -> Object:
 
 
 def start(lab: Lab, objects: list[Object]) -> None:
-    """Apply the objects of ``mixed_workload``, once the namespace's default service account is there."""
+    """Apply the objects of ``mixed_workload`` once the namespace's default service account exists."""
     lab.apply(objects[0])
     namespace = objects[0]["metadata"]["name"]
     ready = ["get", "serviceaccount", "default", "--namespace", namespace]
@@ -81,7 +81,7 @@ def start(lab: Lab, objects: list[Object]) -> None:
 
 
 def wait_running(lab: Lab, namespace: str = NAMESPACE, count: int = 1, *, timeout: float = 300) -> None:
-    """Wait until ``count`` pods of ``namespace`` run, with every container that is to stay ready.
+    """Wait until ``count`` pods of ``namespace`` run, with every long-running container ready.
 
     Raises:
         LabError: after ``timeout`` seconds; it says how many run.
