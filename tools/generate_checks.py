@@ -19,29 +19,29 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "checks.md"
 
 HEAD = """# Checks
 
-Generated from the checks themselves; to change it: `make checks`. A node is upgraded only if no check finds anything
-that forbids it. All of them are asked before anything is touched, by every upgrade, by `action: Plan` and, as far as
-the API server alone can tell, by `nodeupgrade plan`. What the reasons mean and what to do:
+Generated from the checks themselves; to change it: `make checks`. A node is upgraded only if no check reports a finding
+that forbids it. All of them run before anything is touched, in every upgrade, in `action: Plan` and, as far as the API
+server alone shows enough, in `nodeupgrade plan`. What the reasons mean and what to do:
 [reference.md](reference.md#all-reasons). What changed between releases of Kubernetes:
-[kubelet-history.md](kubelet-history.md): a check that follows such changes names their releases here, and asks about
-the node's two versions; one that names none concerns every version.
+[kubelet-history.md](kubelet-history.md). A check that follows such changes lists their releases here, and considers the
+node's old and new version; one that lists none concerns every version.
 """
 
 AnyCheck = Check[Any]  # Any: each check has its own facts
 
 SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
     (
-        "What the API server tells",
-        "Asked by the control plane before a node is claimed and again before it is cordoned. The first one decides.",
+        "From the API server",
+        "Run by the control plane before a node is claimed and again before it is cordoned. The first finding decides.",
         (*admission.BEFORE_PODS, *admission.WITH_PODS),
     ),
     (
-        "What the node tells",
-        "Asked by the agent on the node. Everything that is found is told, in this order.",
+        "On the node",
+        "Run by the agent on the node. All findings are reported, in this order.",
         registry.CHECKS,
     ),
-    ("What planning shows", "Found while the rewriting of hashes is planned; told after the rest.", registry.PROOFS),
-    ("Warnings", "They forbid nothing, and are shown with the task and by `nodeupgrade plan`.", registry.WARNINGS),
+    ("While planning", "Found while the rewriting of hashes is planned; reported after the others.", registry.PROOFS),
+    ("Warnings", "They forbid nothing; the task and `nodeupgrade plan` show them.", registry.WARNINGS),
 )
 
 

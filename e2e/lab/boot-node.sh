@@ -47,7 +47,7 @@ for stream in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${stream%:*}" "
 mount -t tmpfs -o mode=755,nosuid,nodev tmpfs run
 mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs tmp
 
-# A kubelet sets these for the whole kernel. Here it sets files of the node, and the host keeps its values.
+# A kubelet sets these for the whole kernel. Here it writes to files of the node, and the host keeps its values.
 mkdir run/sysctl
 for key in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
     kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
@@ -61,9 +61,9 @@ mkdir -p .host
 pivot_root . .host
 umount -l /.host
 rmdir /.host
-# In a container systemd takes its own arguments for the kernel's: from 256 on it wants to be told that a host with
-# version 1 cgroups is meant; older ones do not know the word and ignore it.
-# Kubelets mount volumes for containers to see, and a systemd that finds itself in a container leaves this alone.
+# Kubelets mount volumes that containers must see, and a systemd that detects a container does not make / shared.
 mount --make-rshared /
+# In a container systemd reads its own arguments as the kernel's: from 256 on it must be told to accept version 1
+# cgroups; older ones ignore the unknown argument.
 exec env -i container=lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     /lib/systemd/systemd --system SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 < /dev/null > /dev/null 2>&1
