@@ -1,1 +1,1 @@
-"""What the engine needs from the outside world, as Protocols. Implementations live in adapters and simulation."""
+"""The engine's interfaces to the outside world, as Protocols; implemented in adapters and simulation."""

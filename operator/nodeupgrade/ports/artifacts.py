@@ -1,4 +1,4 @@
-"""Where new kubelets come from, and how they reach a place that this process writes to."""
+"""Fetches new kubelet binaries to a path that this process can write to."""
 
 from pathlib import PurePath, PurePosixPath
 from typing import Protocol
@@ -7,34 +7,37 @@ from nodeupgrade.api.values import Digest
 
 
 class CopyError(Exception):
-    """The file cannot be copied; the message says why."""
+    """A file cannot be copied; the message says why."""
 
 
 class Artifacts(Protocol):
-    """Brings programs. A target appears whole or not at all; a path is as this process sees it, unless said."""
+    """Downloads and copies programs. A target appears whole or not at all.
+
+    Paths are as this process sees them, unless stated otherwise.
+    """
 
     def download(self, url: str, target: PurePath, expected: Digest) -> None:
-        """Fetch ``url``, trusted only by its SHA-256. A target that is right already is left alone.
+        """Download ``url`` and verify its SHA-256. A target that already matches is left alone.
 
         Raises:
-            Refused: with DIGEST_MISMATCH when the content is another; with ARTIFACT_UNAVAILABLE when it cannot be had.
+            Refused: DIGEST_MISMATCH if the content differs; ARTIFACT_UNAVAILABLE if it cannot be downloaded.
             OSError: the target cannot be written.
         """
         ...
 
     def copy(self, source: PurePath, target: PurePath) -> None:
-        """Copy a program, durably.
+        """Copy a program durably.
 
         Raises:
-            CopyError: the source is absent or no regular file, or the target cannot be written.
+            CopyError: the source is missing or not a regular file, or the target cannot be written.
         """
         ...
 
     def copy_from_node(self, source: PurePosixPath, target: PurePath) -> None:
-        """Copy a program of the node, named as the node names it; links lead nowhere but within the node's root.
+        """Copy a program by its path on the node. Symbolic links are resolved within the node's root.
 
         Raises:
             CopyError: as for `copy`.
-            OSError: the links lead nowhere.
+            OSError: the links cannot be resolved.
         """
         ...

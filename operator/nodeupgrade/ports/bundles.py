@@ -1,30 +1,30 @@
-"""What the programs on the host run from: the bundle of this version, and those of others, on one node."""
+"""The bundles on one node: the self-contained Python that programs on the host run from, one per version."""
 
 from pathlib import PurePosixPath
 from typing import Protocol
 
 
 class Bundles(Protocol):
-    """The bundles that are kept on one node."""
+    """Manages the bundles on one node."""
 
     def stage(self) -> PurePosixPath:
-        """Bring this version's bundle onto the node, whole and for good; return where the node has it.
+        """Copy this version's bundle to the node, durably and as a whole; return its path on the node.
 
-        Repeating it is harmless, and puts right what was damaged.
+        Idempotent; repairs a damaged bundle.
 
         Raises:
-            StepFailed: it cannot be brought.
+            StepFailed: it cannot be copied.
         """
         ...
 
     def retire(self) -> None:
-        """Remove the bundles of other versions, when no executor can be running from one.
+        """Remove the bundles of other versions. Call only when no executor can be running from one.
 
         Raises:
-            StepFailed: it is not known which is this version's.
+            StepFailed: this version's bundle cannot be identified.
         """
         ...
 
     def remove(self) -> None:
-        """Remove them all, likewise."""
+        """Remove all bundles, under the same condition."""
         ...

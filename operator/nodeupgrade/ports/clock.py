@@ -1,4 +1,4 @@
-"""Time."""
+"""Wall-clock and monotonic time."""
 
 from datetime import datetime
 from typing import Protocol
@@ -7,20 +7,20 @@ from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 
 
 class Clock(Protocol):
-    """Deadlines use monotonic(); now() is for display only, since wall clocks jump."""
+    """Tells the time. Use monotonic() for deadlines; now() is for display only, since wall clocks jump."""
 
     def now(self) -> datetime:
-        """Wall-clock time, UTC."""
+        """Return the wall-clock time in UTC."""
         ...
 
     def monotonic(self) -> MonotonicSeconds:
-        """Seconds since boot, counting suspended time."""
+        """Return the seconds since boot, including time spent suspended."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for the given number of seconds."""
         ...
 
     def boot(self) -> BootIdentity:
-        """Identity of the current boot of the node."""
+        """Return the identity of the node's current boot."""
         ...

@@ -1,7 +1,7 @@
-"""The system calls by which files are read and changed.
+"""The system calls that read and change files.
 
-The module ``os`` is the real implementation. Everything that a run keeps on a node's disk goes through these, and
-through nothing else, so that a test can put a disk underneath that loses what was not synchronised when power fails.
+The module ``os`` is the real implementation. Everything a run stores on a node's disk goes through these calls only, so
+that tests can substitute a disk that loses unsynchronised data on power failure.
 """
 
 from pathlib import PurePath
@@ -9,88 +9,88 @@ from typing import Protocol
 
 
 class Status(Protocol):
-    """What is known about a file; as ``os.stat_result``."""
+    """File status, as in ``os.stat_result``."""
 
     @property
     def st_mode(self) -> int:
-        """Kind and permissions."""
+        """File type and permissions."""
         ...
 
     @property
     def st_dev(self) -> int:
-        """Filesystem."""
+        """Device of the filesystem."""
         ...
 
     @property
     def st_ino(self) -> int:
-        """Number of the file on its filesystem."""
+        """Inode number."""
         ...
 
     @property
     def st_size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         ...
 
     @property
     def st_uid(self) -> int:
-        """Owner."""
+        """User ID of the owner."""
         ...
 
     @property
     def st_gid(self) -> int:
-        """Group."""
+        """Group ID."""
         ...
 
     @property
     def st_mtime_ns(self) -> int:
-        """Last change of the content, nanoseconds since the epoch."""
+        """Last change of the content, in nanoseconds since the epoch."""
         ...
 
     @property
     def st_ctime_ns(self) -> int:
-        """Last change of the file, its names and attributes included, nanoseconds since the epoch."""
+        """Last change of content, names or attributes, in nanoseconds since the epoch."""
         ...
 
 
 class Space(Protocol):
-    """How full a filesystem is; as ``os.statvfs_result``."""
+    """Filesystem usage, as in ``os.statvfs_result``."""
 
     @property
     def f_bavail(self) -> int:
-        """Blocks an unprivileged writer could still use."""
+        """Free blocks for unprivileged users."""
         ...
 
     @property
     def f_frsize(self) -> int:
-        """Bytes of a block."""
+        """Block size in bytes."""
         ...
 
 
 class Disk(Protocol):
-    """System calls of the same names. Every one raises OSError, with the errno that Linux gives."""
+    """System calls by their own names. Every method raises OSError with Linux's errno."""
 
     def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
         """Open a file or directory."""
         ...
 
     def close(self, fd: int, /) -> None:
-        """Close a descriptor."""
+        """Close a file descriptor."""
         ...
 
     def read(self, fd: int, length: int, /) -> bytes:
-        """Read at most ``length`` bytes; none at the end."""
+        """Read at most ``length`` bytes; empty at the end."""
         ...
 
     def write(self, fd: int, data: bytes | memoryview, /) -> int:
-        """Write some or all bytes; say how many."""
+        """Write some or all bytes; return how many."""
         ...
 
     def lseek(self, fd: int, position: int, whence: int, /) -> int:
-        """Go to a position."""
+        """Move the file position."""
         ...
 
     def ftruncate(self, fd: int, length: int, /) -> None:
-        """Cut off, or extend by zeros."""
+        """Truncate, or extend with zeros."""
         ...
 
     def posix_fallocate(self, fd: int, offset: int, length: int, /) -> None:
@@ -98,15 +98,15 @@ class Disk(Protocol):
         ...
 
     def fsync(self, fd: int, /) -> None:
-        """Wait until content and attributes of a file, or the names in a directory, are on stable storage."""
+        """Wait until a file's content and attributes, or a directory's entries, are on stable storage."""
         ...
 
     def fdatasync(self, fd: int, /) -> None:
-        """Wait until the content of a file is on stable storage."""
+        """Wait until a file's content is on stable storage."""
         ...
 
     def fstat(self, fd: int, /) -> Status:
-        """What is known about an open file."""
+        """Return the status of an open file."""
         ...
 
     def fchmod(self, fd: int, mode: int, /) -> None:
@@ -118,27 +118,27 @@ class Disk(Protocol):
         ...
 
     def stat(self, path: PurePath, /) -> Status:
-        """What is known about the file a path leads to."""
+        """Return the status of a file, following symbolic links."""
         ...
 
     def lstat(self, path: PurePath, /) -> Status:
-        """As stat, of a symbolic link itself."""
+        """Return the status of a file, or of the symbolic link itself."""
         ...
 
     def readlink(self, path: PurePath, /) -> str:
-        """Where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         ...
 
     def listdir(self, path: PurePath, /) -> list[str]:
-        """Names in a directory, in no order."""
+        """List a directory in no particular order."""
         ...
 
     def listxattr(self, path: PurePath, /) -> list[str]:
-        """Names of extended attributes."""
+        """List the names of a file's extended attributes."""
         ...
 
     def getxattr(self, path: PurePath, attribute: str, /) -> bytes:
-        """An extended attribute."""
+        """Return an extended attribute."""
         ...
 
     def setxattr(self, path: int, attribute: str, value: bytes, /) -> None:
@@ -146,7 +146,7 @@ class Disk(Protocol):
         ...
 
     def mkdir(self, path: PurePath, mode: int = 0o777, /) -> None:
-        """Make a directory."""
+        """Create a directory."""
         ...
 
     def rmdir(self, path: PurePath, /) -> None:
@@ -154,17 +154,17 @@ class Disk(Protocol):
         ...
 
     def link(self, src: PurePath, dst: PurePath, /) -> None:
-        """Give a file one more name."""
+        """Create a hard link."""
         ...
 
     def rename(self, src: PurePath, dst: PurePath, /) -> None:
-        """Give a file another name, in place of the file that has it."""
+        """Rename a file, replacing the target if it exists."""
         ...
 
     def unlink(self, path: PurePath, /) -> None:
-        """Take a name away."""
+        """Remove a name of a file."""
         ...
 
     def statvfs(self, path: PurePath, /) -> Space:
-        """How full the filesystem is."""
+        """Return the usage of the filesystem that holds ``path``."""
         ...

@@ -1,4 +1,4 @@
-"""Files of one node. Paths are absolute paths on the node."""
+"""Files on one node. All paths are absolute paths on the node."""
 
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -7,70 +7,69 @@ from nodeupgrade.api.values import Digest
 
 
 class FilesView(Protocol):
-    """What can be known of files without changing any.
+    """Reads files without changing any.
 
-    Every method raises StepFailed (chained from the OSError) when it does not take.
+    Every method raises StepFailed (chained from the OSError) on failure.
     """
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Whole content; ``None`` when there is no such file."""
+        """Return the content; ``None`` if there is no such file."""
         ...
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        """SHA-256 of the content; ``None`` when there is no such file."""
+        """Return the SHA-256 of the content; ``None`` if there is no such file."""
         ...
 
     def size(self, path: PurePosixPath) -> int | None:
-        """Bytes of the content; ``None`` when there is no such file."""
+        """Return the size in bytes; ``None`` if there is no such file."""
         ...
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        """What changes when the content does, by a replacement of the file or by writing into it.
+        """Return a value that changes whenever the file is replaced or written to; ``None`` if there is no such file.
 
-        Costs no reading. Other names for the same file change nothing. ``None`` when there is no such file.
+        Does not read the file. Hard links do not affect it.
         """
         ...
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Regular files in a directory, sorted; empty when there is no such directory."""
+        """List the regular files in a directory, sorted; empty if there is no such directory."""
         ...
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Regular files and symbolic links in a directory and below it, in the order of their names; empty if none."""
+        """List the regular files and symbolic links in and below a directory, sorted by name."""
         ...
 
     def changed(self, path: PurePosixPath) -> float | None:
-        """When a file or directory was changed last in any respect, in seconds since 1970.
+        """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
 
-        Whatever leads to it counts too, such as a symbolic link that is pointed elsewhere. ``None`` when there is no
-        such path.
+        Changes along its path count too, such as a symbolic link that now points elsewhere.
         """
         ...
 
     def immutable(self, path: PurePosixPath) -> bool:
-        """Whether a file or directory must not be changed, even by root; False for what is not there."""
+        """Report whether a file or directory is immutable, even for root; False if it does not exist."""
         ...
 
     def free_bytes(self, path: PurePosixPath) -> int:
-        """Bytes an unprivileged writer could still use on the filesystem holding ``path``."""
+        """Return the bytes free for unprivileged users on the filesystem that holds ``path``."""
         ...
 
 
 class Files(FilesView, Protocol):
-    """Crash-safe file operations: after a power cut each is either wholly there or not at all.
+    """Crash-safe file operations: after a power failure, each has either happened completely or not at all.
 
-    Every method raises StepFailed (chained from the OSError) when it does not take.
+    Every method raises StepFailed (chained from the OSError) on failure.
     """
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        """Replace the file atomically (temporary file beside it, fsync, rename, fsync of the directory).
+        """Replace a file atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
 
-        An existing file keeps its mode, owner and extended attributes. Missing parent directories are made.
+        An existing file keeps its mode, owner and extended attributes. Missing parent directories are created.
         """
         ...
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Copy content, mode, owner and extended attributes; the target appears whole."""
+        """Copy content, mode, owner and extended attributes; the target appears atomically."""
         ...
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
@@ -78,13 +77,13 @@ class Files(FilesView, Protocol):
         ...
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        """Put the content of ``source`` at ``target`` by link and rename; ``source`` stays. Same filesystem."""
+        """Replace ``target`` with ``source`` by link and rename; ``source`` stays. Needs the same filesystem."""
         ...
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file; no error when it is not there."""
+        """Remove a file, if it exists."""
         ...
 
     def tidy(self, path: PurePosixPath) -> None:
-        """Remove what an interrupted change of ``path`` left beside it; the file itself is not touched."""
+        """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""
         ...

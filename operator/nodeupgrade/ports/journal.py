@@ -1,4 +1,4 @@
-"""Where the journal of one run is kept."""
+"""Stores the journal of one run."""
 
 from typing import Protocol
 
@@ -17,17 +17,17 @@ class JournalStore(Protocol):
         ...
 
     def append(self, record: Record) -> None:
-        """Add a record; it is on stable storage when this returns, unless it may be lost (domain.journal).
+        """Add a record. It is on stable storage on return, unless it is one that may be lost (domain.node.run.journal).
 
         Raises:
-            StepFailed: it could not be made durable; the effect it announces must not start.
+            StepFailed: it could not be made durable; the effect that it announces must not start.
         """
         ...
 
     def scrub(self) -> None:
-        """Forget before-images if the run is over. Cut off, it has happened or not; nothing is appended afterwards.
+        """Remove before-images if the run is over. Atomic; nothing is appended afterwards.
 
         Raises:
-            StepFailed: it cannot be written.
+            StepFailed: the journal cannot be written.
         """
         ...

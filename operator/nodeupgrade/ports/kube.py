@@ -1,7 +1,7 @@
-"""The Kubernetes API: raw JSON for everybody's objects, typed access to our own.
+"""The Kubernetes API: raw JSON for Kubernetes' objects, typed access to this project's own.
 
-Pods and Nodes stay raw JSON on purpose: typed models reject what they do not know, and a tool that bridges
-ten years of Kubernetes meets a lot of that.
+Pods and Nodes stay raw JSON on purpose: typed models reject fields that they do not know, and this project has to work
+with ten years of Kubernetes releases.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -21,31 +21,31 @@ class NotFoundError(NodeUpgradeError):
 
 
 class ConflictError(NodeUpgradeError):
-    """The object exists already, or is no longer the one the caller read: read again, decide again."""
+    """The object already exists, or has changed since the caller read it: read it again and decide again."""
 
 
 class RejectedError(NodeUpgradeError):
-    """The API server refuses the request for good: invalid, forbidden or unknown."""
+    """The API server rejects the request permanently: invalid, forbidden or unknown."""
 
 
 class ForbiddenError(RejectedError):
-    """The API server does not know who asks, or does not let them (HTTP 401 or 403)."""
+    """The client is not authenticated or not authorized (HTTP 401 or 403)."""
 
 
 class InvalidError(RejectedError):
-    """The API server refuses what the request says (HTTP 400 or 422)."""
+    """The API server rejects the content of the request (HTTP 400 or 422)."""
 
 
 class NoClusterError(NodeUpgradeError):
-    """Nothing says which API server to talk to, or as whom."""
+    """No API server or no credentials are configured."""
 
 
 class ExpiredError(NodeUpgradeError):
-    """What a watch or a list was to go on from has been forgotten (HTTP 410): list anew."""
+    """The resourceVersion or continue token has expired (HTTP 410): list again."""
 
 
 class UnavailableError(Transient):
-    """The API server did not answer in time, or asked to come back after so many seconds (0: whenever)."""
+    """The API server did not answer in time, or asked to retry after ``after`` seconds (0: at any time)."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class UnavailableError(Transient):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object and where the API server keeps it; ``namespace`` is None for cluster-scoped kinds."""
+    """A kind of object and where the API server serves it; without a namespace: cluster-scoped, or all namespaces."""
 
     group: str
     version: str
@@ -84,18 +84,18 @@ TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgrade
 
 
 class WatchEventType(StrEnum):
-    """What a watch tells, in the API's own words."""
+    """The type of a watch event, as the API names it."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
-    """Nothing happened up to the object's resourceVersion, and the object has nothing else (Kubernetes ≥ 1.16)."""
+    """No more changes up to the object's resourceVersion, which is all the object has (Kubernetes ≥ 1.16)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One event of a watch; a deleted object is as it was last, with the resourceVersion of its deletion."""
+    """One event of a watch. A deleted object is in its last state, with the resourceVersion of its deletion."""
 
     change: WatchEventType
     body: Json
@@ -103,22 +103,26 @@ class WatchEvent:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list: objects, and the resourceVersion at which the list as a whole was true."""
+    """One page of a list: objects, and the resourceVersion of the list as a whole."""
 
     items: tuple[Json, ...]
     resource_version: str
 
 
 class KubeApi(Protocol):
-    """Objects by kind and name, as raw JSON.
+    """Reads and writes objects as raw JSON.
 
-    Every method raises UnavailableError when the API server cannot be reached for a while and RejectedError
-    when it will not do it. A write with ``resource_version`` or ``uid`` happens only to that very object, else
-    ConflictError.
+    Every method raises UnavailableError if the API server cannot be reached for some time, and RejectedError if it
+    rejects the request. With ``resource_version`` or ``uid`` as a precondition, a write raises ConflictError unless
+    the object matches.
     """
 
     async def get(self, resource: Resource, name: str) -> Json:
-        """Read one object, or raise NotFoundError."""
+        """Read one object.
+
+        Raises:
+            NotFoundError: it does not exist.
+        """
         ...
 
     async def list(
@@ -128,14 +132,14 @@ class KubeApi(Protocol):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """Read all objects with these labels and fields; without a namespace, those of all namespaces."""
+        """List all objects with these labels and fields; without a namespace, in all namespaces."""
         ...
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
-        """Read all objects page by page, as they are at one moment no earlier than the call.
+        """List all objects page by page: a consistent snapshot, no older than the call.
 
         Raises:
-            ExpiredError: It took so long that the API server forgot that moment; begin anew.
+            ExpiredError: it took so long that the snapshot expired; list again.
         """
         ...
 
@@ -147,20 +151,24 @@ class KubeApi(Protocol):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Follow what happens to all objects with these labels and fields after a resourceVersion.
+        """Watch all objects with these labels and fields, starting after a resourceVersion.
 
-        It ends now and then, without an error; then go on from the resourceVersion of the last event. No event
-        is told twice, none is left out, and an object that loses the labels counts as deleted. With an empty
-        resourceVersion it first tells of every object that is there, as added and in any order, and then goes on from
+        The watch ends from time to time without an error; continue from the resourceVersion of the last event. Every
+        event arrives exactly once. An object that no longer has the labels counts as deleted. With an empty
+        resourceVersion, the watch first reports every existing object as added, in any order, and then continues from
         the greatest of their resourceVersions.
 
         Raises:
-            ExpiredError: The API server has forgotten what happened since then; list anew.
+            ExpiredError: the resourceVersion has expired; list again.
         """
         ...
 
     async def create(self, resource: Resource, body: Json) -> Json:
-        """Create an object, or raise ConflictError if its name is taken."""
+        """Create an object.
+
+        Raises:
+            ConflictError: an object of that name exists.
+        """
         ...
 
     async def merge(
@@ -173,35 +181,35 @@ class KubeApi(Protocol):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        """Merge a patch into an object (RFC 7386: null removes), status excepted.
+        """Apply a JSON merge patch (RFC 7386: null removes) to an object, except to its status.
 
         Args:
             resource: The kind of object.
-            name: The object.
-            patch: What changes.
-            resource_version: The state the patch was made for.
-            field_manager: Under which name ``metadata.managedFields`` records who changed what.
-            dry_run: Check it and answer as if it were done, but change nothing.
+            name: The name of the object.
+            patch: The changes.
+            resource_version: A precondition: the version that the patch was made for.
+            field_manager: The manager that ``metadata.managedFields`` records for the change.
+            dry_run: Validate the request and answer as if it were carried out, but change nothing.
         """
         ...
 
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
-        """Replace the whole status of an object."""
+        """Replace an object's status."""
         ...
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Ask for an object's deletion; an object that is gone already is fine."""
+        """Request an object's deletion; it is no error if the object does not exist."""
         ...
 
     async def server_version(self) -> str:
-        """The API server's ``gitVersion``, for example ``v1.33.13``."""
+        """Return the API server's ``gitVersion``, for example ``v1.33.13``."""
         ...
 
 
 class NodeSideKube(Protocol):
-    """All that the node side needs from the API server."""
+    """Everything the node side needs from the API server."""
 
     async def get_task(self, name: str) -> Task:
         """Read a NodeUpgradeTask."""
@@ -216,32 +224,32 @@ class NodeSideKube(Protocol):
         ...
 
     async def list_pods_on_node(self, node: str) -> list[Json]:
-        """Read all pods bound to a node, finished ones included."""
+        """List all pods bound to a node, including finished ones."""
         ...
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
-        """Read the Services of these namespaces, and who answers for them.
+        """List the Services in these namespaces, with their EndpointSlices.
 
-        That is, their EndpointSlices; or their Endpoints from an API server before 1.18, whose controllers make none.
+        From API servers before 1.18, whose controllers create no EndpointSlices, with their Endpoints instead.
         """
         ...
 
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
-        """Follow the pods bound to a node, as KubeApi.watch does; without a resourceVersion, all that are there first.
+        """Watch the pods bound to a node, as KubeApi.watch does; without a resourceVersion, existing pods come first.
 
         Raises:
-            ExpiredError: The API server has forgotten what happened since then; begin anew.
+            ExpiredError: the resourceVersion has expired; start again.
         """
         ...
 
     async def emit_event(self, event: "Event") -> None:
-        """Record an event; one recorded before is counted up, and a failure to record is no error."""
+        """Record an event, or increase its count if it was recorded before. A failure to record is no error."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something worth telling about an object (``regarding`` is the object's JSON or a stub of it)."""
+    """An event to record about an object; ``regarding`` is the object's JSON or a stub of it."""
 
     regarding: Json
     reason: Reason

@@ -1,4 +1,4 @@
-"""The kubelet program and process of one node, and what its credentials are good for."""
+"""The kubelet of one node: its program, its process, and the API server as seen with its credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Protocol
 from nodeupgrade.api.json import Json
 
 CANNOT_RUN = 126
-"""Exit status of a program that is there but cannot be run, as a shell and chroot report it."""
+"""Exit status for a program that exists but cannot be run, as reported by a shell and by chroot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered: the status of HTTP, and the text."""
+    """A server's answer: HTTP status and body."""
 
     status: int
     text: str
@@ -21,10 +21,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingEndpoint:
-    """Where a kubelet serves, and the certificates by which it is known.
+    """A kubelet's serving address and certificates.
 
     Attributes:
-        certificates: in PEM; whoever shows none of them is not the kubelet.
+        certificates: in PEM; a server that presents none of them is not the kubelet.
     """
 
     address: str
@@ -33,14 +33,14 @@ class ServingEndpoint:
 
 
 class Kubelet(Protocol):
-    """Asks a kubelet, running or not."""
+    """Inspects a kubelet's process, and kubelet programs that need not be running."""
 
     def healthy(self) -> bool:
-        """Whether ``/healthz`` of the running kubelet answers ok now."""
+        """Report whether ``/healthz`` of the running kubelet answers ok now."""
         ...
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Argument vector of a running process.
+        """Return the argument vector of a running process.
 
         Raises:
             Transient: there is no such process.
@@ -48,11 +48,11 @@ class Kubelet(Protocol):
         ...
 
     def executable(self, pid: int) -> PurePosixPath | None:
-        """Real path of a running process' program; ``None`` when the file was deleted or replaced."""
+        """Return the real path of a running process' program; ``None`` if the file was deleted or replaced."""
         ...
 
     def environment(self, pid: int) -> Mapping[str, str]:
-        """Variables that a running process was started with.
+        """Return the environment that a running process was started with.
 
         Raises:
             Transient: there is no such process.
@@ -60,7 +60,7 @@ class Kubelet(Protocol):
         ...
 
     def started(self, pid: int) -> float:
-        """When a running process was started, in seconds since 1970 by the clock as it is now.
+        """Return the start time of a running process, in seconds since 1970 by the current wall clock.
 
         Raises:
             Transient: there is no such process.
@@ -68,43 +68,43 @@ class Kubelet(Protocol):
         ...
 
     def configz(self, where: ServingEndpoint) -> Answer:
-        """What the running kubelet says that it is configured to do, asked with this program's own credentials.
+        """Return the running kubelet's ``/configz``, requested with this program's own credentials.
 
         Raises:
-            Transient: it does not answer, or it cannot be told that it is the kubelet who does.
+            Transient: it does not answer, or the server cannot be identified as the kubelet.
         """
         ...
 
     def program_stamp(self, pid: int) -> str | None:
-        """The stamp, as of ports.files, of the program that a process runs, wherever its file is by now.
+        """Return the stamp (see ports.files) of the program that a process runs, wherever its file is now.
 
-        ``None`` when there is no such process, or its own program is yet to come.
+        ``None`` if there is no such process, or it has not yet executed its own program.
         """
         ...
 
     def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """What a program prints when it is to start with these feature gates, and a configuration that is not there.
+        """Run a kubelet with these feature gates and a configuration file that does not exist; return its output.
 
-        A kubelet judges its feature gates before it reads its configuration, and ends if that is missing. So nothing
-        is ever started, and it complains about a gate if and only if it would not start because of it (seen with
+        A kubelet validates its feature gates before it reads its configuration, and exits if that is missing. So it
+        never starts, and it complains about a gate if and only if the gate would keep it from starting (observed with
         1.15 to 1.33).
         """
         ...
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
-        """Run ``binary arguments… --version`` and return exit status (or CANNOT_RUN) and output (both streams).
+        """Run ``binary arguments… --version``; return the exit status (or CANNOT_RUN) and the output of both streams.
 
-        A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that
-        the program accepts the arguments.
+        A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that it accepts
+        the arguments.
         """
         ...
 
 
 class AsKubelet(Protocol):
-    """The API server, asked as the node's own kubelet would ask it."""
+    """Talks to the API server with the credentials of the node's kubelet."""
 
     def read(self, path: str) -> Answer:
-        """Read an object (``path`` below the server).
+        """Read an object; ``path`` is below the server's URL.
 
         Raises:
             Transient: there is no answer.
@@ -112,7 +112,7 @@ class AsKubelet(Protocol):
         ...
 
     def try_patch(self, path: str, patch: Json) -> Answer:
-        """Ask what would come of a strategic merge patch of an object (``path`` below the server); nothing is changed.
+        """Send a strategic merge patch as a dry run, which changes nothing; ``path`` is below the server's URL.
 
         Raises:
             Transient: there is no answer.

@@ -1,4 +1,4 @@
-"""The Lease by which a node is known to be there."""
+"""The Lease that serves as a node's heartbeat."""
 
 from typing import Protocol
 
@@ -6,17 +6,17 @@ from nodeupgrade.api.json import Json
 
 
 class LeaseApi(Protocol):
-    """One node's Lease. Every method raises OSError or ValueError when it cannot be had."""
+    """Reads and renews one node's Lease. Every method raises OSError or ValueError on failure."""
 
     @property
     def node(self) -> str:
-        """Name of the Node."""
+        """Name of the Node that the Lease belongs to."""
         ...
 
     def read(self) -> Json:
-        """The Lease as it is."""
+        """Read the Lease."""
         ...
 
     def replace(self, lease: Json) -> None:
-        """Put another in the place of the one that was read; refused if somebody else did so meanwhile."""
+        """Replace the Lease that was read; the API server rejects this if it changed in the meantime."""
         ...

@@ -1,7 +1,7 @@
-"""The runs of a node, as agent and executor share them: plans, journals, and what the two tell each other.
+"""The runs of a node: plans, journals, and the messages between agent and executor.
 
-They run in different worlds, a pod and a service of the host, and either may be gone at any moment. So all that passes
-between them is kept on the node's disk, one directory for each run, and each has its own half of this.
+The agent runs in a pod, the executor as a service of the host, and either may disappear at any moment. So everything
+they exchange is stored on the node's disk, in one directory per run. Each of them has its own half of this interface.
 """
 
 from collections.abc import Iterable
@@ -18,17 +18,17 @@ from nodeupgrade.ports.journal import JournalStore
 
 
 class BusyError(NodeUpgradeError):
-    """Another process writes this journal."""
+    """Another process is writing this journal."""
 
 
 class RunsView(Protocol):
-    """What both read."""
+    """What both agent and executor read."""
 
     def read_plan(self, run: RunId) -> RunPlan | None:
-        """Read the plan of a run; ``None`` when there is none.
+        """Read the plan of a run; ``None`` if there is none.
 
         Raises:
-            Inconsistent: it was written by another version of this program, or is damaged.
+            Inconsistent: another version of this program wrote it, or it is damaged.
         """
         ...
 
@@ -36,12 +36,12 @@ class RunsView(Protocol):
         """Read the plan of a run that must have one.
 
         Raises:
-            Inconsistent: likewise, or there is none.
+            Inconsistent: as for `read_plan`, or there is none.
         """
         ...
 
     def read_journal(self, run: RunId) -> Journal:
-        """Read the journal of a run, also while its executor writes it.
+        """Read the journal of a run, even while its executor writes it.
 
         Raises:
             Inconsistent: it is damaged.
@@ -50,10 +50,10 @@ class RunsView(Protocol):
 
 
 class AgentRuns(RunsView, Protocol):
-    """The agent's half: it makes plans, answers the executor, and tells the API server how runs end."""
+    """The agent's half: it writes plans, answers the executor, and reports to the API server how runs end."""
 
     def write_plan(self, plan: RunPlan) -> None:
-        """Write a plan durably; an executor started from now on carries it out.
+        """Write a plan durably; any executor that starts from now on carries it out.
 
         Raises:
             StepFailed: it cannot be written.
@@ -61,16 +61,16 @@ class AgentRuns(RunsView, Protocol):
         ...
 
     def discard(self, run: RunId) -> None:
-        """Forget a plan that nobody has begun to carry out and nobody shall.
+        """Remove a plan that no executor has begun and none is to begin.
 
         Raises:
-            Inconsistent: somebody has begun.
+            Inconsistent: an executor has begun it.
             StepFailed: it cannot be removed.
         """
         ...
 
     def begun(self) -> RunId | None:
-        """The newest run that an executor has begun and that is not over.
+        """Return the newest run that an executor has begun and that is not over.
 
         Raises:
             Inconsistent: a journal is damaged.
@@ -78,31 +78,31 @@ class AgentRuns(RunsView, Protocol):
         ...
 
     def begun_runs(self) -> list[RunId]:
-        """All runs that an executor has begun, over or not, oldest first; raises as `begun`."""
+        """List all runs that an executor has begun, over or not, oldest first; raises as `begun`."""
         ...
 
     def plans_not_begun(self) -> list[RunId]:
-        """All runs that have a plan and that no executor has begun; raises as `begun`."""
+        """List all runs that have a plan and that no executor has begun; raises as `begun`."""
         ...
 
     def of(self, wanted: RunId) -> list[RunId]:
-        """The attempts of one run of a task that have a plan, oldest first."""
+        """List the attempts at one run of a task that have a plan, oldest first."""
         ...
 
     def is_told(self, run: RunId) -> bool:
-        """Whether the API server has accepted how a run ended, for a task that asked for it."""
+        """Report whether the API server has accepted the outcome of a run, for the task that asked for it."""
         ...
 
     def mark_told(self, run: RunId) -> None:
-        """Note for good that how a run ended was told. Repeating it is harmless.
+        """Record durably that the outcome of a run was reported. Idempotent.
 
         Raises:
-            StepFailed: it cannot be noted.
+            StepFailed: it cannot be recorded.
         """
         ...
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
-        """Note, right before a plan is handed over, what there is to say of the readiness guard.
+        """Record the state of the readiness guard, right before a plan is handed over.
 
         Raises:
             StepFailed: it cannot be written.
@@ -110,47 +110,47 @@ class AgentRuns(RunsView, Protocol):
         ...
 
     def read_guard(self, run: RunId) -> GuardReport:
-        """What was noted when the plan of a run was handed over; nothing, if it was not, or cannot be read."""
+        """Return the report recorded when a run's plan was handed over; an empty one if there is none to read."""
         ...
 
     def handing_over(self, run: RunId) -> bool:
-        """Whether the plan of a run was at least about to be handed over."""
+        """Report whether the plan of a run was handed over, or at least about to be."""
         ...
 
     def trouble(self, run: RunId) -> str | None:
-        """Why the executor stopped without an end, if it did."""
+        """Return why the executor stopped before the run was over, if it did."""
         ...
 
     def request_abort(self, run: RunId) -> None:
-        """Ask the executor of a run to go back."""
+        """Ask the executor of a run to roll back."""
         ...
 
     def deleted_pods_wanted(self, run: RunId) -> bool:
-        """Whether the executor wants to know which pods have been deleted."""
+        """Report whether the executor asks which pods have been deleted."""
         ...
 
     def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        """Tell the executor of a run which pods have been deleted since it began; each call adds to the last."""
+        """Tell the executor which pods have been deleted since the run began; adds to earlier calls."""
         ...
 
     def newcomers_wanted(self, run: RunId) -> bool:
-        """Whether the executor wants to know which pods came after the planning."""
+        """Report whether the executor asks which pods were created after planning."""
         ...
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
-        """Tell the executor of a run which pods came after its planning; each call replaces the last."""
+        """Tell the executor which pods were created after planning; replaces earlier calls."""
         ...
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those that are kept, and give up what the others need no more."""
+        """Remove the oldest finished runs beyond the number kept, and whatever the remaining ones no longer need."""
         ...
 
 
 class ExecutorRuns(RunsView, Protocol):
-    """The executor's half: it finds the run that is its own, keeps its journal, and asks what only the agent knows."""
+    """The executor's half: it finds its run, writes the journal, and asks the agent about pods."""
 
     def unfinished(self) -> RunId | None:
-        """The newest run that has a plan and is not over.
+        """Return the newest run that has a plan and is not over.
 
         Raises:
             Inconsistent: a journal is damaged.
@@ -161,34 +161,34 @@ class ExecutorRuns(RunsView, Protocol):
         """Open the journal of a run for writing.
 
         Raises:
-            BusyError: another executor is at work.
+            BusyError: another executor is writing it.
         """
         ...
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        """Leave word why the executor stopped without an end."""
+        """Record why the executor stopped before the run was over."""
         ...
 
     def abort_requested(self, run: RunId) -> bool:
-        """Whether somebody asked to go back."""
+        """Report whether a rollback was requested."""
         ...
 
     def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Ask the agent which pods have been deleted since the run began; get what it has answered so far."""
+        """Ask the agent which pods have been deleted since the run began; return its answers so far."""
         ...
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
-        """Ask the agent which pods came after the planning; get what it answered last."""
+        """Ask the agent which pods were created after planning; return its latest answer."""
         ...
 
     def rescue(self, run: RunId) -> Rescue:
-        """How far the rescue script has come with a run."""
+        """Return the rescue script's progress with a run."""
         ...
 
     def go_on(self, run: RunId) -> bool:
-        """Whether somebody wants the old kubelet to be started on a runtime that lost pods."""
+        """Report whether a person asked to start the old kubelet although the runtime lost pods."""
         ...
 
     def beat(self, run: RunId) -> None:
-        """Show the rescue script that an executor lives which has nothing to write."""
+        """Show the rescue script that the executor is alive while it has nothing to write."""
         ...

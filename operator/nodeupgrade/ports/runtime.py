@@ -15,10 +15,10 @@ __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeImage:
-    """Stored metadata of one container, byte for byte, so that it can be put back exactly.
+    """Stored metadata of one container, byte for byte, so that it can be restored exactly.
 
     Attributes:
-        encoding: how the runtime tags the bytes; empty where it does not.
+        encoding: the runtime's type tag for the bytes; empty if it has none.
         data: the bytes.
         hashes: the hash annotations read from these bytes.
     """
@@ -30,80 +30,85 @@ class BeforeImage:
 
 
 class RuntimeView(RestartView, Protocol):
-    """What can be known of a runtime without changing anything. Implementations bound every call in time.
+    """Inspects a runtime without changing anything. Implementations bound every call in time.
 
-    All methods may raise Transient when the runtime does not answer.
+    All methods may raise Transient if the runtime does not answer.
     """
 
     def info(self) -> RuntimeInfo:
-        """Ask the running runtime who it is."""
+        """Return what the running runtime says about itself: name, versions, cgroup driver, places in use."""
         ...
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes.
 
         Args:
-            full: also ask for what costs a call per item: start times, exit codes and sandbox addresses.
-            addresses: of these, ask for sandbox addresses at least.
+            full: include start times, exit codes and sandbox addresses, which cost a call per item.
+            addresses: of these, include at least the sandbox addresses.
         """
         ...
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
-        """Read the stored (not the served) metadata. Containers the runtime does not hold are left out."""
+        """Read the stored (not the served) metadata. Containers unknown to the runtime are left out."""
         ...
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Which of these processes still run, by the word of the kernel; the runtime is not asked."""
+        """Return those of the processes that still run, according to the kernel; does not ask the runtime."""
         ...
 
 
 class ContainerRuntime(RuntimeView, Protocol):
-    """Reads what runs, and rewrites stored hashes. Implementations bound every call in time.
+    """Lists containers and rewrites stored hashes. Implementations bound every call in time.
 
-    How hashes are written is the runtime's own affair: while it runs, or, where it would overwrite them, while it is
-    stopped. What is stopped for that is started by the next method that needs an answer, so that whoever calls sees one
-    thing only: what was written is served after a restart of the unit. See docs/decisions/what-a-runtime-offers.md.
+    Each implementation decides how to write hashes: while the runtime runs or, where the runtime would overwrite them,
+    while it is stopped. If it is stopped for that, the next method that needs an answer starts it. Callers rely on one
+    thing only: after a restart of the unit, the runtime serves what was written.
+    See docs/decisions/what-a-runtime-offers.md.
 
-    All methods may raise Transient when the runtime does not answer.
+    All methods may raise Transient if the runtime does not answer.
     """
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
-        """Change stored hashes from those of each image to the ones beside it, and nothing else.
+        """Replace the stored hashes of each image by the new ones paired with it, and change nothing else.
 
-        Cut off, it may have changed any part of them. Repeating it is harmless: metadata already as wanted is left
-        alone. A hash that is ``None`` in the new hashes leaves that annotation as it is; an annotation absent from the
-        metadata is never added.
+        Not atomic: if interrupted, any part of the hashes may have changed. Idempotent: metadata that is already as
+        wanted is left alone. A new hash of ``None`` leaves that annotation as it is; an annotation that is missing from
+        the metadata is never added.
 
         Raises:
             MetadataConflict: stored bytes are neither the before-image nor its rewritten form.
-            ContainerGone: the runtime does not hold one of the containers.
+            ContainerGone: one of the containers is unknown to the runtime.
         """
         ...
 
     def restore(self, image: BeforeImage) -> None:
-        """Put the bytes of ``image`` back. Repeating it is harmless.
+        """Restore the bytes of ``image``. Idempotent.
 
         Raises:
             MetadataConflict: the stored document differs from the image in more than its hashes.
-            ContainerGone: the runtime does not hold the container.
+            ContainerGone: the container is unknown to the runtime.
         """
         ...
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
-        """Ids of containers and sandboxes that somebody asked this runtime to stop since it was started.
+        """Return the IDs of containers and sandboxes that this runtime was asked to stop since it started.
 
         Args:
-            log: everything that the runtime has written since, one line each.
+            log: the lines that the runtime has logged since then, all of them.
 
         Returns:
-            ``None`` if its log does not tell.
+            ``None`` if the log does not contain this information.
         """
         ...
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Say how the bytes of each image are put back, and new hashes noticed, without this program."""
+        """Return the part of the rescue script that restores each image's bytes and detects new hashes."""
         ...
 
     def wait_until_answering(self, timeout: float) -> None:
-        """Return once the CRI answers a listing; raise Transient after ``timeout`` seconds."""
+        """Wait until the CRI answers a list call.
+
+        Raises:
+            Transient: it does not answer within ``timeout`` seconds.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What the engine asks a container runtime about being restarted, before anything is decided."""
+"""What a container runtime can tell about its own restart. The engine asks before it plans a run."""
 
 from typing import Protocol
 
@@ -7,29 +7,29 @@ from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTu
 
 
 class RestartView(Protocol):
-    """What a runtime and its program know of their own restart. Nothing is changed by asking."""
+    """Inspects a restart of the runtime ahead of time. Changes nothing."""
 
     @property
     def kind(self) -> RuntimeKind:
-        """What is the same for this runtime on every node; needs no connection."""
+        """The properties that this runtime has on every node; needs no connection."""
         ...
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Let the program on disk say what it would make of its configuration.
+        """Return what the program on disk would make of its configuration at the next start.
 
         Args:
             unit: how systemd would start it.
-            running: the process that answers now, if that is known.
+            running: the process that serves now, if known.
         """
         ...
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Say what a restart would cost, from what is known of this runtime's versions and habits; asks nobody."""
+        """Return what a restart would cost, from what is known of this runtime's versions; needs no connection."""
         ...
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
-        """Find out whether the restart of a run can be made gentler without changing anything else.
+        """Return how a run's restart can be made gentler without changing anything else.
 
-        Whatever speaks against it, the run goes on without, and the answer says why.
+        If it cannot, the run goes on without that, and the result says why.
         """
         ...

@@ -1,4 +1,4 @@
-"""The service manager of one node."""
+"""The service manager (systemd) of one node."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,51 +9,51 @@ __all__ = ["ServiceManager", "ServicesView", "UnitStatus"]
 
 
 class ServicesView(Protocol):
-    """What can be known of units without changing any."""
+    """Inspects units without changing any."""
 
     def status(self, unit: str) -> UnitStatus:
-        """Look at a unit; an unknown unit has load_state ``not-found``."""
+        """Return a unit's status; an unknown unit has the load_state ``not-found``."""
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """Variables that every service is given."""
+        """Return the environment that every service gets."""
         ...
 
 
 class ServiceManager(ServicesView, Protocol):
-    """Controls units. Every method is idempotent, bounded in time and raises StepFailed when it does not take."""
+    """Controls units. Every method is idempotent, bounded in time, and raises StepFailed on failure."""
 
     def start(self, unit: str, *, wait: bool = True) -> None:
-        """Start a unit, after forgetting earlier failures; ``wait`` for the job to end."""
+        """Start a unit, after resetting its failures; with ``wait``, wait for the job to finish."""
         ...
 
     def stop(self, unit: str) -> None:
-        """Stop a unit and wait until no process of its main service is left."""
+        """Stop a unit and wait until no process of its main service remains."""
         ...
 
     def restart(self, unit: str) -> None:
-        """Restart a unit, after forgetting earlier failures, and wait for the job to end."""
+        """Restart a unit, after resetting its failures, and wait for the job to finish."""
         ...
 
     def prepare_mask(self, unit: str) -> None:
-        """Do the slow part of mask() ahead of time; nothing is forbidden yet."""
+        """Do the slow part of mask() ahead of time; the unit can still be started."""
         ...
 
     def mask(self, unit: str) -> None:
-        """Forbid starting until unmask or reboot."""
+        """Keep the unit from starting until unmask() or a reboot."""
         ...
 
     def unmask(self, unit: str) -> None:
-        """Lift our mask, and what prepare_mask() left; an administrator's mask is not touched."""
+        """Remove our mask and what prepare_mask() left; an administrator's mask is not touched."""
         ...
 
     def log(self, unit: str) -> tuple[str, ...]:
-        """What the unit has written to the journal since it was started last, one line each, oldest first.
+        """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.
 
-        Nothing if it cannot be had as a whole.
+        Empty if the log is not available as a whole.
         """
         ...
 
     def reload(self) -> None:
-        """Make systemd read unit files again."""
+        """Make systemd reload unit files."""
         ...
