@@ -1,1 +1,1 @@
-"""What is known of kubelets: their flags, files and settings across versions."""
+"""Knowledge about kubelets: their history, flags, settings, files and kubeconfigs across versions."""

@@ -1,4 +1,4 @@
-"""What kubelets do where their configuration says nothing, as ``/configz`` shows it (from 1.15 on)."""
+"""Defaults of the kubelet's configuration, as ``/configz`` shows them (from 1.15 on)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -88,4 +88,4 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "podHousekeepingPeriod": ("2s",),
     "seccompDefault": (False,),
 }
-"""Where kubelets differ, any of these counts: a kubelet that runs shows only its own."""
+"""By path of the setting. Where kubelets differ, each value counts as the default: a kubelet shows only its own."""

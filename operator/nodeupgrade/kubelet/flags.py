@@ -1,8 +1,8 @@
-"""The kubelet's command line across versions that removed flags.
+"""Adapts the kubelet's command line to versions that removed flags.
 
-Some removed flags had long meant nothing: with a remote runtime, for example, every kubelet ignored the
-dockershim's network flags, and since 1.27 there is no other runtime than a remote one. Those are left out without
-asking, and reported. Any other flag that the new version rejects is a person's decision.
+Some removed flags had long had no effect: with a remote runtime, for example, every kubelet ignored the dockershim's
+network flags, and since 1.27 every runtime is remote. These are left out without asking, and reported. Any other flag
+that the new version rejects needs a person's decision.
 """
 
 import re
@@ -18,10 +18,10 @@ class MeaninglessFlag:
     """A flag whose removal changes nothing.
 
     Attributes:
-        since: what made kubelets reject it.
-        values: values for which this holds; empty for all.
-        remote_only: holds only where the command line selects a remote runtime, or cannot select another.
-        boolean: takes no separate value.
+        since: the change that made kubelets reject it.
+        values: the values for which this holds; empty for all.
+        remote_only: whether this holds only if the runtime is remote, by the command line or because no other exists.
+        boolean: whether the flag takes no separate value.
     """
 
     name: str
@@ -53,10 +53,10 @@ MEANINGLESS = (
 ESCAPES = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "$": "$$", "%": "%%", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\f": "\\f"}
 )
-"""What has a meaning within double quotes in a unit file (systemd.service, "Command lines")."""
+"""Characters that are special within double quotes in a unit file (systemd.service, "Command lines")."""
 
 IS_FLAG = re.compile(r"-(?!\d)")
-"""Starts a flag rather than a negative number."""
+"""Matches the start of a flag, but not of a negative number."""
 
 COMPLAINTS = ("unknown flag", "unknown shorthand flag", "invalid argument", "flag needs an argument", "unknown command")
 
@@ -79,10 +79,11 @@ class Arguments:
 
 
 def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
-    """Leave out what means nothing to ``target``, and what the user listed in ``remove``.
+    """Leave out flags that have no effect with ``target``, and those listed in ``remove``.
 
     Args:
         words: arguments of the running kubelet, without the program.
+        target: the version that is to start with them.
         remove: flag names, with or without dashes.
     """
     flags = tuple(_flags(words))
@@ -99,14 +100,14 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
 
 
 def complaint(output: str, *, telling: tuple[str, ...] = COMPLAINTS) -> str:
-    """The line in which a kubelet says what it does not accept; it may stand before the usage or a stack trace."""
+    """Return the line in which a kubelet says what it rejects; usage or a stack trace may follow it."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    found = (line for line in lines if any(word in line for word in telling))
-    return next(found, lines[-1] if lines else "no output")
+    complaints = (line for line in lines if any(word in line for word in telling))
+    return next(complaints, lines[-1] if lines else "no output")
 
 
 def rejected_flag(output: str) -> str | None:
-    """The flag a kubelet complains about, read from its output."""
+    """Return the flag that a kubelet's output complains about; ``None`` if it complains about none."""
     for marker in ("unknown flag: --", "unknown shorthand flag: "):
         _, found, rest = output.partition(marker)
         if found:
@@ -115,12 +116,12 @@ def rejected_flag(output: str) -> str | None:
 
 
 def canonical(name: str) -> str:
-    """A flag's name as its kubelet registers it: underscores count as dashes."""
+    """Return a flag's name as the kubelet registers it: with dashes instead of underscores."""
     return name.replace("_", "-")
 
 
 def drop_in(program: str, words: tuple[str, ...]) -> bytes:
-    """A systemd drop-in that starts ``program`` with exactly these arguments."""
+    """Return a systemd drop-in that starts ``program`` with exactly these arguments."""
     line = command_line((program, *words))
     return (
         "# Written by nodeupgrade: the flags that this kubelet version no longer knows are left out.\n"
@@ -130,7 +131,7 @@ def drop_in(program: str, words: tuple[str, ...]) -> bytes:
 
 
 def command_line(words: tuple[str, ...]) -> str:
-    """Words as systemd reads them in a unit file."""
+    """Quote words for a command line in a systemd unit file."""
     return " ".join(map(_quote, words))
 
 

@@ -1,8 +1,9 @@
-"""How kubelets, and the API servers they talk to, changed between releases: every change that anything here depends on.
+"""Changes between releases of the kubelet and the API server: every change that this project depends on.
 
-For whoever asks what a version does: `PROBES_KEPT.applies_to(target)`. No other module compares a version with a number
-(tests/architecture/test_history.py); what concerns hashes alone is in `kubelethash.changes`, which this takes over
-where others need it. `docs/kubelet-history.md` is generated from both, with the modules that rely on each change.
+Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
+a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
+other modules need too are re-exported here. `docs/kubelet-history.md` is generated from both modules and names the
+modules that rely on each change.
 """
 
 from collections.abc import Mapping
@@ -13,22 +14,22 @@ from nodeupgrade.kubelethash import KubeletVersion, changes
 from nodeupgrade.kubelethash.changes import MinorChange, enhancement, issue, pull, reference
 
 Release: TypeAlias = tuple[int, int]
-"""Minor and patch of a release of Kubernetes 1."""
+"""Minor and patch of a Kubernetes 1.x release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChange(MinorChange):
-    """Something that holds for the API server from one minor on."""
+    """A change of the API server, from one minor on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseDefect:
-    """Something wrong with single releases of the kubelet.
+    """A defect of particular kubelet releases.
 
     Attributes:
-        what: what is wrong, as a sentence.
-        link: where upstream says so.
-        releases: first and last release of each stretch; the last one of a stretch without an end is `None`.
+        what: the defect, as a sentence.
+        link: the upstream issue or pull request.
+        releases: ranges as first and last affected release; the last one is `None` if there is no fix yet.
     """
 
     what: str
@@ -36,13 +37,17 @@ class ReleaseDefect:
     releases: tuple[tuple[Release, Release | None], ...]
 
     def affects(self, kubelet: KubeletVersion) -> bool:
-        """Whether a kubelet is one of these releases."""
+        """Report whether a kubelet has the defect."""
         release = (kubelet.minor, kubelet.patch)
         return any(first <= release and (last is None or release <= last) for first, last in self.releases)
 
     @property
     def fixed_in(self) -> str:
-        """The release after the last one, for messages."""
+        """The first release after the last affected one, for messages.
+
+        Raises:
+            ValueError: there is no fix yet.
+        """
         last = self.releases[-1][1]
         if last is None:
             raise ValueError(f"not fixed: {self.what}")
@@ -50,17 +55,17 @@ class ReleaseDefect:
 
     @property
     def reference(self) -> str:
-        """The link in short, for messages."""
+        """The link in short form, for messages."""
         return reference(self.link)
 
 
-# --- containers and their hashes: the facts of kubelethash that others rely on -------------------------------------
+# --- containers and their hashes: changes of kubelethash that other modules rely on ---------------------------------
 
 SIDECARS = changes.SIDECARS
 SIDECARS_COMPARED = changes.SIDECARS_COMPARED
 RESOURCELESS_HASH = changes.RESOURCELESS_HASH
 
-# --- what ends a kubelet at its start ------------------------------------------------------------------------------
+# --- what keeps a kubelet from starting ----------------------------------------------------------------------------
 
 ALLOW_PRIVILEGED_REMOVED = MinorChange(
     what="The flag `--allow-privileged` is rejected.",
@@ -144,7 +149,7 @@ SIDECAR_STOPS_RESTARTS = ReleaseDefect(
     releases=(((35, 0), (35, 3)),),
 )
 
-# --- admission, which a kubelet that starts repeats for every pod ----------------------------------------------------
+# --- admission, which a kubelet repeats for every pod when it starts -------------------------------------------------
 
 SIDECARS_BY_DEFAULT = MinorChange(
     what="Sidecars are admitted unless their feature gate was turned off.",
@@ -195,7 +200,7 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
     **_safe_sysctls(32, pull(127489), "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
     **_safe_sysctls(37, pull(138389), "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"),
 }
-"""Sysctls that kubelets allow by themselves, with the first minor surely known to do so."""
+"""Sysctls that kubelets allow by default, with the first minor certain to do so."""
 
 # --- devices ---------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The credentials in a kubeconfig, as far as a kubelet's has any: certificates or a token, in files or in place."""
+"""Reads the credentials in a kubelet's kubeconfig: client certificates or a token, inline or in files."""
 
 import base64
 import binascii
@@ -15,25 +15,25 @@ from nodeupgrade.api.yaml import read_one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """Something that is either in a file or written out in the kubeconfig."""
+    """A certificate, key or token, either in a file or inline in the kubeconfig."""
 
     path: str | None = None
     data: bytes | None = None
 
     @property
     def given(self) -> bool:
-        """Whether there is any."""
+        """Whether it is set at all."""
         return self.path is not None or self.data is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Where the API server is, and how it is spoken to.
+    """The API server's address, and the credentials for it.
 
     Attributes:
-        server_name: name to expect in the server's certificate, if it is not the host.
-        authority: certificates that may vouch for the server; without them those of the system may.
-        token: path or text of a bearer token.
+        server_name: the name to expect in the server's certificate, if it is not the host.
+        authority: the CA certificates that the server is verified with; if not set, those of the system.
+        token: the bearer token.
     """
 
     host: str
@@ -50,10 +50,12 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     """Read the current context of a kubeconfig.
 
     Args:
-        directory: where it lies; relative paths in it are meant from there.
+        text: the content of the file.
+        directory: the directory of the file; relative paths in it are resolved from there.
 
     Raises:
-        ValueError: it is not a kubeconfig, or asks for a way of identifying that needs another program.
+        ValueError: it is not a kubeconfig, its server is not https, or it has neither a certificate nor a token (as
+            with an exec plugin, which is another program).
     """
     try:
         document = read_one(text)
@@ -82,13 +84,14 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
 
 
 def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
-    """The same with the content of every file in place of its path, for who sees the node's files elsewhere.
+    """Return the credentials with every path replaced by the file's content, for use outside the node's root.
 
     Args:
+        credentials: the credentials as parsed.
         read: reads a file by its path on the node.
 
     Raises:
-        ValueError: there is no such file.
+        ValueError: a file does not exist.
     """
 
     def carry(material: Material) -> Material:
@@ -108,14 +111,14 @@ def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | No
 
 
 def _named(document: Mapping[str, Any], items: str, item: str, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next((entry[item] for entry in document[items] if entry["name"] == name), {})
-    if not found:
+    content: Mapping[str, Any] = next((entry[item] for entry in document[items] if entry["name"] == name), {})
+    if not content:
         raise KeyError(f"{item} {name}")
-    return found
+    return content
 
 
 def _material(fields: Mapping[str, Any], name: str, directory: PurePosixPath) -> Material:
-    """Text counts for more than a file, as it does for Kubernetes' own clients."""
+    """Read one credential; inline data takes precedence over a file, as in Kubernetes' own clients."""
     if name == "token":
         text, path = fields.get("token"), fields.get("tokenFile")
         data = text.encode() if text else None

@@ -1,4 +1,4 @@
-"""What a kubelet's command line and configuration file say about where things are. Flags win over the file."""
+"""Where a kubelet's files and endpoints are, read from its command line and configuration files. Flags win."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
 DEFAULT_HEALTHZ_PORT = "10248"
 DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
-# Files whose format newer kubelets changed in ways that older ones refuse at start (cpu_manager_state in 1.18,
-# the device checkpoint in 1.20, dra_manager_state in 1.31).
+# Newer kubelets write these in formats that make older ones refuse to start (cpu_manager_state since 1.18, the device
+# checkpoint since 1.20, dra_manager_state since 1.31).
 STATE_FILES = (
     "cpu_manager_state",
     "memory_manager_state",
@@ -23,18 +23,18 @@ STATE_FILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletLayout:
-    """Where things are on one node.
+    """The paths, endpoints and settings of one node's kubelet.
 
     Attributes:
         endpoint: path of the runtime's socket.
-        healthz_url: where the kubelet answers about its health; ``None`` when that is switched off.
-        manifests: directory of static pods; ``None`` when there is none.
-        state_files: absolute paths of the files worth saving.
-        gates: feature gates that are set.
-        cgroup_driver: the one it is configured to use.
-        fails_on_cgroup_v1: whether it may end at its start on cgroup v1, as kubelets do from 1.35 unless told not to.
-        kubeconfig: the kubelet's credentials for the API server, if it has any.
-        settings: everything else that it is configured to do.
+        healthz_url: URL of the kubelet's health check; ``None`` if it is disabled.
+        manifests: directory of static pods; ``None`` if there is none.
+        state_files: absolute paths of the state files to save.
+        gates: feature gates that are set explicitly.
+        cgroup_driver: the configured cgroup driver.
+        fails_on_cgroup_v1: whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default.
+        kubeconfig: path of the kubelet's kubeconfig, if it has one.
+        settings: the complete configuration.
     """
 
     endpoint: str
@@ -49,22 +49,22 @@ class KubeletLayout:
 
     @property
     def resizes_in_place(self) -> bool:
-        """Whether the gate InPlacePodVerticalScaling was turned on: it is off by default up to 1.32."""
+        """Whether the feature gate InPlacePodVerticalScaling is set; it is off by default up to 1.32."""
         return self.gates.get("InPlacePodVerticalScaling", self.gates.get("AllAlpha", False))
 
 
 def config_path(words: tuple[str, ...]) -> str | None:
-    """The configuration file that a command line names."""
+    """Return the configuration file that a command line names, if any."""
     return Configured(words=words).flag("config") or None
 
 
 def config_directory(words: tuple[str, ...]) -> str | None:
-    """The directory of further configuration files that a command line names (kubelet 1.28+)."""
+    """Return the drop-in directory for configuration files that a command line names, if any (kubelet 1.28+)."""
     return Configured(words=words).flag("config-dir") or None
 
 
 def is_drop_in(name: str) -> bool:
-    """Whether a kubelet reads a file of this name in its configuration directory, in the order of names."""
+    """Report whether a kubelet reads a file of this name in its drop-in directory; it reads them in order of name."""
     return name.endswith(".conf")
 
 
@@ -72,11 +72,11 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
     """Read the layout of a kubelet.
 
     Args:
-        words: its arguments, without the program.
-        configs: content of its configuration file, if it has one, and of further ones that override it.
+        words: the arguments, without the program.
+        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
 
     Raises:
-        ValueError: a configuration file is not a YAML map, or a value is not what it should be.
+        ValueError: a configuration file is not a YAML map, or a value is invalid.
     """
     settings = configured(words, *configs)
     root = settings.flag("root-dir") or DEFAULT_ROOT
@@ -97,7 +97,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
 
 
 def _gates(settings: Configured) -> dict[str, bool]:
-    """Gates of the configuration file, and those of the flags, which win one by one."""
+    """Merge the feature gates of the configuration file and of the flags; each flag overrides one gate."""
     written = settings.document.get("featureGates")
     if written is not None and not isinstance(written, dict):
         raise ValueError(f"the kubelet's featureGates are not a map: {written!r}")
@@ -123,7 +123,7 @@ def _healthz(address: str, port: str) -> str | None:
 
 
 def _reachable(address: str) -> str:
-    """An address to connect to for an address that is listened on."""
+    """Return the address to connect to for a listen address."""
     if address in {"0.0.0.0", ""}:  # noqa: S104 - compared with, not bound to
         return "127.0.0.1"
     if address == "::":

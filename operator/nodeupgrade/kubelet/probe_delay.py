@@ -1,8 +1,9 @@
-"""How long a kubelet that has just started may need until it has probed a pod.
+"""Computes how long a kubelet may take after its start until it has probed a pod.
 
-A kubelet before 1.35 forgets what probes have found. It begins again at a random moment within the first period, counts
-successes anew, and asks the readiness probe only once the startup probe has succeeded. Delays count from the start of
-the container, hence are long over. The readiness guard's policy (``manifests/readiness-guard.yaml``) computes the same.
+A kubelet before 1.35 forgets probe results when it restarts. It starts probing at a random moment within the first
+period, counts successes from zero, and runs the readiness probe only after the startup probe has succeeded. Initial
+delays count from the start of the container, so they have long passed. The readiness guard's policy
+(``manifests/readiness-guard.yaml``) computes the same.
 """
 
 from collections.abc import Mapping
@@ -14,18 +15,18 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, is_sidecar
 
 MARGIN = timedelta(seconds=5)
-"""For the kubelet to look at its pods and to write what it found; all that pods without such probes are exposed for."""
+"""Time for the kubelet to sync its pods and write their status; the whole exposure of pods without such probes."""
 
 _FORGOTTEN = ("startupProbe", "readinessProbe")
 
 
 def keeps_probes(kubelet: KubeletVersion) -> bool:
-    """Whether a kubelet that starts still knows what its probes had found."""
+    """Report whether a kubelet keeps its probe results across a restart."""
     return history.PROBES_KEPT.applies_to(kubelet)
 
 
 def exposure(pod: Json) -> timedelta:
-    """Say how long after the start of a kubelet a pod may be reported unready only because it was not probed yet.
+    """Return how long after a kubelet's start a pod may be reported unready only because it has not been probed yet.
 
     Args:
         pod: A Pod as the API server returns it.
@@ -40,15 +41,15 @@ def _until_probed(container: Json) -> timedelta:
 
 
 def _longest(probe: Json) -> timedelta:
-    """A period until the first attempt, one for each success that is asked for, and the last attempt's time."""
+    """Add up a period until the first attempt, one per required success, and the timeout of the last attempt."""
     return timedelta(seconds=(1 + (probe.get("successThreshold") or 1)) * period(probe) + timeout(probe))
 
 
 def period(probe: Mapping[str, Any]) -> int:
-    """Seconds between two attempts, the API's default where a manifest leaves it out."""
+    """Return the seconds between two attempts; the API's default if a manifest leaves it out."""
     return int(probe.get("periodSeconds") or 10)
 
 
 def timeout(probe: Mapping[str, Any]) -> int:
-    """Seconds for one attempt, likewise."""
+    """Return the seconds that one attempt may take; the API's default if a manifest leaves it out."""
     return int(probe.get("timeoutSeconds") or 1)

@@ -1,4 +1,4 @@
-"""A kubelet's settings: its configuration file, drop-ins merged into it in order, and flags, which win over both."""
+"""A kubelet's settings: its configuration file, drop-ins merged in order, and flags, which override both."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,40 +12,40 @@ from nodeupgrade.kubelet.flags import canonical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """What a kubelet is, or would be, configured to do.
+    """A kubelet's configuration: that of a running kubelet, or that of its next start.
 
     Attributes:
-        words: its command line, without the program.
-        document: its configuration files, merged; empty if it has none.
+        words: the command line, without the program.
+        document: the merged configuration files; empty if there are none.
     """
 
     words: tuple[str, ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict)
 
     def flag(self, name: str) -> str | None:
-        """Value of the last flag of this name, as the kubelet reads it."""
+        """Return the value of the last flag of this name, which is the one that counts; ``None`` if there is none."""
         given = self.flags(name)
         return given[-1] if given else None
 
     def flags(self, name: str) -> list[str]:
-        """Values of all flags of this name."""
+        """Return the values of all flags of this name."""
         return [value for flag, value in _flags(self.words) if flag == name]
 
     def given(self) -> frozenset[str]:
-        """Names of all flags."""
+        """Return the names of all flags."""
         return frozenset(flag for flag, _ in _flags(self.words))
 
     def text(self, flag: str, key: str, default: str = "") -> str:
-        """A setting as text; what is empty or null counts as not set."""
+        """Return a setting as text; empty and null count as not set."""
         given = self.flag(flag)
         value = self.document.get(key) if given is None else given
         return default if value is None or value == "" else str(value)
 
     def number(self, flag: str, key: str, default: int) -> int:
-        """A setting that is a whole number; a kubelet takes 0 for not set.
+        """Return a setting as an integer; as for a kubelet, 0 counts as not set.
 
         Raises:
-            ValueError: it is not one.
+            ValueError: it is not an integer.
         """
         text = self.text(flag, key, "0")
         try:
@@ -54,10 +54,10 @@ class Configured:
             raise ValueError(f"the kubelet's {key} is not a number: {text}") from error
 
     def amounts(self, flag: str, key: str, separator: str = "=") -> dict[str, str] | None:
-        """A setting that names amounts, such as ``cpu=1,memory=1Gi``; ``None`` if it is not set.
+        """Return a setting that maps names to amounts, such as ``cpu=1,memory=1Gi``; ``None`` if it is not set.
 
         Raises:
-            ValueError: it does not.
+            ValueError: it is not such a map.
         """
         given = self.flags(flag)
         if given:
@@ -73,7 +73,7 @@ class Configured:
         return {str(name): str(amount) for name, amount in value.items()}
 
     def names(self, flag: str, key: str) -> tuple[str, ...]:
-        """A setting that is a list of names."""
+        """Return a setting that is a list of names."""
         given = self.flags(flag)
         if given:
             return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
@@ -88,8 +88,8 @@ def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
     """Read a kubelet's settings.
 
     Args:
-        words: its arguments, without the program.
-        configs: content of its configuration file, if it has one, and of drop-ins that override it, in order.
+        words: the arguments, without the program.
+        configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
 
     Raises:
         ValueError: a configuration file is not a YAML map.
@@ -101,7 +101,7 @@ def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
 
 
 def _merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists and plain values are replaced, maps are merged; null means not set (RFC 7396, as kubelets do it)."""
+    """Merge maps and replace lists and scalars; null means not set (RFC 7396, as kubelets do it)."""
     merged = dict(base)
     for key, value in patch.items():
         if isinstance(value, Mapping):
@@ -125,7 +125,7 @@ def _parse(config: bytes) -> Mapping[str, Any]:
 
 
 def _flags(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Flags with their values; a flag without one, such as a boolean, has the word that follows it."""
+    """Yield flags with their values. A flag without a value, such as a boolean, gets the word that follows it."""
     for i, word in enumerate(words):
         written, equals, value = word.partition("=")
         if not written.startswith("--"):
