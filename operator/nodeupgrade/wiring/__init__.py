@@ -1,4 +1,4 @@
-"""The only place that builds adapters and hands them to those who work with ports.
+"""Builds adapters and hands them to the code that works with ports. No other package builds adapters.
 
-Split by what is reached, because the executor on the host carries no Kubernetes client.
+Split by what is reached, because the executor on the host has no Kubernetes client.
 """

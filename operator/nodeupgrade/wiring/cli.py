@@ -1,4 +1,4 @@
-"""The command line's way to the API server."""
+"""Connects the command line to the API server."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -9,7 +9,12 @@ from nodeupgrade.adapters.kube import KubeClient, Patience
 def connect(
     kubeconfig: Path | None, context: str | None, request_seconds: float
 ) -> AbstractAsyncContextManager[KubeClient]:
-    """Connect as the person who calls; somebody waits at a terminal, so little is tried again.
+    """Connect with the user's kubeconfig. Retries are few, since a person waits at the terminal.
+
+    Args:
+        kubeconfig: Path of the kubeconfig; None for the usual places.
+        context: Context in the kubeconfig; None for the current one.
+        request_seconds: Timeout of one request.
 
     Raises:
         NoClusterError: There is no usable kubeconfig.

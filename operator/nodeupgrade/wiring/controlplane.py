@@ -1,4 +1,4 @@
-"""The control plane: what drives NodeUpgrades."""
+"""Builds the control plane: client, informers, rollouts and metrics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,12 +19,12 @@ from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NotFoundError
 __all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
 
 STATUS_INTERVAL = timedelta(seconds=5)
-"""How far writes of a NodeUpgrade's status are apart that only move counters along."""
+"""Minimum time between writes of a NodeUpgrade's status that only update counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """What drives NodeUpgrades, and the informers it sees the fleet through; they must be kept running."""
+    """Everything that reconciles NodeUpgrades. The caller must keep the informers of ``fleet`` running."""
 
     kube: KubeClient
     rollouts: Rollouts
@@ -32,11 +32,11 @@ class ControlPlane:
     metrics: Metrics
 
     def session(self) -> Session:
-        """Open a session with our login, for kopf."""
+        """Open a session with our login, for kopf to use."""
         return self.kube.session()
 
     async def check_access(self) -> None:
-        """Look whether everything that is followed is there and may be followed.
+        """Check that every resource to be watched exists and may be watched.
 
         Raises:
             NotFoundError: A CustomResourceDefinition is not installed.
@@ -64,11 +64,21 @@ async def control_plane(
     concerned: Callable[[str | None], None],
     troubled: Callable[[str, str], None],
 ) -> AsyncIterator[ControlPlane]:
-    """Build it over the real API server, and serve its metrics; for the last two see InformedFleet.
+    """Build the control plane for the real API server, and serve its metrics.
+
+    Args:
+        agents: Image and namespace of agent pods.
+        operator_node: The node that the operator runs on.
+        kubeconfig: For running outside a cluster; None inside.
+        metrics_host: Address on which to serve metrics.
+        metrics_port: Port on which to serve metrics.
+        queue_depth: Returns the length of the work queue, for the metrics.
+        concerned: See InformedFleet.
+        troubled: See InformedFleet.
 
     Raises:
-        NoClusterError: Nothing says which API server.
-        OSError: The port for metrics is taken.
+        NoClusterError: No API server is configured.
+        OSError: The port for metrics is in use.
     """
     fleet: InformedFleet | None = None
 
@@ -90,7 +100,7 @@ async def control_plane(
 
 
 def _state(fleet: InformedFleet, queue_depth: int) -> State:
-    """Copy what gauges are made of; called from another thread than everything else."""
+    """Copy the values behind the gauges; called from the metrics server's thread, not the event loop's."""
     informers = tuple(
         InformerState(
             kind=each.resource.kind,

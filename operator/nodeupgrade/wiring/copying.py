@@ -1,4 +1,4 @@
-"""What copies a program, for the process that has nothing else to do: it loads as little as it can."""
+"""Copies a program, for the process that does nothing else; imports as little as possible."""
 
 from nodeupgrade.adapters.files.copying import copy
 

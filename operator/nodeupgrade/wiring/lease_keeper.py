@@ -1,4 +1,4 @@
-"""What renews a node's Lease from the host: no runtime, no files, and so nothing that they need."""
+"""Builds the lease keeper's API client. Imports neither runtime nor file adapters, nor anything they need."""
 
 from nodeupgrade.adapters.kubelet.lease import KubeletLease
 from nodeupgrade.adapters.observability import log_to_stderr
@@ -9,5 +9,5 @@ __all__ = ["lease_api", "log_to_stderr"]
 
 
 def lease_api(credentials: Credentials, node: str) -> LeaseApi:
-    """The Lease of one node, with the credentials of its kubelet."""
+    """Return access to one node's Lease with its kubelet's credentials."""
     return KubeletLease(credentials=credentials, node=node)

@@ -1,4 +1,4 @@
-"""One node, reached from the agent's pod or from the host itself."""
+"""Builds access to one node, from the agent's pod or on the host itself."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountedHost:
-    """Implements engine.node.Host for a node whose root directory is mounted at ``root``."""
+    """Implements engine.node.node.Host for a node whose root directory is mounted at ``root``."""
 
     root: Path
     processes: ProcessTable
@@ -47,16 +47,20 @@ class MountedHost:
 
     @property
     def clock(self) -> NodeClock:
-        """Its clock."""
+        """The node's clock."""
         return NodeClock(self.processes)
 
     @property
     def runtimes(self) -> tuple[RuntimeKind, ...]:
-        """Every kind of runtime that any run may have found here."""
+        """Every kind of runtime that a run on this node may have used."""
         return tuple(adapter.kind for adapter in RUNTIMES)
 
     def node(self, endpoint: str, runtime: str) -> Node:
-        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+        """Return the node with its container runtime.
+
+        Args:
+            endpoint: path of the runtime's socket on the node.
+            runtime: name of the kind of runtime.
 
         Raises:
             Refused: there is no such kind.
@@ -76,10 +80,10 @@ class MountedHost:
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
-        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+        """Return access to the API server with the current credentials of the kubelet's kubeconfig.
 
         Raises:
-            StepFailed: there are none in it that can be used.
+            StepFailed: the kubeconfig is missing or has no usable credentials.
         """
         if (text := self.files.read(kubeconfig)) is None:
             raise StepFailed(f"there is no {kubeconfig}")
@@ -90,7 +94,7 @@ class MountedHost:
 
 
 def host_from_pod(root: Path) -> MountedHost:
-    """The node whose root directory is mounted at ``root``; its programs run in a chroot there."""
+    """Return the node whose root directory is mounted at ``root``; its programs run in a chroot there."""
     processes = ProcessTable(root / "proc")
     prefix = ("chroot", str(root))
     return MountedHost(
@@ -104,22 +108,22 @@ def host_from_pod(root: Path) -> MountedHost:
 
 
 def bundles_from_pod(source: Path, root: Path, directory: PurePosixPath) -> NodeBundles:
-    """The bundles in a directory of the node, and the one at ``source`` that the agent brings."""
+    """Return the bundles in ``directory`` on the node; ``source`` is the one that the agent brings."""
     return NodeBundles(source=source, parent=root / directory.relative_to("/"), on_node=directory)
 
 
 def artifacts_from_pod(root: Path) -> NodeArtifacts:
-    """Where the node's new kubelet comes from."""
+    """Return the access to kubelet artifacts for the node mounted at ``root``."""
     return NodeArtifacts(root)
 
 
 def runs_in(directory: Path) -> RunStore:
-    """The runs of the node, by the path that this process has for their directory."""
+    """Return the node's runs; ``directory`` is their directory as this process sees it."""
     return RunStore(directory)
 
 
 def node_on_host(plan: RunPlan) -> Node:
-    """The node this process runs on, as the plan describes it."""
+    """Return the node that this process runs on, as the plan describes it."""
     processes, files, services = ProcessTable(Path("/proc")), HostFiles(), SystemdManager()
     adapter = runtime_named(plan.runtime_name)
     return Node(

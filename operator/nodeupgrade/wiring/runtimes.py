@@ -1,4 +1,4 @@
-"""Every kind of container runtime that a node may have. Another one is one more line here: docs/adding-a-runtime.md."""
+"""Registers the supported container runtimes, one line each: see docs/adding-a-runtime.md."""
 
 from pathlib import Path
 from typing import Protocol
@@ -15,11 +15,11 @@ from nodeupgrade.ports.services import ServiceManager
 
 
 class RuntimeAdapter(Protocol):
-    """Makes the port to the runtime of one node; nothing is connected by that."""
+    """Builds the port to the runtime of one node, without connecting to it."""
 
     @property
     def kind(self) -> RuntimeKind:
-        """What is the same for this runtime on every node."""
+        """The properties that this runtime has on every node."""
         ...
 
     def __call__(
@@ -31,14 +31,14 @@ class RuntimeAdapter(Protocol):
         services: ServiceManager,
         prefix: tuple[str, ...],
     ) -> ContainerRuntime:
-        """Build it.
+        """Build the port.
 
         Args:
-            socket: the kubelet's CRI endpoint, as seen from here.
+            socket: the kubelet's CRI endpoint, as this process sees it.
             processes: the node's processes.
             files: the node's files.
             services: the node's units.
-            prefix: what to put before programs of the node, for example ``("chroot", "/host")`` in a pod.
+            prefix: the command prefix for the node's programs, for example ``("chroot", "/host")`` in a pod.
         """
         ...
 
@@ -49,10 +49,10 @@ RUNTIMES: tuple[RuntimeAdapter, ...] = (
 
 
 def runtime_named(name: str) -> RuntimeAdapter:
-    """The adapter of a runtime, by the name that the CRI and the Node's status give it.
+    """Return the adapter of a runtime by the name that the CRI and the Node's status report.
 
     Raises:
-        Refused: there is none.
+        Refused: the runtime is not supported.
     """
     for adapter in RUNTIMES:
         if adapter.kind.name == name:
