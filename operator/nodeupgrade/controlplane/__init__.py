@@ -1,1 +1,1 @@
-"""The operator: kopf tells which NodeUpgrades changed, a work queue says which is next, the engine does the rest."""
+"""The operator: kopf watches NodeUpgrades, handlers feed a work queue, and workers reconcile with the engine."""

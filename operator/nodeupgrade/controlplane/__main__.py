@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 
 
 def main() -> int:
-    """Read the settings and serve until told to stop; 1 when they are incomplete, or when it ends otherwise."""
+    """Read the settings and run the operator; return 0 after a normal stop, 1 on invalid settings or any other end."""
     log_to_stderr()
     logging.captureWarnings(capture=True)
     for chatty in ("kopf.objects", "aiohttp.access"):

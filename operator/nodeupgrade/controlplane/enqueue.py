@@ -1,15 +1,15 @@
-"""Which NodeUpgrades are due for a pass when something changed: turns events into names in the work queue."""
+"""Turns events into names in the work queue: which NodeUpgrades to reconcile after a change."""
 
 from nodeupgrade.controlplane.queue import WorkQueue
 
 GATHERING_SECONDS = 0.2
-"""How long events of the fleet are gathered before a pass: one pass serves all of them."""
+"""How long to collect events about nodes before a pass, so that one pass serves all of them."""
 
 
 class Enqueuer:
-    """Knows which NodeUpgrades are active, since a Node may concern any of them.
+    """Keeps track of the active NodeUpgrades, since a change of a Node may affect any of them.
 
-    Nothing is lost when it errs: every unfinished NodeUpgrade is looked at now and then whatever it was told.
+    Mistakes are harmless: the resync requeues every unfinished NodeUpgrade periodically.
     """
 
     def __init__(self, queue: WorkQueue) -> None:
@@ -17,15 +17,15 @@ class Enqueuer:
         self._active: set[str] = set()
 
     def upgrade_changed(self, name: str) -> None:
-        """A NodeUpgrade itself changed, or may need work."""
+        """Requeue a NodeUpgrade that changed or may need work."""
         self._active.add(name)
         self._queue.add(name)
 
     def fleet_changed(self, name: str | None) -> None:
-        """Nodes of a NodeUpgrade changed; None stands for Nodes that may belong to any."""
+        """Requeue a NodeUpgrade whose nodes changed; None stands for all active ones."""
         for each in self._active if name is None else {name}:
             self._queue.add(each, GATHERING_SECONDS)
 
     def over(self, name: str) -> None:
-        """Nothing is left to do for a NodeUpgrade until it changes."""
+        """Mark a NodeUpgrade as inactive: nothing is left to do until it changes."""
         self._active.discard(name)

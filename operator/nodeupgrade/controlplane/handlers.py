@@ -1,7 +1,7 @@
-"""What kopf calls: start-up and clean-up, login, and every event of a NodeUpgrade.
+"""The kopf handlers: start-up, clean-up, login, and NodeUpgrade events.
 
-kopf is the frame of the operator: it watches NodeUpgrades, answers the probes and listens to signals. No handler
-keeps anything in kopf or writes anything through it, so kopf leaves no finalizer and no annotation on any object.
+kopf is the operator's frame: it watches NodeUpgrades, answers the probes and handles signals. Handlers neither store
+state in kopf nor write through it, so kopf leaves no finalizers and no annotations on any object.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ def registry(manager: Manager) -> kopf.OperatorRegistry:
             await manager.start()
         except (NodeUpgradeError, OSError) as error:
             manager.refusal = error
-            # Not tried again in here: the process ends, and its Deployment tries again.
+            # Do not retry here: the process exits, and its Deployment starts it again.
             raise kopf.PermanentError(str(error)) from error
 
     @kopf.on.cleanup(id="stop", registry=handlers)
@@ -32,11 +32,11 @@ def registry(manager: Manager) -> kopf.OperatorRegistry:
 
     @kopf.on.login(id="login", registry=handlers)
     async def login(**_: Any) -> kopf.AiohttpSession | None:
-        """Let kopf speak as our client does. It asks again only once that was rejected; then there is nothing else."""
+        """Give kopf our client's session. kopf asks again only if that was rejected, and there is no other."""
         session = manager.log_in()
         return None if session is None else kopf.AiohttpSession(server=session.server, aiohttp_session=session.http)
 
-    # Only raw events: they cost nothing and carry no state. Whatever is missed, the resync finds.
+    # Raw events only: they are cheap and stateless. The resync makes up for missed ones.
     @kopf.on.event(UPGRADES.group, UPGRADES.version, UPGRADES.plural, id="changed", registry=handlers)
     async def changed(event: kopf.RawEvent, **_: Any) -> None:
         manager.upgrade_changed(dict(event["object"]), deleted=event["type"] == "DELETED")
@@ -45,18 +45,19 @@ def registry(manager: Manager) -> kopf.OperatorRegistry:
 
 
 def settings() -> kopf.OperatorSettings:
-    """Tune kopf: one kind, one replica, no traces in the cluster, and patience of some minutes with the API server."""
-    chosen = kopf.OperatorSettings()
-    chosen.peering.standalone = True
-    chosen.scanning.disabled = True
-    chosen.posting.enabled = False
-    chosen.watching.server_timeout = 290
-    chosen.watching.client_timeout = 320
-    chosen.watching.connect_timeout = 10
-    chosen.networking.connect_timeout = 10
-    chosen.networking.request_timeout = 30
-    # An API server that is restarted or looks for its etcd answers 5xx for a while; starting anew costs it full lists.
-    chosen.networking.error_backoffs = (1, 2, 4, 8, 15, *[30] * 7)
-    chosen.networking.enforce_retry_after = True
-    chosen.process.ultimate_exiting_timeout = 60
-    return chosen
+    """Configure kopf: one kind, one replica, no traces in the cluster, and retries for some minutes."""
+    tuned = kopf.OperatorSettings()
+    tuned.peering.standalone = True
+    tuned.scanning.disabled = True
+    tuned.posting.enabled = False
+    tuned.watching.server_timeout = 290
+    tuned.watching.client_timeout = 320
+    tuned.watching.connect_timeout = 10
+    tuned.networking.connect_timeout = 10
+    tuned.networking.request_timeout = 30
+    # An API server that restarts or has lost its etcd answers 5xx for a while. Our own restart would cost it full
+    # lists.
+    tuned.networking.error_backoffs = (1, 2, 4, 8, 15, *[30] * 7)
+    tuned.networking.enforce_retry_after = True
+    tuned.process.ultimate_exiting_timeout = 60
+    return tuned

@@ -1,7 +1,7 @@
-"""Starts what works beside kopf's own tasks, in the same event loop: informers, workers, the resync.
+"""Starts and stops our tasks in kopf's event loop: informers, workers, the resync.
 
-They are meant to run for ever. If one of them ends, the operator ends: its Deployment starts it again, and everything
-it knew is in the API.
+These tasks never end by themselves. If one of them does, the operator exits and its Deployment starts it again; all
+state is in the API.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from nodeupgrade.controlplane.workers import measure_lag, resync, work
 from nodeupgrade.wiring.controlplane import ControlPlane, Session, control_plane
 
 WORKERS = 4
-"""Rollouts that are worked on at the same time; a pass mostly waits for the API server."""
+"""Rollouts that are reconciled at the same time; a pass mostly waits for the API server."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Manager:
-    """Holds the control plane between start-up and clean-up.
+    """Owns the control plane from start-up to clean-up.
 
     Args:
-        settings: What the deployment decides.
-        stop: Set as soon as a task has ended that should not have.
+        settings: The operator's settings.
+        stop: Set as soon as a task ends unexpectedly.
 
     Attributes:
-        refusal: Why it could not start.
-        failed: Whether a task has ended that should not have.
+        refusal: The error that kept the operator from starting.
+        failed: Whether a task has ended unexpectedly.
     """
 
     def __init__(self, settings: OperatorSettings, stop: asyncio.Event) -> None:
@@ -48,14 +48,14 @@ class Manager:
         self.refusal: Exception | None = None
 
     async def start(self) -> None:
-        """Log in, look whether everything may be followed, and start all tasks.
+        """Log in, check that everything can be watched, and start all tasks.
 
         Raises:
-            NoClusterError: Nothing says which API server.
-            ForbiddenError: The operator lacks a permission.
+            NoClusterError: No API server is configured.
+            ForbiddenError: A permission is missing.
             NotFoundError: A CustomResourceDefinition is not installed.
             UnavailableError: The API server does not answer.
-            OSError: The port for metrics is taken.
+            OSError: The port for metrics is in use.
         """
         settings = self._settings
         building = control_plane(
@@ -66,7 +66,7 @@ class Manager:
             metrics_port=settings.metrics_port,
             queue_depth=lambda: len(self._queue),
             concerned=self._enqueuer.fleet_changed,
-            troubled=_complain,
+            troubled=_log_watch_problem,
         )
         async with AsyncExitStack() as stack:
             plane = await stack.enter_async_context(building)
@@ -88,12 +88,12 @@ class Manager:
         await self._stack.aclose()
 
     def log_in(self) -> Session | None:
-        """Return a session with our own login, but only once: when it was rejected, there is no other."""
+        """Return a session with our own login the first time; then None, since no other login exists."""
         opened, self._may_log_in = self._may_log_in, False
         return self._plane.session() if opened and self._plane is not None else None
 
     def upgrade_changed(self, body: Json, *, deleted: bool) -> None:
-        """Take over what an event says of a NodeUpgrade, and have it looked at."""
+        """Update the informer's copy of a NodeUpgrade from an event, and requeue it."""
         name, uid = body["metadata"]["name"], body["metadata"]["uid"]
         if self._plane is not None:
             known = self._plane.fleet.upgrades
@@ -110,12 +110,12 @@ class Manager:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task not in self._tasks:
-            return  # it was told to
+            return  # cancelled by stop()
         problem = None if task.cancelled() else task.exception()
         _log.error("a task has ended that must not end", task=task.get_name(), exc_info=problem)
         self.failed = True
         self._stop.set()
 
 
-def _complain(kind: str, problem: str) -> None:
+def _log_watch_problem(kind: str, problem: str) -> None:
     _log.warning("cannot follow", kind=kind, error=problem)

@@ -1,14 +1,14 @@
-"""A work queue of names: a name waits at most once, is worked on by one worker at a time, and may be due later."""
+"""A work queue of names: each name is queued once, processed by one worker at a time, and may be delayed."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class WorkQueue:
-    """What controllers elsewhere call a rate-limiting queue, for one event loop.
+    """A delaying, rate-limiting work queue as controllers have it, for one event loop.
 
-    Adding a name that waits already keeps the earlier of both times; adding one that is being worked on makes it
-    due again afterwards. So nothing is lost and nothing is done twice at once.
+    Adding a name that is queued already keeps the earlier of both times. Adding one that is being processed queues it
+    again for afterwards. So no event is lost, and no name is processed twice at the same time.
     """
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
@@ -19,13 +19,13 @@ class WorkQueue:
         self._changed = asyncio.Event()
 
     def add(self, name: str, after: float = 0.0) -> None:
-        """Let a name be due in so many seconds."""
+        """Queue a name to be due in ``after`` seconds."""
         due = max(self._now() + after, self._rested.get(name, 0.0))
         self._due[name] = min(due, self._due.get(name, due))
         self._changed.set()
 
     async def take(self) -> str:
-        """Wait for the next name that is due; whoever takes it calls done in the end."""
+        """Wait for the next name that is due and return it; the caller must call done() when finished."""
         while True:
             self._changed.clear()
             waiting = [(due, name) for name, due in self._due.items() if name not in self._taken]
@@ -41,11 +41,11 @@ class WorkQueue:
                 continue
 
     def __len__(self) -> int:
-        """Count the names that wait, due or not."""
+        """Return the number of queued names, due or not."""
         return len(self._due)
 
     def done(self, name: str, rest: float = 0.0) -> None:
-        """Let a name be taken again, but not for so many seconds, whoever adds it."""
+        """Release a name; however often it is added, it is not due again for ``rest`` seconds."""
         self._taken.discard(name)
         self._rested = {other: until for other, until in self._rested.items() if until > self._now()}
         if rest > 0:

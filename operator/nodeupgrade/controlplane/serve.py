@@ -1,4 +1,4 @@
-"""Runs the operator: kopf in one event loop, and everything else as tasks that kopf starts and stops."""
+"""Runs the operator: kopf in one event loop, with our tasks started and stopped by its handlers."""
 
 import asyncio
 
@@ -13,10 +13,10 @@ _log = structlog.get_logger(__name__)
 
 
 async def run(settings: OperatorSettings, stop: asyncio.Event) -> bool:
-    """Serve until told to stop, by a signal or by the event; say whether that is why it ended.
+    """Run the operator until a signal or the event stops it; return False if a task's failure stopped it instead.
 
     Raises:
-        Exception: kopf could not start, or gave up following NodeUpgrades.
+        Exception: kopf could not start, or gave up watching NodeUpgrades.
     """
     manager = Manager(settings, stop)
     try:
@@ -29,7 +29,7 @@ async def run(settings: OperatorSettings, stop: asyncio.Event) -> bool:
             stop_flag=stop,
         )
     except Exception:
-        # Of several tasks that fail kopf raises any one; what kept us from starting is why.
+        # If several tasks fail, kopf raises any one of their errors; report the one that kept us from starting.
         if manager.refusal is not None:
             raise manager.refusal from None
         raise
@@ -37,7 +37,7 @@ async def run(settings: OperatorSettings, stop: asyncio.Event) -> bool:
 
 
 def serve(settings: OperatorSettings) -> int:
-    """Run in an event loop of its own, and return the exit status: 0 only if it was told to stop."""
+    """Run the operator in an event loop of its own; return the exit status, 0 only if it was asked to stop."""
 
     async def until_stopped() -> bool:
         return await run(settings, asyncio.Event())

@@ -1,4 +1,4 @@
-"""Settings of the operator, read from the environment of its pod."""
+"""The operator's settings, read from the environment of its pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ LAST_PORT = 65535
 
 
 class SettingsError(Exception):
-    """A setting is missing or cannot be used; the message names it."""
+    """A setting is missing or invalid; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the deployment decides.
+    """The settings that the operator's Deployment decides.
 
     Attributes:
         agents: image and namespace of agent pods.
-        node: the node the operator runs on, which is upgraded last.
+        node: the node that the operator runs on, which is upgraded last.
         kubeconfig: for running outside a cluster; None inside.
-        liveness: where the liveness probe is answered.
-        metrics_host: address on which Prometheus may ask for metrics.
-        metrics_port: likewise, the port.
+        liveness: URL at which to answer the liveness probe.
+        metrics_host: address on which to serve metrics to Prometheus.
+        metrics_port: port on which to serve metrics.
     """
 
     agents: AgentPodSettings
@@ -41,7 +41,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT and METRICS_ADDRESS.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing, or METRICS_ADDRESS is no address with a port.
+        SettingsError: AGENT_IMAGE is missing, or METRICS_ADDRESS is not an address with a port.
     """
     image = environment.get("AGENT_IMAGE")
     if not image:

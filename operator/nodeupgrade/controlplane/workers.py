@@ -1,4 +1,4 @@
-"""Workers: take a name, make one pass, decide when to look again."""
+"""Workers: take a name from the queue, reconcile it once, and decide when to requeue it."""
 
 import asyncio
 import random
@@ -15,104 +15,104 @@ from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 VERIFYING_SECONDS = 1.0
-"""How often the pods of a node are looked at whose run is over; of pods in general, nobody tells us."""
+"""Interval between passes while a finished run is being verified; the operator does not watch workload pods."""
 
 IN_FLIGHT_SECONDS = 5.0
-"""How often a rollout with nodes in flight is looked at although nothing was heard of them."""
+"""Interval between passes over a rollout with nodes in flight, if no event comes first."""
 
 IDLE_SECONDS = 15.0
-"""How often a rollout that waits for the world to change is looked at."""
+"""Interval between passes over a rollout that waits for something to change."""
 
 RESYNC_SECONDS = 30.0
-"""How often all unfinished rollouts are looked at whether or not anything was heard of them."""
+"""Interval at which all unfinished rollouts are requeued, events or not."""
 
 BACKOFF_LIMIT_SECONDS = 60.0
 
 LAG_SECONDS = 0.5
-"""How often the event loop's lag is measured."""
+"""Interval at which the event loop's lag is measured."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Reconciler(Protocol):
-    """The engine, as far as the workers know it."""
+    """The part of the engine that workers use."""
 
     async def reconcile(self, name: str) -> Pass:
-        """Make one pass over one NodeUpgrade."""
+        """Reconcile one NodeUpgrade once."""
         ...
 
     async def unfinished(self) -> tuple[str, ...]:
-        """Name all NodeUpgrades that may need work."""
+        """List the names of all NodeUpgrades that may need work."""
         ...
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Restore cordons that nobody answers for any more."""
+        """Restore cordons that no rollout is responsible for any more."""
         ...
 
 
 class Telemetry(Protocol):
-    """Whoever counts."""
+    """The metrics that workers record."""
 
     def passed(self, name: str, done: Pass, seconds: float) -> None:
-        """Take note of a pass over a NodeUpgrade."""
+        """Record a pass over a NodeUpgrade."""
         ...
 
     def failed(self, seconds: float) -> None:
-        """Take note of a pass that could not be made."""
+        """Record a pass that failed."""
         ...
 
     def lagged(self, seconds: float) -> None:
-        """Take note of how late a timer was."""
+        """Record how late a timer fired."""
         ...
 
 
 async def work(queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry) -> None:
-    """Serve the queue for ever. Only expected errors are survived: after a bug of ours, starting anew is safer.
+    """Process the queue for ever. Only expected errors are handled: after a bug, a restart is safer.
 
-    A NodeUpgrade rests for as long as its pass took, so that the largest fleet leaves time for everything else.
+    After a pass, a NodeUpgrade rests for as long as the pass took, so that a large fleet does not starve the others.
     """
     failures: dict[str, int] = {}
     clock = asyncio.get_running_loop().time
     while True:
         name = await queue.take()
-        began, again = clock(), None
+        began, requeue_after = clock(), None
         try:
             done = await rollouts.reconcile(name)
         except NodeUpgradeError as error:
             telemetry.failed(clock() - began)
             failures[name] = failures.get(name, 0) + 1
-            again = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
-            _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=again)
+            requeue_after = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
+            _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=requeue_after)
         else:
             telemetry.passed(name, done, clock() - began)
             failures.pop(name, None)
-            _tell(name, done.actions)
-            again = pace(done)
+            _log_actions(name, done.actions)
+            requeue_after = pace(done)
             if done.over:
                 enqueuer.over(name)
         finally:
             queue.done(name, rest=clock() - began)
-        if again is not None:
-            queue.add(name, again)
+        if requeue_after is not None:
+            queue.add(name, requeue_after)
 
 
 async def resync(enqueuer: Enqueuer, rollouts: Reconciler) -> None:
-    """Put every unfinished rollout into the queue now and then: no event has to arrive for anything to happen.
+    """Requeue every unfinished rollout periodically, so that progress does not depend on events.
 
-    What no rollout is left to clear away is cleared away as well.
+    Also clean up what rollouts that no longer exist have left behind.
     """
     while True:
         try:
             for name in await rollouts.unfinished():
                 enqueuer.upgrade_changed(name)
-            _tell("", await rollouts.sweep())
+            _log_actions("", await rollouts.sweep())
         except NodeUpgradeError as error:
             _log.warning("cannot look over everything", error=str(error))
         await asyncio.sleep(RESYNC_SECONDS)
 
 
 async def measure_lag(telemetry: Telemetry) -> None:
-    """Say how late timers are: what hangs, hangs all of us."""
+    """Record how late timers fire: a call that blocks the event loop delays everything else."""
     clock = asyncio.get_running_loop().time
     while True:
         due = clock() + LAG_SECONDS
@@ -121,7 +121,7 @@ async def measure_lag(telemetry: Telemetry) -> None:
 
 
 def pace(done: Pass) -> float | None:
-    """Say in how many seconds to look again; None when only a change of the object matters."""
+    """Return in how many seconds to requeue a NodeUpgrade after a pass; None to wait for a change of the object."""
     if done.over:
         return None
     if done.conflicted or done.changed:
@@ -132,12 +132,12 @@ def pace(done: Pass) -> float | None:
 
 
 def backoff(failures: int) -> float:
-    """Return a delay in seconds that doubles with every failure in a row, with jitter."""
+    """Return a delay in seconds that doubles with each consecutive failure, with jitter."""
     ceiling = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(failures, 10))
     return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
 
 
-def _tell(name: str, actions: tuple[NodeAction, ...]) -> None:
+def _log_actions(name: str, actions: tuple[NodeAction, ...]) -> None:
     for action in actions:
         level = _log.debug if isinstance(action, Wait | Hold) else _log.info
         level(
