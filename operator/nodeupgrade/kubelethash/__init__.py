@@ -1,4 +1,7 @@
-"""Bit-exact container hashes of every kubelet since 1.5, computed from what the API serves. Pure and offline."""
+"""Computes bit-exact container hashes of every kubelet since 1.5 from API objects. Pure and offline.
+
+Imports nothing else of this project, so that it can be published alone.
+"""
 
 from .amounts import resource_amount
 from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets

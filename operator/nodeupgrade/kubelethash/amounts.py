@@ -1,4 +1,4 @@
-"""The number that a resource quantity stands for."""
+"""Converts resource quantities to numbers."""
 
 from fractions import Fraction
 
@@ -7,10 +7,10 @@ from .errors import Misfit
 
 
 def resource_amount(text: str) -> Fraction:
-    """Read a resource.Quantity such as ``1.5Gi`` or ``250m``.
+    """Return the exact number that a resource.Quantity such as ``1.5Gi`` or ``250m`` stands for.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: the text is not a quantity.
     """
     try:
         return quantity.parse(text.strip()).amount()

@@ -1,7 +1,7 @@
-"""What changed between kubelets that container hashes, QoS classes and static UIDs depend on: every minor, said once.
+"""Every change between kubelet minors that affects container hashes, QoS classes or the UIDs of static pods.
 
-To admit a new Kubernetes minor, raise NEWEST_MINOR, after the checks in docs/hash-eras.md ("A new minor"). Only the
-fields that a release brought are elsewhere, in the table of `schema`.
+To support a new Kubernetes minor, raise NEWEST_MINOR after the checks in docs/hash-eras.md ("A new minor"). The fields
+that each release added are the only exception: they are in the table of `schema`.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ _ENHANCEMENTS = "https://github.com/kubernetes/enhancements"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinorChange:
-    """Something that holds from one minor of Kubernetes on, and perhaps only up to another.
+    """Behaviour that applies from one Kubernetes minor on, and possibly only up to another.
 
     Attributes:
-        what: what holds, as a sentence.
-        link: where upstream says so.
-        first: the first minor for which it holds.
-        last: the last one; `None` while it holds for the newest.
+        what: the behaviour, as a sentence.
+        link: the upstream issue, pull request or enhancement.
+        first: the first minor to which it applies.
+        last: the last such minor; `None` if it still applies to the newest.
     """
 
     what: str
@@ -32,52 +32,52 @@ class MinorChange:
     last: int | None = None
 
     def covers(self, minor: int) -> bool:
-        """Whether it holds for a minor of Kubernetes 1."""
+        """Report whether the change applies to a minor of Kubernetes 1."""
         return self.first <= minor and (self.last is None or minor <= self.last)
 
     def applies_to(self, version: KubeletVersion) -> bool:
-        """Whether it holds for a version."""
+        """Report whether the change applies to a version."""
         release = (version.major, version.minor)
         return (1, self.first) <= release and (self.last is None or release <= (1, self.last))
 
     def begins_between(self, before: KubeletVersion | None, after: KubeletVersion | None) -> bool:
-        """Whether it holds for the second of two versions and not for the first; of an unknown one nobody can tell."""
+        """Report whether the change applies to ``after`` but not to ``before``; False if either is unknown."""
         return before is not None and after is not None and self.applies_to(after) and not self.applies_to(before)
 
     @property
     def since(self) -> str:
-        """The first minor as people say it: `1.30`."""
+        """The first minor as people write it: `1.30`."""
         return f"1.{self.first}"
 
     @property
     def reference(self) -> str:
-        """The link in short, for messages: `kubernetes #40495`."""
+        """The link in short form, for messages: `kubernetes #40495`."""
         return reference(self.link)
 
 
 def reference(link: str) -> str:
-    """An issue or a pull request as messages name it, such as `kubernetes #40495`."""
+    """Shorten a link to an issue or a pull request for messages, as in `kubernetes #40495`."""
     _, _, project, _, number = link.rsplit("/", 4)
     return f"{project} #{number}"
 
 
 def pull(number: int) -> str:
-    """The address of a pull request of Kubernetes."""
+    """Return the URL of a Kubernetes pull request."""
     return f"{_KUBERNETES}/pull/{number}"
 
 
 def issue(number: int) -> str:
-    """The address of an issue of Kubernetes."""
+    """Return the URL of a Kubernetes issue."""
     return f"{_KUBERNETES}/issues/{number}"
 
 
 def enhancement(number: int) -> str:
-    """The address of a Kubernetes enhancement (KEP)."""
+    """Return the URL of a Kubernetes enhancement (KEP)."""
     return f"{_ENHANCEMENTS}/issues/{number}"
 
 
 def known_kubelets(since: MinorChange | None = None) -> tuple[KubeletVersion, ...]:
-    """Every minor whose hashes are known, oldest first; with a change, only those for which it holds."""
+    """Return every minor whose hashes are known, oldest first; with ``since``, only those to which it applies."""
     minors = range(OLDEST_MINOR, NEWEST_MINOR + 1)
     return tuple(KubeletVersion(1, minor) for minor in minors if since is None or since.covers(minor))
 
@@ -172,4 +172,4 @@ STATIC_UID_BY_FNV = MinorChange(
     first=35,
 )
 SAME_POD_TYPES = frozenset({(16, 17), (19, 20), (21, 22), (28, 29)})
-"""Steps across which no field of the pod types changed. Inferred from the types, not observed."""
+"""Pairs of minors between which no field of the pod types changed. Inferred from the types, not observed."""

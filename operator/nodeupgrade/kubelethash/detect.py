@@ -1,4 +1,4 @@
-"""Which kubelets may have written the hashes that a node stores."""
+"""Detects which kubelets may have written the hashes stored on a node."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,14 +9,14 @@ from .version import KubeletVersion
 
 
 def detect(stored: Iterable[tuple[Mapping[str, object], str]]) -> tuple[KubeletVersion, ...]:
-    """The minors that reproduce all given hashes, oldest first; empty when no single one does.
+    """Return the minors that reproduce all given hashes, oldest first; empty if no single minor does.
 
-    A container keeps the hash of the kubelet that created it until a kubelet that compares it is satisfied or restarts
-    it. One minor for all containers of a node is therefore the rule; none means several kubelets wrote them, or
-    a spec changed since.
+    A kubelet that compares a stored hash either finds it equal or restarts the container. So one minor normally
+    explains all containers of a node. An empty result means that several kubelets wrote the hashes, or that a spec
+    changed since.
 
     Args:
-        stored: each container as the API serves it, with the value of its `io.kubernetes.container.hash`.
+        stored: pairs of a container as the API serves it and its `io.kubernetes.container.hash`.
     """
     minors = list(known_kubelets())
     for container, value in stored:
@@ -35,7 +35,7 @@ def _hashed(container: Mapping[str, object], kubelet: KubeletVersion) -> int | N
 
 
 def _number(value: str) -> int | None:
-    """The stored value as kubelets read it: case and leading zeros do not matter."""
+    """Parse a stored hash as kubelets do: case and leading zeros do not matter."""
     try:
         return int(value, 16)
     except ValueError:

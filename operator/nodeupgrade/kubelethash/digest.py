@@ -1,9 +1,9 @@
-"""The checksums of the kubelet: FNV-1a 32 and Adler-32, and how their value is stored.
+"""The kubelet's checksums, FNV-1a 32 and Adler-32, and the form in which they are stored.
 
-FNV-1a in pure Python costs one multiplication for every byte. Two facts make it fast enough. The low eight bits of
-the state develop by themselves, and everything else is linear: for a fixed piece of text, the next state is
-`state * multiplier + addend[state & 255]`. Each byte that eras C and D print is one of 256 fixed texts (" 123"), so a
-whole such text is one step.
+FNV-1a in pure Python costs one multiplication per byte. Two facts make it fast enough here. The low eight bits of the
+state depend only on themselves and the input, and everything else is linear: for a fixed piece of text, the next state
+is `state * multiplier + addend[state & 255]`. Eras C and D print each byte as one of 256 fixed texts (" 123"), so each
+such text takes a single step.
 """
 
 import zlib
@@ -20,24 +20,24 @@ _Step = tuple[int, list[int]]
 
 
 def stored_form(checksum: int) -> HashValue:
-    """A checksum as the annotation `io.kubernetes.container.hash` holds it."""
+    """Format a checksum as the annotation `io.kubernetes.container.hash` stores it."""
     return HashValue(f"{checksum:x}")
 
 
 def fnv1a(data: bytes, state: int = _OFFSET) -> int:
-    """FNV-1a, 32 bits, continued from a state."""
+    """Return the 32-bit FNV-1a of the data, continued from ``state``."""
     for byte in data:
         state = (state ^ byte) * _PRIME & _MASK
     return state
 
 
 def adler32(data: bytes) -> int:
-    """Adler-32."""
+    """Return the Adler-32 of the data."""
     return zlib.adler32(data)
 
 
 def fnv1a_of_printed_bytes(data: bytes) -> int:
-    """FNV-1a of `([]uint8)[123 34 …]`, which is how go-spew prints a byte slice with these bytes."""
+    """Return the FNV-1a of `([]uint8)[123 34 …]`, which is how go-spew prints a byte slice with these bytes."""
     if not data:
         return fnv1a(b"([]uint8)[]")
     state = fnv1a(b"([]uint8)[%d" % data[0])
@@ -49,7 +49,7 @@ def fnv1a_of_printed_bytes(data: bytes) -> int:
 
 
 class _PrintedBytes(dict[int, _Step]):
-    """The step for each byte value, made when first needed."""
+    """The step for each byte value, computed on first use."""
 
     def __missing__(self, byte: int) -> _Step:
         printed = b" %d" % byte

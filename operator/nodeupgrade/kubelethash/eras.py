@@ -1,4 +1,4 @@
-"""Which hash algorithm a kubelet uses. Its minor decides: no patch release ever changed it."""
+"""Eras: which hash algorithm a kubelet uses. Only its minor matters; no patch release ever changed the algorithm."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -16,7 +16,7 @@ from .version import KubeletVersion
 
 
 class Era(StrEnum):
-    """Kubelet minors that share one hash algorithm (the fields hashed may still differ within one)."""
+    """Kubelet minors that share one hash algorithm; the hashed fields may still differ within an era."""
 
     A = "A"
     """1.5: Adler-32 of the internal container type, printed by go-spew."""
@@ -25,7 +25,7 @@ class Era(StrEnum):
     C = "C"
     """1.16-1.30: FNV-1a 32 of the container's JSON, its bytes printed by go-spew (kubernetes #57741)."""
     D = "D"
-    """1.31 and newer: as C, of name and image only (kubernetes #124220)."""
+    """1.31 and newer: as C, but of name and image only (kubernetes #124220)."""
 
 
 BEGAN_WITH: Mapping[Era, MinorChange] = {
@@ -33,25 +33,25 @@ BEGAN_WITH: Mapping[Era, MinorChange] = {
     Era.C: JSON_HASHED,
     Era.B: VERSIONED_STRUCT,
 }
-"""What began each era but the first, newest first."""
+"""The change that began each era except the first, newest first."""
 
 
 def era_of(kubelet: KubeletVersion | str) -> Era:
-    """The era of a kubelet.
+    """Return the era of a kubelet.
 
     Raises:
-        UnsupportedKubelet: the minor is older or newer than the tables, or the version is a pre-release.
+        UnsupportedKubelet: the minor is older or newer than the tables cover, or the version is a pre-release.
     """
     return era_of_minor(supported_minor(kubelet))
 
 
 def era_of_minor(minor: int) -> Era:
-    """The era of a minor that `supported_minor` returned."""
+    """Return the era of a minor that `supported_minor` returned."""
     return next((era for era, change in BEGAN_WITH.items() if change.covers(minor)), Era.A)
 
 
 def supported_minor(kubelet: KubeletVersion | str) -> int:
-    """The minor of a kubelet whose hashes are known.
+    """Return the minor of a kubelet whose hashes are known.
 
     Raises:
         UnsupportedKubelet: as for `era_of`.

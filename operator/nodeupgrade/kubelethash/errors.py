@@ -1,7 +1,8 @@
-"""The errors of this package; none of them ever comes with a number.
+"""The errors of this package. An error means that no hash is returned, not even a guess.
 
 HashError
-├── UnhashableContainer   this container cannot be hashed surely; the message names it and the field
+├── UnhashableContainer   this container's hash is not certain; the message names the container and the field
+├── UnreadablePod         this object is not shaped like a pod
 ├── UnsupportedKubelet    the tables do not cover this kubelet; nothing is assumed about it
 └── StaticUidUnknown      the UID of this static pod cannot be computed; pin it in the manifest
 """
@@ -10,14 +11,14 @@ from typing import Self
 
 
 class HashError(Exception):
-    """A hash cannot be computed surely, so none is given. The caller refuses; trying again changes nothing."""
+    """A hash cannot be computed with certainty, so none is returned. Callers must refuse; a retry changes nothing."""
 
 
 class UnsupportedKubelet(HashError):
-    """The kubelet version lies outside the tables, or is not a Kubernetes version at all.
+    """The tables do not cover the kubelet version, or it is not a Kubernetes version at all.
 
     Attributes:
-        version: the version as it was given.
+        version: the version as given.
     """
 
     def __init__(self, version: str, reason: str) -> None:
@@ -26,12 +27,12 @@ class UnsupportedKubelet(HashError):
 
 
 class UnhashableContainer(HashError):
-    """A container holds something whose hash is not certain.
+    """A container has a field whose hash is not certain.
 
     Attributes:
-        container: the container's name, empty when it has none.
+        container: the container's name; empty if it has none.
         path: the field, as in `resources.limits.cpu` or `env[3].value`; empty for the container itself.
-        reason: what is wrong there.
+        reason: what is wrong with it.
     """
 
     def __init__(self, container: str, path: str, reason: str) -> None:
@@ -43,11 +44,11 @@ class UnhashableContainer(HashError):
 
 
 class UnreadablePod(HashError):
-    """An object that should be a pod is not shaped like one.
+    """An object is not shaped like a pod.
 
     Attributes:
-        pod: its name, empty when it has none.
-        path: the field that does not fit, such as `spec.containers`.
+        pod: the object's name; empty if it has none.
+        path: the field that is wrong, such as `spec.containers`.
     """
 
     def __init__(self, pod: str, path: str, reason: str) -> None:
@@ -57,7 +58,7 @@ class UnreadablePod(HashError):
 
 
 class StaticUidUnknown(HashError):
-    """The UID a kubelet would give to a static pod cannot be computed from outside that kubelet.
+    """The UID that a kubelet would give to a static pod cannot be computed outside that kubelet.
 
     Attributes:
         pod: the static pod's name.
@@ -72,9 +73,9 @@ class StaticUidUnknown(HashError):
 
 
 class Misfit(Exception):
-    """A value does not fit the field that holds it. Internal: `hashing` turns it into UnhashableContainer.
+    """A value does not fit the type of its field. Internal: public functions turn it into an error of their own.
 
-    The path is collected while the exception travels outwards, so that rendering a sound container pays nothing.
+    The path is collected while the exception propagates, so that rendering a valid container costs nothing extra.
     """
 
     def __init__(self, reason: str) -> None:
@@ -83,11 +84,11 @@ class Misfit(Exception):
         self.steps: list[str] = []
 
     def inside(self, step: str | int) -> Self:
-        """Note the field name or list index that was being rendered."""
+        """Add the field name or list index that was being rendered to the path."""
         self.steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
         return self
 
     @property
     def path(self) -> str:
-        """The field path from the container down, such as `env[0].value`."""
+        """The path of the field below the container, such as `env[0].value`."""
         return "".join(reversed(self.steps)).removeprefix(".")

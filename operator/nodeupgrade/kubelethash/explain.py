@@ -1,4 +1,4 @@
-"""Why two kubelets hash the same container differently, and what a plain swap of the kubelet would restart."""
+"""Explains why two kubelets hash the same container differently, and what a plain kubelet swap would restart."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Cause(StrEnum):
     ALGORITHM = "algorithm"
     """The two kubelets are of different eras: every hash changes."""
     FIELDS = "fields"
-    """Same algorithm, but one of them knows fields of this container that the other does not."""
+    """Both use the same algorithm, but one knows fields of this container that the other does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class HashChange:
     """One container whose hash differs between two kubelets.
 
     Attributes:
-        container: its name.
-        from_: the kubelet before.
-        to: the kubelet after.
-        old: the hash before.
-        new: the hash after.
+        container: name of the container.
+        from_: the old kubelet.
+        to: the new kubelet.
+        old: the hash that the old kubelet computes.
+        new: the hash that the new kubelet computes.
         cause: why they differ.
         fields: for FIELDS, the fields that only the newer of the two kubelets hashes, such as
-            `volumeMounts[].subPathExpr`. In era B they count even when the container does not set them.
+            `volumeMounts[].subPathExpr`. Before era C they count even if the container does not set them.
     """
 
     container: str
@@ -56,7 +56,7 @@ class HashChange:
     fields: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """The change as one readable sentence."""
+        """Describe the change in one sentence."""
         match self.cause:
             case Cause.ALGORITHM:
                 before, after = era_of(self.from_), era_of(self.to)
@@ -76,14 +76,14 @@ class HashChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodChange:
-    """What a plain swap of the kubelet would do to one pod.
+    """The effects of a plain kubelet swap on one pod.
 
     Attributes:
-        pod: its name.
-        whole_pod: sentences on why all of it would be killed, sandbox included; empty when it would not.
+        pod: name of the pod.
+        whole_pod: sentences on why the whole pod would be killed, sandbox included; empty if it would not.
         containers: the compared containers whose hash changes.
         resized: the containers that may be restarted once because of their resize policy, whatever their hash.
-        to: the kubelet to come.
+        to: the new kubelet.
     """
 
     pod: str
@@ -93,7 +93,7 @@ class PodChange:
     to: KubeletVersion
 
     def reasons(self, container: str) -> tuple[str, ...]:
-        """Why one of its containers would restart, the pod's own reasons aside; empty when it would not."""
+        """Return why a container would restart, apart from ``whole_pod``; empty if it would not."""
         hashes = (each.sentence() for each in self.containers if each.container == container)
         resize = f"its resizePolicy says RestartContainer, so kubelet {self.to.series} may restart it once"
         return (*hashes, *([resize] if container in self.resized else ()))
@@ -102,16 +102,16 @@ class PodChange:
 def explain(
     container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str
 ) -> HashChange | None:
-    """Why a container's hash differs between two kubelets; None exactly when it does not.
+    """Explain why a container's hash differs between two kubelets; return None if it does not.
 
     Args:
         container: as for `hash_container`.
         from_: the kubelet that runs now.
-        to: the kubelet to come, newer or older.
+        to: the new kubelet, of a newer or older version.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
-        UnhashableContainer: the container holds something whose hash is not certain.
+        UnhashableContainer: the container has a field whose hash is not certain.
     """
     before, after = KubeletVersion.of(from_), KubeletVersion.of(to)
     old, new = hash_container(container, before), hash_container(container, after)
@@ -131,7 +131,7 @@ def explain(
 
 
 def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str) -> PodChange:
-    """What a plain swap of the kubelet would restart in a pod whose containers are all running, and why.
+    """Explain what a plain kubelet swap would restart in a pod whose containers are all running.
 
     Raises:
         HashError: as for `explain`, `compared_containers` and `qos_class`.
@@ -167,11 +167,11 @@ def _is_mirror(pod: Pod) -> bool:
 
 
 def _new_fields(container: Mapping[str, object], one: KubeletVersion, other: KubeletVersion) -> tuple[str, ...]:
-    """The fields between two minors of one era that enter the newer one's hash."""
+    """Return the fields that, of two minors of one era, only the newer one hashes."""
     low, high = sorted((supported_minor(one), supported_minor(other)))
     even_unset = era_of(one) < Era.C
-    found = _fields_between(CONTAINER, container, low, high, even_unset=even_unset)
-    return tuple(dict.fromkeys(path.removeprefix(".") for path in found))
+    paths = _fields_between(CONTAINER, container, low, high, even_unset=even_unset)
+    return tuple(dict.fromkeys(path.removeprefix(".") for path in paths))
 
 
 def _fields_between(struct: str, value: object, low: int, high: int, *, even_unset: bool) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _fields_between(struct: str, value: object, low: int, high: int, *, even_uns
         base = field.type.lstrip("*[]")
         if base not in STRUCTS:
             continue
-        # A struct by value is printed, with all its fields, even when the container does not mention it.
+        # A struct by value is printed with all its fields, even if the container does not set it.
         inner = {} if item is None and field.type == base else item
         many = isinstance(inner, list | tuple)
         for each in inner if isinstance(inner, list | tuple) else (inner,):

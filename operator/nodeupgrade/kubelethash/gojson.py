@@ -1,7 +1,7 @@
-"""A container as Go's `encoding/json` writes a core/v1 Container of a given minor (eras C and D).
+"""Renders a container as Go's `encoding/json` writes the core/v1 Container of a given minor (eras C and D).
 
-The renderers are composed once per minor from the table; rendering then only walks the container. Fields that the minor
-does not know are dropped at every depth, as its protobuf decoder drops them.
+The renderers are composed once per minor from the table of `schema`; rendering then only walks the container. Fields
+that the minor does not know are dropped at every depth, as its protobuf decoder drops them.
 """
 
 import re
@@ -21,11 +21,11 @@ _HTML_ESCAPES = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2
 
 
 def container_json(container: Mapping[str, object], minor: int, *, manifest: bool = False) -> bytes:
-    """The bytes that `json.Marshal` makes of the container.
+    """Return the bytes that `json.Marshal` makes of the container.
 
     Args:
         container: as the API serves it, or a defaulted one from a manifest.
-        minor: the kubelet's.
+        minor: the kubelet's minor.
         manifest: the kubelet read it from a file, so resource quantities are rounded up to a thousandth here.
 
     Raises:
@@ -35,10 +35,10 @@ def container_json(container: Mapping[str, object], minor: int, *, manifest: boo
 
 
 def name_and_image_json(name: object, image: object) -> bytes:
-    """The bytes of the two-entry map that kubelets hash from 1.31 on.
+    """Return the bytes of the map with name and image that kubelets hash from 1.31 on.
 
     Raises:
-        Misfit: as above.
+        Misfit: as for `container_json`.
     """
     parts = []
     for key, value in (("image", image), ("name", name)):
@@ -50,16 +50,17 @@ def name_and_image_json(name: object, image: object) -> bytes:
 
 
 def quoted(value: object) -> str:
-    """A JSON string with Go's escapes.
+    """Return a JSON string with Go's escapes.
 
     Raises:
-        Misfit: backspace and form feed, which Go 1.22 began to write differently; or text that is not Unicode.
+        Misfit: it is not text, not valid Unicode, or has a backspace or form feed, which Go 1.22 began to write
+            differently.
     """
     text = values.text(value)
     if _UNCERTAIN.search(text):
         reason = "form feed or backspace in text" if "\b" in text or "\f" in text else "text that is not valid UTF-8"
         raise Misfit(f"there is {reason}, which kubelets do not all write alike")
-    return _HTML.sub(lambda found: _HTML_ESCAPES[found[0]], encode_basestring(text))
+    return _HTML.sub(lambda match: _HTML_ESCAPES[match[0]], encode_basestring(text))
 
 
 @cache
@@ -111,7 +112,7 @@ def _struct(name: str, minor: int, manifest: bool) -> Render:
 
 
 def _flattened(name: str, minor: int) -> list[StructField]:
-    """The fields of a struct, those of embedded structs in their place."""
+    """Return the fields of a struct, with embedded structs replaced by their fields."""
     fields = []
     for field in fields_of(name, minor):
         fields += [field] if field.key else _flattened(field.type, minor)
@@ -119,10 +120,10 @@ def _flattened(name: str, minor: int) -> list[StructField]:
 
 
 def _member(field: StructField, minor: int, manifest: bool) -> tuple[str, str, Render, str, bool]:
-    """Key, label, renderer, text when absent, and whether a zero value is left out."""
+    """Return key, label, renderer, text if absent, and whether a zero value is left out."""
     label = f'"{field.key}":'
     render = _renderer(field.type, minor, manifest)
-    # omitempty does nothing for structs, and for pointers it only means nil.
+    # omitempty has no effect on structs, and for pointers it omits only nil.
     by_value = field.type in STRUCTS or field.type == "Quantity"
     absent = "" if field.omitempty and not by_value else label + _zero(field.type, render)
     return field.key, label, render, absent, field.omitempty and not by_value and not field.type.startswith("*")

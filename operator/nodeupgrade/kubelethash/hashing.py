@@ -1,4 +1,4 @@
-"""The kubelet's container hash, for every minor the tables cover.
+"""Computes the kubelet's container hash for every minor that the tables cover.
 
 Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObject` in `pkg/util/hash`.
 """
@@ -13,25 +13,25 @@ from .version import KubeletVersion
 
 
 def hash_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
-    """The value of `io.kubernetes.container.hash` that a kubelet computes for a container of an API pod.
+    """Return the `io.kubernetes.container.hash` that a kubelet computes for a container of an API pod.
 
     Args:
         container: one entry of the pod's `containers` or `initContainers`, as the API serves it. Fields that the
-            kubelet does not know, nulls, and empty lists and maps count as absent, as on the way to a kubelet.
+            kubelet does not know, nulls, and empty lists and maps count as absent, since they do not reach a kubelet.
         kubelet: the kubelet's version.
 
     Raises:
         UnsupportedKubelet: the tables do not cover this kubelet.
-        UnhashableContainer: the container holds something whose hash is not certain.
+        UnhashableContainer: the container has a field whose hash is not certain.
     """
     return _hash(container, supported_minor(kubelet), manifest=False)
 
 
 def hash_manifest_container(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
-    """As `hash_container`, for a container of a static pod, defaulted by `default_static_container`.
+    """Return the hash as `hash_container` does, for a static pod's container from `default_static_container`.
 
-    A kubelet reads manifests without protobuf in between. In eras A and B an empty list then differs from none, and
-    resource quantities have been rounded up to a thousandth.
+    A kubelet reads manifests directly, not through protobuf. So in eras A and B an empty list differs from none, and
+    resource quantities are rounded up to a thousandth.
 
     Raises:
         UnsupportedKubelet: as for `hash_container`.
@@ -41,9 +41,9 @@ def hash_manifest_container(container: Mapping[str, object], kubelet: KubeletVer
 
 
 def hash_without_resources(container: Mapping[str, object], kubelet: KubeletVersion | str) -> HashValue:
-    """The value of `io.kubernetes.container.hashWithoutResources` (1.27-1.30, kubernetes #102884 to #124220).
+    """Return the `io.kubernetes.container.hashWithoutResources` (1.27-1.30, kubernetes #102884 to #124220).
 
-    Kubelets store and compare it only with their feature gate InPlacePodVerticalScaling on.
+    Kubelets store and compare it only with the feature gate InPlacePodVerticalScaling turned on.
 
     Raises:
         UnsupportedKubelet: this minor has no such hash.

@@ -1,4 +1,4 @@
-"""Reading a pod: its name, its containers, and which of them a kubelet compares."""
+"""Reads pods: their names, their containers, and which of those a kubelet compares."""
 
 from collections.abc import Mapping
 
@@ -12,17 +12,17 @@ Container = Mapping[str, object]
 
 
 def pod_name(pod: Pod) -> str:
-    """The pod's name; empty when it has none."""
+    """Return the pod's name; empty if it has none."""
     metadata = pod.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
 def compared_containers(pod: Pod, kubelet: KubeletVersion | str) -> tuple[str, ...]:
-    """The names of the containers whose hash a kubelet compares, once they are running.
+    """Return the names of the containers whose hash a kubelet compares while they run.
 
-    Regular containers always; sidecars (init containers that restart always) from 1.32 on; other init containers and
-    ephemeral containers never. Follows `computePodActions` in `pkg/kubelet/kuberuntime`.
+    These are all regular containers and, from 1.32 on, sidecars (init containers with `restartPolicy: Always`); never
+    other init containers or ephemeral containers. Follows `computePodActions` in `pkg/kubelet/kuberuntime`.
 
     Raises:
         UnsupportedKubelet: the tables do not cover this kubelet.
@@ -35,7 +35,7 @@ def compared_containers(pod: Pod, kubelet: KubeletVersion | str) -> tuple[str, .
 
 
 def regular_containers(pod: Pod) -> tuple[Container, ...]:
-    """The entries of `spec.containers`.
+    """Return the entries of `spec.containers`.
 
     Raises:
         UnreadablePod: the object is not shaped like a pod.
@@ -44,7 +44,7 @@ def regular_containers(pod: Pod) -> tuple[Container, ...]:
 
 
 def init_containers(pod: Pod) -> tuple[Container, ...]:
-    """The entries of `spec.initContainers`, sidecars included.
+    """Return the entries of `spec.initContainers`, including sidecars.
 
     Raises:
         UnreadablePod: the object is not shaped like a pod.
@@ -54,15 +54,15 @@ def init_containers(pod: Pod) -> tuple[Container, ...]:
 
 
 def is_sidecar(init_container: Container) -> bool:
-    """Whether an init container is a sidecar: started in turn, and then kept running beside the regular containers."""
+    """Report whether an init container is a sidecar, which keeps running alongside the regular containers."""
     return init_container.get("restartPolicy") == "Always"
 
 
 def container_name(pod: Pod, container: Container) -> str:
-    """The name of one of a pod's containers.
+    """Return the name of one of a pod's containers.
 
     Raises:
-        UnreadablePod: it has none.
+        UnreadablePod: the container has no name.
     """
     name = container.get("name")
     if not isinstance(name, str) or not name:
@@ -71,10 +71,10 @@ def container_name(pod: Pod, container: Container) -> str:
 
 
 def pod_spec(pod: Pod) -> Mapping[str, object]:
-    """The pod's `spec`.
+    """Return the pod's `spec`.
 
     Raises:
-        UnreadablePod: there is none.
+        UnreadablePod: the pod has no spec, or it is not a map.
     """
     try:
         return values.mapping(pod.get("spec"))

@@ -1,8 +1,8 @@
-"""The QoS class a kubelet gives to a pod: part of the path of the pod's cgroup.
+"""Computes the QoS class that a kubelet gives to a pod, which is part of the path of the pod's cgroup.
 
-A kubelet that finds running containers but no cgroup at the path it computes kills the whole pod. So a class that
-two minors compute differently restarts containers although no hash has changed. Follows `GetPodQOS` in
-`pkg/apis/core/v1/helper/qos`, and its predecessors.
+A kubelet that finds running containers but no cgroup at the path it computes kills the whole pod. So if two minors
+compute different classes, containers restart although no hash has changed. Follows `GetPodQOS` in
+`pkg/apis/core/v1/helper/qos` and its predecessors.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +17,12 @@ from .version import KubeletVersion
 
 Amounts = dict[str, Fraction]
 Requirement = tuple[str, Mapping[str, object], tuple[str, ...]]
-"""Where the resources stand, the resources, and the lists in them that make up the requests."""
+"""The path of the resources, the resources, and the keys in them that make up the requests."""
 
 _BOTH = {"cpu", "memory"}
 _HUGE_PAGES = "hugepages-"
-# Only a manifest can leave a request out where there is a limit. The limit is the default then; from 1.37 on not for
-# resources of the pod itself, since that default moved to the API server.
+# Only a manifest can omit a request where there is a limit; it then defaults to the limit. From 1.37 on this no longer
+# holds for resources of the pod itself, since that default moved to the API server.
 _FILLED_IN = ("limits", "requests")
 _AS_GIVEN = ("requests",)
 
@@ -36,14 +36,14 @@ class QosClass(StrEnum):
 
 
 def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
-    """The QoS class as a kubelet of that minor computes it.
+    """Return the QoS class as a kubelet of that minor computes it.
 
-    The differences: 1.8 and 1.9 count huge pages; from 1.16 init containers count (kubernetes #75223); from 1.29 the
-    class in the pod's status is taken as it is; from 1.34 resources of the pod itself come before those of its
-    containers; from 1.37 they do so only if there are any, and every container has to be guaranteed by itself.
+    The minors differ: 1.8 and 1.9 count huge pages; from 1.16, init containers count (kubernetes #75223); from 1.29,
+    the class in the pod's status is used as it is; from 1.34, resources of the pod itself take precedence over those
+    of its containers; from 1.37, they do so only if there are any, and every container must be guaranteed by itself.
 
     Args:
-        pod: as the API serves it. For a static pod, give its manifest: kubelets see no status there.
+        pod: as the API serves it. For a static pod, pass its manifest: kubelets see no status there.
         kubelet: the kubelet's version.
 
     Raises:
@@ -72,7 +72,7 @@ def _class_in_status(pod: Pod) -> QosClass | None:
 
 
 def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
-    """The resources that count: those of the pod itself, or of each container."""
+    """Yield the resources that count: those of the pod itself, or those of each container."""
     of_pod = pod_spec(pod).get("resources")
     counted: Iterable[Container] = regular_containers(pod)
     if changes.INIT_CONTAINERS_COUNT.covers(minor):
@@ -92,7 +92,7 @@ def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
 
 
 def _pod_level_counts(resources: Mapping[str, object], minor: int) -> bool:
-    """Whether resources of the pod itself come before those of its containers; an amount of zero is one too."""
+    """Report whether resources of the pod itself take precedence over those of its containers, even if zero."""
     if not changes.POD_RESOURCES_COUNT_ONLY_IF_SET.covers(minor):
         return changes.POD_RESOURCES_COUNT.covers(minor)
     listed = (resources.get(key) for key in ("requests", "limits"))
@@ -101,7 +101,7 @@ def _pod_level_counts(resources: Mapping[str, object], minor: int) -> bool:
 
 
 def _amounts(pod: Pod, path: str, resources: Mapping[str, object], keys: tuple[str, ...], minor: int) -> Amounts:
-    """The positive amounts that matter for the class; those of a later list come before those of an earlier one."""
+    """Return the positive amounts that count for the class; amounts under a later key override earlier ones."""
     amounts: Amounts = {}
     for key in keys:
         try:

@@ -1,8 +1,8 @@
-"""Kubernetes resource quantities (`resource.Quantity`): parsing, canonical text, and the parts go-spew prints.
+"""Kubernetes resource quantities (`resource.Quantity`): parsing, canonical text, and the fields that go-spew prints.
 
-Follows apimachinery `pkg/api/resource`, the same in everything that matters here from Kubernetes 1.5 to 1.30. Go keeps
-small amounts in an int64 with a power of ten, all others in a big decimal; and when the text was canonical already
-it is kept beside the number. The spew eras hash all of it, so all of it is rebuilt here.
+Follows apimachinery `pkg/api/resource`, which is equivalent here from Kubernetes 1.5 to 1.30. Go stores small amounts
+as an int64 with a power of ten and all others as a big decimal, and it caches the text if that was canonical already.
+Eras A and B hash all of this, so all of it is reproduced.
 """
 
 import re
@@ -15,7 +15,7 @@ from .errors import Misfit
 
 
 class Format(StrEnum):
-    """How a quantity was written, by the name that Go prints."""
+    """How a quantity was written, by Go's name."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -30,14 +30,14 @@ _DECIMAL_TEXT = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.item
 _BINARY_TEXT = {0: "", **{exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}}
 
 _NUMBER = re.compile(
-    # Nothing is ever given back, so that a long row of zeros is read once and not in every possible way.
+    # Possessive quantifiers: no backtracking over long rows of zeros.
     r"(?P<sign>[+-]?)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<suffix>[eEinumkKMGTP]*+[+-]?[0-9]*+)",
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 _NANO = -9
 _INT64_MAX = 2**63 - 1
-# Real quantities are far inside these. Beyond them Go wraps an int32 or works on numbers of a million digits.
+# Real quantities are far below these limits. Beyond them, Go overflows an int32 or computes with a million digits.
 _LONGEST_TEXT = 400
 _LARGEST_EXPONENT = 400
 
@@ -47,12 +47,12 @@ class Quantity:
     """A quantity with the internals that Go's struct has after parsing.
 
     Attributes:
-        value: the int64 amount; 0 when `unscaled` is set.
+        value: the int64 amount; 0 if `unscaled` is set.
         scale: the power of ten of the amount.
-        unscaled: the big decimal's digits, or None when the int64 amount is used.
+        unscaled: the big decimal's digits; None if the int64 amount is used.
         unscaled_scale: how many of those digits are decimals.
-        cached: the text, when Go kept it; else empty.
-        format: how it was written; None only for Go's zero Quantity, of a field never set.
+        cached: the text if Go caches it, else empty.
+        format: how it was written; None only for Go's zero Quantity, in a field that was never set.
     """
 
     value: int = 0
@@ -63,12 +63,12 @@ class Quantity:
     format: Format | None = None
 
     def amount(self) -> Fraction:
-        """The exact number."""
+        """Return the exact number."""
         digits, exponent = self._digits_and_exponent()
         return Fraction(digits) * Fraction(10) ** exponent
 
     def text(self) -> str:
-        """The text Go writes into JSON: what it kept, else the canonical form.
+        """Return the text that Go writes to JSON: the cached text, else the canonical form.
 
         Raises:
             Misfit: Go would write a different number than it read.
@@ -76,10 +76,10 @@ class Quantity:
         return self.cached or self.canonical()
 
     def canonical(self) -> str:
-        """The canonical form: the largest suffix that leaves a whole number.
+        """Return the canonical form, with the largest suffix that leaves a whole number.
 
         Raises:
-            Misfit: no suffix is large enough; Go would drop it and write a different number.
+            Misfit: no suffix is large enough; Go would drop the suffix and write a different number.
         """
         digits, exponent = self._digits_and_exponent()
         if digits == 0:
@@ -97,9 +97,9 @@ class Quantity:
         return f"{digits}{_DECIMAL_TEXT[exponent]}"
 
     def rounded_up_to_milli(self) -> "Quantity":
-        """What Kubernetes' defaulting makes of it in a resource list: no finer than a thousandth.
+        """Return the quantity as Kubernetes' defaulting leaves it in a resource list: rounded up to a thousandth.
 
-        Go gives every big decimal exactly three decimals then, also one that had none.
+        Go then gives every big decimal exactly three decimals, even one that had none.
         """
         if self.unscaled is not None:
             thousandths = self.amount() * 1000
@@ -122,20 +122,20 @@ UNSET = Quantity()
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:
-    """Read a quantity as Go's `ParseQuantity` does.
+    """Parse a quantity as Go's `ParseQuantity` does.
 
     Raises:
-        Misfit: not a quantity, or one that Go itself does not hold faithfully.
+        Misfit: it is not a quantity, or one that Go itself does not store faithfully.
     """
     if text == "0":
         return Quantity(cached=text, format=Format.DECIMAL_SI)
-    found = _NUMBER.fullmatch(text) if 0 < len(text) <= _LONGEST_TEXT else None
-    if found is None:
+    match = _NUMBER.fullmatch(text) if 0 < len(text) <= _LONGEST_TEXT else None
+    if match is None:
         raise Misfit(f"{text[:40]!r} is not a quantity")
-    exponent, format_ = _suffix(found["suffix"], text)
-    whole, fraction = found["whole"] or "0", found["fraction"] or ""
+    exponent, format_ = _suffix(match["suffix"], text)
+    whole, fraction = match["whole"] or "0", match["fraction"] or ""
     quantity = _small(whole, fraction, exponent, format_, text) or _big(whole, fraction, exponent, format_)
-    if found["sign"] == "-":
+    if match["sign"] == "-":
         quantity = replace(quantity, value=-quantity.value, unscaled=quantity.unscaled and -quantity.unscaled)
     quantity.canonical()
     return quantity
@@ -146,20 +146,20 @@ def _suffix(suffix: str, text: str) -> tuple[int, Format]:
         return _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI
     if suffix in _BINARY_SUFFIXES:
         return _BINARY_SUFFIXES[suffix], Format.BINARY_SI
-    found = _EXPONENT.fullmatch(suffix)
-    if found is None:
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None:
         raise Misfit(f"{text[:40]!r} is not a quantity: unknown suffix {suffix[:20]!r}")
-    exponent = int(found[1])
+    exponent = int(match[1])
     if abs(exponent) > _LARGEST_EXPONENT:
         raise Misfit(f"quantity {text[:40]!r} is beyond the range in which Go's result is certain")
     return exponent, Format.DECIMAL_EXPONENT
 
 
 def _small(whole: str, fraction: str, exponent: int, format_: Format, text: str) -> Quantity | None:
-    """The int64 form of the number without its sign, or None when Go would not use it."""
+    """Return the int64 form of the number without its sign; None if Go would not use that form."""
     digits = whole + fraction
     if format_ is Format.BINARY_SI:
-        # Go's guess at the decimal digits still free below 2**63; it overshoots, which is why 1Pi is "big".
+        # Go's estimate of the decimal digits left below 2**63. It is too strict, which is why 1Pi is "big".
         if fraction or 15 - len(whole) - exponent * 3 // 10 - 1 < 0:
             return None
         value, scale = int(whole) << exponent, 0
@@ -174,7 +174,7 @@ def _small(whole: str, fraction: str, exponent: int, format_: Format, text: str)
 
 
 def _big(whole: str, fraction: str, exponent: int, format_: Format) -> Quantity:
-    """The big-decimal form, without sign: rounded up to nano; binary amounts capped at the largest int64."""
+    """Return the big-decimal form without its sign: rounded up to nano; binary amounts capped at the largest int64."""
     digits = int(whole + fraction)
     if format_ is Format.BINARY_SI:
         amount = Fraction(digits << exponent, 10 ** len(fraction))

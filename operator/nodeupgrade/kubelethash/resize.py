@@ -1,4 +1,4 @@
-"""Containers that a kubelet may restart only because it begins to act on resize policies."""
+"""Finds containers that a kubelet may restart only because it begins to act on resize policies."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from .version import KubeletVersion
 
 
 def resize_may_restart(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
-    """Whether a kubelet may restart a running container once, on the first step to a minor that acts on its policy.
+    """Report whether a kubelet may restart a running container once, since its minor begins to act on resize policies.
 
     Kubelets from 1.33 on (gate InPlacePodVerticalScaling) compare a container's resources with a record that older
-    ones did not keep, and act by restarting where its `resizePolicy` says RestartContainer.
+    ones did not keep, and restart the container if its `resizePolicy` says RestartContainer.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
-        UnhashableContainer: a list or a map is missing where one belongs.
+        UnhashableContainer: a field that should be a list or a map is not one.
     """
     acted_on = changes.RESIZE_POLICY_ACTED_ON
     if acted_on.covers(supported_minor(from_)) or not acted_on.covers(supported_minor(to)):

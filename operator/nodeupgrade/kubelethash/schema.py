@@ -1,8 +1,8 @@
-"""The container types of the Kubernetes core API: one table for every kubelet from 1.5 to 1.30.
+"""The container types of the Kubernetes core API, in one table for every kubelet from 1.5 to 1.30.
 
-Go field order, Go type, JSON tag and the minor that brought the field, from `types.go` of core/v1. Up to 1.30 fields
-were only ever added, so the types of a minor are the rows not newer than it. From 1.31 on the kubelet hashes
-name and image alone and the table needs no further rows.
+Each row has the Go field, Go type, JSON tag and first minor, in Go's field order, from `types.go` of core/v1. Up to
+1.30 fields were only ever added, so the types of a minor are the rows that are not newer. From 1.31 on the kubelet
+hashes only name and image, so the table needs no further rows.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class StructField:
     """One field of a Go struct.
 
     Attributes:
-        name: the Go field name; for an embedded struct, the name of its type.
-        type: the Go type without its package, such as `*Probe`, `[]EnvVar` or `map[ResourceName]Quantity`.
-        key: the JSON key; empty for an embedded struct, whose fields stand in its place.
-        omitempty: whether Go leaves the zero value out of the JSON.
+        name: the Go field name; for an embedded struct, the name that Go prints for it.
+        type: the Go type without its package, such as `*Probe`, `[]EnvVar` or `ResourceList`.
+        key: the JSON key; empty for an embedded struct, whose fields appear in its place.
+        omitempty: whether Go omits the zero value from the JSON.
         since: the first minor with this field.
     """
 
@@ -33,7 +33,7 @@ class StructField:
 
 
 def _field(name: str, type_: str, tag: str, since: int = OLDEST_MINOR) -> StructField:
-    """A row of the table; the tag is the JSON key, with a `?` for omitempty, or empty when embedded."""
+    """Make a row of the table; the tag is the JSON key, with a `?` for omitempty, or empty if embedded."""
     return StructField(name, type_, tag.removesuffix("?"), tag.endswith("?"), since)
 
 
@@ -223,5 +223,5 @@ STRUCTS: dict[str, tuple[StructField, ...]] = {
 
 @cache
 def fields_of(struct: str, minor: int) -> tuple[StructField, ...]:
-    """The fields of a struct as a minor knows it, in Go's order."""
+    """Return the fields of a struct in a given minor, in Go's order."""
     return tuple(field for field in STRUCTS[struct] if field.since <= minor)

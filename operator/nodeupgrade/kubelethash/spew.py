@@ -1,7 +1,8 @@
-"""A container as go-spew prints it with `%#v` (eras A and B).
+"""Renders a container as go-spew prints it with `%#v` (eras A and B).
 
 Every revision of go-spew that Kubernetes vendored prints these types alike. The renderers are composed once per minor
-from the table. They print what follows a type: `(v1.Protocol)` comes from the struct around a field, never from a list.
+from the table of `schema`. A renderer prints what follows the type; a type such as `(v1.Protocol)` is printed by the
+struct around a field, never by a list.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,18 +20,18 @@ _GO_NAMES = {
     "string": "string", "bool": "bool", "int32": "int32", "int64": "int64",
     "Quantity": "resource.Quantity", "IntOrString": "intstr.IntOrString",
 }  # fmt: skip
-# One Go type until 1.23, when each use got its own.
+# One Go type until 1.23 split it in two.
 _HANDLERS = {"ProbeHandler": "Handler", "LifecycleHandler": "Handler"}
 
 
 def container_text(container: Mapping[str, object], minor: int, *, manifest: bool = False) -> bytes:
-    """The text go-spew prints for the container.
+    """Return the text that go-spew prints for the container.
 
     Args:
         container: as the API serves it, or a defaulted one from a manifest.
-        minor: the kubelet's.
-        manifest: the kubelet read it from a file. Only then can an empty list differ from none: the protobuf in which
-            API pods arrive does not tell them apart.
+        minor: the kubelet's minor.
+        manifest: the kubelet read it from a file. Only then does an empty list differ from none: the protobuf in which
+            API pods arrive does not distinguish them.
 
     Raises:
         Misfit: a value does not fit, or its rendering is not certain.
@@ -43,7 +44,7 @@ def container_text(container: Mapping[str, object], minor: int, *, manifest: boo
 
 
 def _go_type(type_: str, minor: int) -> str:
-    """The type in parentheses, as Go's reflect package names it. 1.5 hashed internal types, of package `api`."""
+    """Return the type in parentheses, as Go's reflect package names it. 1.5 hashed internal types of package `api`."""
     base = type_.lstrip("*[]")
     package = "v1" if VERSIONED_STRUCT.covers(minor) else "api"
     return f"({type_[: len(type_) - len(base)]}{_GO_NAMES.get(base, f'{package}.{_HANDLERS.get(base, base)}')})"
@@ -95,7 +96,7 @@ def _struct(name: str, minor: int, manifest: bool) -> Render:
 
 
 def _member(field: StructField, minor: int, manifest: bool) -> tuple[str, str, Render, str]:
-    """JSON key (empty when embedded), label, renderer, and the text when absent."""
+    """Return JSON key (empty if embedded), label, renderer, and text if absent."""
     label = f"{field.name}:{_go_type(field.type, minor)}"
     render = _renderer(field.type, minor, manifest)
     return field.key, label, render, label + _zero(field.type, render, manifest)
@@ -114,7 +115,7 @@ def _zero(type_: str, render: Render, manifest: bool) -> str:
         case "IntOrString":
             return render(0)
         case "Quantity":
-            # The API server writes an unset divisor as "0", which is not the same as never set.
+            # The API server defaults an unset divisor to "0", which go-spew prints differently from one never set.
             return _quantity(UNSET) if manifest else render("0")
         case _:
             return ""

@@ -1,4 +1,4 @@
-"""Static pods: what a kubelet makes of a manifest before it hashes, and their UID, which is a hash of its own."""
+"""Static pods: the defaults that a kubelet applies to a manifest before hashing, and the pods' UIDs."""
 
 import re
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
-    """The UID that a kubelet gives to a static pod: the one in its manifest, if it has one.
+    """Return the UID that a kubelet gives to a static pod: the one in its manifest.
 
     Without one, the kubelet hashes its own defaulted, internal form of the pod: every field of the pod types of that
-    release, status and timestamps included. That form exists only inside that kubelet.
+    release, including status and timestamps. That form exists only inside that kubelet.
 
     Raises:
-        StaticUidUnknown: the manifest sets no UID; the message tells how this minor would make one.
+        StaticUidUnknown: the manifest sets no UID; the message says how this minor would compute one.
         UnsupportedKubelet: the tables do not cover this kubelet.
     """
     minor = supported_minor(kubelet)
@@ -36,7 +36,7 @@ def static_pod_uid(manifest: Pod, kubelet: KubeletVersion | str) -> str:
 
 
 def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
-    """Whether a static pod without a UID in its manifest may keep the UID it has; nearly every minor changes it.
+    """Report whether a static pod without a UID in its manifest may keep its UID; nearly every minor changes it.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
@@ -48,19 +48,19 @@ def static_uid_may_stay(from_: KubeletVersion | str, to: KubeletVersion | str) -
 def default_static_container(
     container: Mapping[str, object], *, host_network: bool, in_place_resize: bool = False
 ) -> dict[str, object]:
-    """A manifest's container with the defaults that a kubelet adds before it hashes.
+    """Return a manifest's container with the defaults that a kubelet applies before hashing.
 
-    Follows `SetDefaults_*` in `pkg/apis/core/v1`. The result is for `hash_manifest_container`, which drops what the
-    kubelet's minor does not know.
+    Follows `SetDefaults_*` in `pkg/apis/core/v1`. The result is for `hash_manifest_container`, which drops fields that
+    the kubelet's minor does not know.
 
     Args:
-        container: the container as written in the manifest; it is left as it is.
+        container: the container as written in the manifest; it is not modified.
         host_network: whether the pod sets `hostNetwork`.
-        in_place_resize: this is one of `containers`, and the kubelet's gate InPlacePodVerticalScaling is on. Kubelets
-            1.27 to 1.30 then add a resize policy, which others do not know or do not hash.
+        in_place_resize: whether this is one of `containers` and the kubelet's gate InPlacePodVerticalScaling is on.
+            Kubelets 1.27 to 1.30 then add a resize policy, which others do not know or do not hash.
 
     Raises:
-        UnhashableContainer: a list or a map is missing where defaults belong.
+        UnhashableContainer: a field that should be a list or a map is not one.
     """
     try:
         done = _defaulted(container, host_network=host_network)
@@ -93,8 +93,8 @@ def _defaulted(container: Mapping[str, object], *, host_network: bool) -> dict[s
 
 
 def _pull_policy(image: str) -> str:
-    found = _TAG_OR_DIGEST.fullmatch(image)
-    tag, digest = (found["tag"], found["digest"]) if found else (None, None)
+    match = _TAG_OR_DIGEST.fullmatch(image)
+    tag, digest = (match["tag"], match["digest"]) if match else (None, None)
     return "Always" if tag == "latest" or (tag is None and digest is None) else "IfNotPresent"
 
 
@@ -125,7 +125,7 @@ def _resources(resources: object) -> dict[str, object]:
 
 
 def _resize_policy(container: Mapping[str, object]) -> list[object]:
-    """What the manifest says of resizing, and that no restart is needed for the requests of which it says nothing."""
+    """Return the manifest's resize policies, plus NotRequired for requests without one."""
     policies = [*values.sequence(container.get("resizePolicy") or ())]
     requests = values.mapping(values.mapping(container.get("resources") or {}).get("requests") or {})
     known = {values.mapping(each).get("resourceName") for each in policies}

@@ -1,4 +1,4 @@
-"""Reading decoded JSON values as Go would, or saying why they do not fit."""
+"""Reads decoded JSON values as Go would, and raises Misfit for values that do not fit."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,27 +13,27 @@ _NAMES = {
 
 
 def misfit(value: object, wanted: str) -> Misfit:
-    """The complaint about a value of the wrong shape."""
-    found = _NAMES.get(type(value), type(value).__name__)
-    return Misfit(f"there is {found} where {wanted} belongs")
+    """Return the error for a value of the wrong type."""
+    actual = _NAMES.get(type(value), type(value).__name__)
+    return Misfit(f"there is {actual} where {wanted} belongs")
 
 
 def text(value: object) -> str:
-    """A Go string."""
+    """Read a Go string."""
     if not isinstance(value, str):
         raise misfit(value, "text")
     return value
 
 
 def boolean(value: object) -> bool:
-    """A Go bool."""
+    """Read a Go bool."""
     if type(value) is not bool:
         raise misfit(value, "true or false")
     return value
 
 
 def int32(value: object) -> int:
-    """A Go int32."""
+    """Read a Go int32."""
     if type(value) is not int:
         raise misfit(value, "a whole number")
     if not -(2**31) <= value < 2**31:
@@ -42,7 +42,7 @@ def int32(value: object) -> int:
 
 
 def int64(value: object) -> int:
-    """A Go int64."""
+    """Read a Go int64."""
     if type(value) is not int:
         raise misfit(value, "a whole number")
     if not -(2**63) <= value < 2**63:
@@ -51,7 +51,7 @@ def int64(value: object) -> int:
 
 
 def int_or_string(value: object) -> int | str:
-    """Go's intstr.IntOrString, as of a probe's port."""
+    """Read Go's intstr.IntOrString, such as a probe's port."""
     if type(value) is str:
         return value
     if type(value) is int:
@@ -60,7 +60,7 @@ def int_or_string(value: object) -> int | str:
 
 
 def mapping(value: object) -> Mapping[str, object]:
-    """A JSON object."""
+    """Read a JSON object."""
     if type(value) is dict:
         return value
     if isinstance(value, Mapping):
@@ -69,14 +69,14 @@ def mapping(value: object) -> Mapping[str, object]:
 
 
 def sequence(value: object) -> Sequence[object]:
-    """A JSON array."""
+    """Read a JSON array."""
     if type(value) is list or type(value) is tuple:
         return value
     raise misfit(value, "a list")
 
 
 def resource_quantity(value: object) -> Quantity:
-    """A resource.Quantity, written as text or, in manifests, as a whole number."""
+    """Read a resource.Quantity, written as text or, in manifests, as an integer."""
     if type(value) is str:
         return quantity.parse(value.strip())
     if type(value) is int:

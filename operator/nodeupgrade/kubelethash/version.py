@@ -1,4 +1,4 @@
-"""Kubelet versions as `kubelet --version`, a Node's status and people write them."""
+"""Parses and orders kubelet versions as `kubelet --version`, a Node's status and people write them."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Self
 from .errors import UnsupportedKubelet
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?([-+][0-9A-Za-z.+_-]+)?", re.ASCII)
-# `1.20-1.30`, which would pass for 1.20 with a vendor's suffix; `1.28.2-1.1` is a package of one version.
+# `1.20-1.30` is a range, not 1.20 with a vendor's suffix; `1.28.2-1.1` is a package of one version.
 _RANGE = re.compile(r"v?1\.\d+(\.\d+)?\s*(-|–|\.\.+|to|:)\s*v?1\.\d+(?(1)\.\d+|(\.\d+)?)", re.ASCII | re.IGNORECASE)
 _PRE_RELEASE = re.compile(r"-(alpha|beta|rc)\b")
 
@@ -20,9 +20,9 @@ class KubeletVersion:
 
     Attributes:
         major: 1 in every version that exists.
-        minor: the number that picks the hash algorithm.
-        patch: 0 when the version was written without one.
-        suffix: what follows, sign included: `-gke.1`, `+k3s1`, `-rc.0`; empty for plain releases.
+        minor: the number that determines the hash algorithm.
+        patch: 0 if the version was written without one.
+        suffix: the rest with its sign, such as `-gke.1`, `+k3s1` or `-rc.0`; empty for plain releases.
     """
 
     major: int
@@ -32,32 +32,32 @@ class KubeletVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `v1.30.14`, `1.30.14`, `1.30` or one of these with a vendor's suffix.
+        """Parse `v1.30.14`, `1.30.14`, `1.30` or one of these with a vendor's suffix.
 
         Raises:
             UnsupportedKubelet: the text is not a version.
         """
         if _RANGE.fullmatch(text.strip()):
             raise UnsupportedKubelet(repr(text), "this is a range; name each version, such as 1.30")
-        found = _VERSION.fullmatch(text.strip())
-        if found is None:
+        match = _VERSION.fullmatch(text.strip())
+        if match is None:
             raise UnsupportedKubelet(repr(text), "this is not a version; write it like v1.30.14 or 1.30")
-        major, minor, patch, suffix = found.groups()
+        major, minor, patch, suffix = match.groups()
         return cls(int(major), int(minor), int(patch or 0), suffix or "")
 
     @classmethod
     def of(cls, version: "Self | str") -> Self:
-        """Accept a version or its text."""
+        """Return a version, parsing it if it is text."""
         return cls.parse(version) if isinstance(version, str) else version
 
     @property
     def series(self) -> str:
-        """The minor as people say it: `1.30`."""
+        """The minor as people write it: `1.30`."""
         return f"{self.major}.{self.minor}"
 
     @property
     def is_pre_release(self) -> bool:
-        """True for alphas, betas and release candidates; false for vendors' builds of a release."""
+        """Whether this is an alpha, beta or release candidate; false for vendors' builds of a release."""
         return _PRE_RELEASE.match(self.suffix) is not None
 
     def __str__(self) -> str:
