@@ -1,1 +1,1 @@
-"""The objects of the API: their fields, how they are read, checked and written, and the reasons they report."""
+"""The API objects NodeUpgrade and NodeUpgradeTask: fields, reading, validation, writing, and reported reasons."""

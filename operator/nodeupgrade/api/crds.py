@@ -1,4 +1,4 @@
-"""Our two kinds of objects, and the columns ``kubectl get`` shows of them."""
+"""The two kinds of objects, with the columns that ``kubectl get`` shows."""
 
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.schema.derive import schema_of
@@ -21,7 +21,7 @@ UPGRADE_KIND = Kind(
     plural="nodeupgrades",
     short="nu",
     description="One rollout of one kubelet version.",
-    # A label of its tasks carries the name.
+    # The name is the value of a label on its tasks.
     name=StringSchema(
         max_length=63,
         min_length=1,
@@ -47,7 +47,7 @@ UPGRADE_KIND = Kind(
         Column(name="Action", path=".spec.action", wide=True),
         Column(name="Skipped", path=".status.counts.skipped", type="integer", wide=True),
         Column(name="Started", path=".status.startedAt", type="date", wide=True),
-        # Not a date: kubectl shows those as an age, and one that lies ahead as <invalid>.
+        # Not a date: kubectl shows dates as an age, and future ones as <invalid>.
         Column(name="Next Window", path=".status.nextWindow", wide=True),
         Column(name="Message", path=_ready("message"), wide=True),
     ),

@@ -1,4 +1,4 @@
-"""Durations as people write them in our objects: ``90s``, ``15m``, ``1h30m``."""
+"""Parses and renders durations as people write them in API objects: ``90s``, ``15m``, ``1h30m``."""
 
 import re
 from datetime import timedelta
@@ -8,15 +8,15 @@ _DURATION = re.compile(PATTERN)
 
 
 def parse_duration(text: object) -> timedelta:
-    """Read a duration in whole seconds.
+    """Parse a duration in whole seconds.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The text is not a duration.
     """
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise ValueError(f"{text!r} is not a duration such as 90s, 15m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
     try:
         return timedelta(hours=hours, minutes=minutes, seconds=seconds)
     except OverflowError:
@@ -24,7 +24,7 @@ def parse_duration(text: object) -> timedelta:
 
 
 def render_duration(duration: timedelta) -> str:
-    """Write a duration in whole seconds, the shortest way."""
+    """Write a duration in whole seconds, in the shortest form."""
     minutes, seconds = divmod(int(duration.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]

@@ -1,5 +1,5 @@
-"""The base of all errors of this project, for whoever stands below the domain."""
+"""The base class of this project's errors, for packages below the domain."""
 
 
 class NodeUpgradeError(Exception):
-    """Base of everything this project raises on purpose."""
+    """Base class of all errors that this project raises on purpose."""

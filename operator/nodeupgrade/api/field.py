@@ -1,8 +1,8 @@
-"""What an annotation declares of a field of an API object, beside its Python type and its default.
+"""Annotations for the fields of API objects: what a field's Python type and default do not say.
 
-``Annotated[int, Field("Slots to add.", minimum=1, maximum=100)]``: CRDs, validation, defaulting and documentation are
-derived from this (``schema.derive``), so that a field is declared in one place. The words are OpenAPI's. A rule is
-there twice: in CEL, as the API server evaluates it from Kubernetes 1.25 on, and in Python.
+``Annotated[int, Field("Slots to add.", minimum=1, maximum=100)]`` declares a field in one place; CRDs, validation,
+defaulting and documentation are derived from it (``schema.derive``). The terms are OpenAPI's. Each rule is written
+twice: in CEL, which API servers evaluate from Kubernetes 1.25 on, and in Python.
 """
 
 import re
@@ -18,13 +18,13 @@ from nodeupgrade.api.values import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold of a value, beyond its shape.
+    """A condition that a value must meet, beyond its shape.
 
     Attributes:
         cel: the rule as the API server evaluates it.
         message: what is wrong and what to do.
-        holds: the same rule in Python; it is given the value as JSON, with its defaults filled in.
-        advisory: the API server rejects the value, the control plane only mentions it: work can go on.
+        holds: the same rule in Python; takes the value as JSON with defaults filled in.
+        advisory: whether the control plane only warns, since work can go on; the API server rejects the value anyway.
     """
 
     cel: str
@@ -35,7 +35,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """What must hold between a value and the one it replaces; ``holds`` takes the new value first."""
+    """A condition on a value and the one that it replaces; ``holds`` takes the new value first."""
 
     cel: str
     message: str
@@ -43,7 +43,7 @@ class TransitionRule:
 
 
 Check: TypeAlias = Callable[[Any], str]
-"""What only the control plane can check: returns what is wrong with a value, or nothing."""
+"""A check that only the control plane can make: returns what is wrong with a value, or an empty string."""
 
 
 class ListType(StrEnum):
@@ -56,22 +56,22 @@ class ListType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, or an item of a list or map, or, as ``SCHEMA`` of a class, every object of that class.
+    """Declares a field, an item of a list or map or, as ``SCHEMA`` of a class, every object of that class.
 
-    Of several annotations, the later ones win; rules add up.
+    Of several annotations, later ones override earlier ones, except that rules, transitions and checks add up.
 
     Attributes:
         description: for people who read the manifest or ask ``kubectl explain``.
-        expected: what a person should write in place of a wrong value; derived from the bounds if empty.
-        enum: the values a string may have; of an enumeration, it is all of its members.
-        open: the string may have other values than the enumeration's members: a newer writer may know more.
-        positive: a duration must be longer than nothing.
+        expected: what to write instead of an invalid value; derived from the bounds if empty.
+        enum: the values that a string may have; for an enumeration, all of its members by default.
+        open: whether a string may have values other than the enumeration's members, which a newer writer may know.
+        positive: whether a duration must be greater than zero.
         first: properties of an object that its CRD lists before all others.
-        defaulted: the API server fills in the field's default.
-        default: in JSON, where that is not what the codec makes of the field's own default, such as 60s for 1m.
+        defaulted: whether the API server fills in the field's default.
+        default: the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m).
         mutable: whether it may be changed after the rollout was accepted.
-        resolved: what a person wrote, handed on by a program: checked already, so that only its size is bounded, and
-            with durations as numbers of seconds.
+        resolved: whether a program copied the value from validated input. Then only its size is bounded, and durations
+            are numbers of seconds.
     """
 
     description: str = ""
@@ -109,12 +109,12 @@ class Field:
 
 
 def immutable(instead: str = "create another NodeUpgrade") -> TransitionRule:
-    """The value stays what it was when the object was created; the order of sets counts in neither language."""
+    """Return the rule that a value must not change. The order of sets does not count, neither in CEL nor in Python."""
     return TransitionRule("self == oldSelf", f"it is immutable; {instead}", lambda new, old: bool(new == old))
 
 
 def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> TransitionRule:
-    """An optional field is neither added nor taken away; what it holds is the business of its own rules."""
+    """Return the rule that an optional field is neither added nor removed; its content has its own rules."""
     return TransitionRule(
         f"has(self.{name}) == has(oldSelf.{name})",
         f"{name} is immutable, it can neither be added nor be taken away; {instead}",
@@ -123,12 +123,12 @@ def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> Tran
 
 
 def additions_only(message: str) -> TransitionRule:
-    """Items are added to a set, and none is taken away."""
+    """Return the rule that items may be added to a set but not removed."""
     return TransitionRule("oldSelf.all(item, item in self)", message, lambda new, old: set(old) <= set(new))
 
 
 def keys_match(pattern: str, message: str) -> Rule:
-    """All keys of a map look like this."""
+    """Return the rule that all keys of a map match a pattern."""
     compiled = re.compile(pattern, re.ASCII)
     return Rule(
         f"self.all(key, key.matches('^{pattern}$'))",
@@ -144,11 +144,11 @@ LASTING = Rule(
     message="it must be longer than nothing; write for example 30s",
     holds=lambda value: parse_duration(value) > timedelta(),
 )
-"""The rule of a duration that is ``positive``."""
+"""The rule for a duration that is ``positive``."""
 
 _TIME = r"2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
 WRITTEN_TIME = Field(max_length=32, pattern=_TIME, expected="a time such as 2026-12-24T00:00:00Z")
-"""A time that a person wrote: with its offset, for without one nobody knows when it is."""
+"""A time that a person writes. It needs a UTC offset to be unambiguous."""
 
 LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_PATTERN = rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{LABEL_NAME}"
@@ -161,4 +161,4 @@ RESOLVED = Field(resolved=True)
 
 NameOfNode: TypeAlias = Annotated[NodeName, Field(min_length=1, max_length=253)]
 Count: TypeAlias = Annotated[int, Field(minimum=0)]
-"""A number of something, in a status."""
+"""A counter in a status."""

@@ -1,10 +1,10 @@
-"""How frozen dataclasses are written as JSON, and read from it: objects of the API, and files on a node.
+"""Encodes frozen dataclasses as JSON and decodes them, for API objects and for files on a node.
 
-In an object of the API, names are camelCase with the API's habit for abbreviations (``run_id`` is ``runID``), what is
-``None`` is left out, and fields that are not known are passed over: a newer writer may have added some.
+In API objects, names are camelCase with Kubernetes' abbreviations (``run_id`` is ``runID``), ``None`` is omitted, and
+unknown fields are ignored, since a newer writer may have added them.
 
-A file on a node is ``strict``: its names are Python's, every field is written, and what is not known is refused: it was
-written by the same program, and has to be readable in an emergency with a pager. bytes are base64 there.
+Files on a node are ``strict``: names are Python's, every field is written, and unknown fields are rejected, since the
+same program wrote the file. They must be readable in an emergency with a pager. Bytes are base64.
 """
 
 import base64
@@ -34,7 +34,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class MalformedObjectError(NodeUpgradeError):
-    """A field of an API object has a value of the wrong type, or none at all."""
+    """A field of an API object is missing or has a value of the wrong type."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"cannot read {path or 'the object'} because {problem}")
@@ -43,31 +43,31 @@ class MalformedObjectError(NodeUpgradeError):
 
 
 class MalformedFileError(ValueError):
-    """A document of a file on a node does not have the shape its type promises; the message names the path."""
+    """A file on a node does not have the shape that its type requires; the message names the path."""
 
 
 @cache
 def field_name(name: str) -> str:
-    """Translate a Python field name to the API's: ``node_uid`` to ``nodeUID``."""
+    """Convert a Python field name to the API's, such as ``node_uid`` to ``nodeUID``."""
     head, *tail = name.rstrip("_").split("_")
     return head + "".join(_ABBREVIATIONS.get(part, part.capitalize()) for part in tail)
 
 
 def seconds_name(name: str) -> str:
-    """Name a duration, in the API's way, that is written as a number of seconds."""
+    """Return the API's field name for a duration that is written as a number of seconds."""
     return f"{name}Seconds"
 
 
 def to_json(value: object, *, strict: bool = False) -> Any:
-    """Write a dataclass, or anything one may hold, as JSON.
+    """Encode a dataclass, or anything that one may contain, as JSON.
 
     Raises:
-        TypeError: The value holds something that has no form in JSON.
+        TypeError: The value contains something that JSON cannot represent.
     """
-    return _written(value, strict=strict, resolved=False)
+    return _encode(value, strict=strict, resolved=False)
 
 
-def _written(value: object, *, strict: bool, resolved: bool) -> Any:
+def _encode(value: object, *, strict: bool, resolved: bool) -> Any:
     match value:
         case StrEnum():
             return value.value
@@ -82,24 +82,24 @@ def _written(value: object, *, strict: bool, resolved: bool) -> Any:
         case bytes() if strict:
             return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {str(key): _written(item, strict=strict, resolved=False) for key, item in value.items()}
+            return {str(key): _encode(item, strict=strict, resolved=False) for key, item in value.items()}
         case tuple() | list() | frozenset():
-            return [_written(item, strict=strict, resolved=False) for item in value]
+            return [_encode(item, strict=strict, resolved=False) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return dict(_members(value, strict=strict, resolved=resolved))
+            return dict(_encoded_members(value, strict=strict, resolved=resolved))
         case _:
             raise TypeError(f"cannot encode {type(value).__name__}")
 
 
-def _members(value: object, *, strict: bool, resolved: bool) -> Iterator[tuple[str, Any]]:
-    for member in _plan(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
+def _encoded_members(value: object, *, strict: bool, resolved: bool) -> Iterator[tuple[str, Any]]:
+    for member in _members_of(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
         item = getattr(value, member.attribute)
         if strict or item is not None:
-            yield member.name, _written(item, strict=strict, resolved=member.resolved)
+            yield member.name, _encode(item, strict=strict, resolved=member.resolved)
 
 
 def merge_patch(before: Json, after: Json) -> Json:
-    """Return the RFC 7386 patch that makes exactly ``after`` of ``before``."""
+    """Return the RFC 7386 patch that turns ``before`` into exactly ``after``."""
     patch: Json = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
@@ -112,34 +112,34 @@ def merge_patch(before: Json, after: Json) -> Json:
 
 
 def timestamp(moment: datetime) -> str:
-    """Write a moment as RFC 3339 in UTC; fractions of a second only where there are some."""
+    """Format a time as RFC 3339 in UTC, with milliseconds only if there are any."""
     precision = "milliseconds" if moment.microsecond else "seconds"
     return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = False) -> T:
-    """Read a dataclass from JSON.
+    """Decode a dataclass from JSON.
 
     Args:
         kind: The dataclass to build.
         data: A JSON object.
-        path: Where the object was found, for messages.
-        strict: Whether it is of a file on a node; nothing is guessed or dropped then.
+        path: The path of the object, for messages.
+        strict: Whether the data comes from a file on a node; then nothing is guessed or dropped.
 
     Raises:
         MalformedObjectError: A field of an API object is missing or has the wrong type.
-        MalformedFileError: What a file holds has another shape.
+        MalformedFileError: The data of a file does not have the shape that the type requires.
     """
     read = _reader(typing.cast("Hashable", kind), strict=strict, resolved=False)
     return typing.cast("T", read(data, path or ("$" if strict else "")))
 
 
 Reader: TypeAlias = Callable[[object, str], object]
-"""Reads one value found at a path."""
+"""Decodes one value; takes the data and its path."""
 
 
 class _Member(NamedTuple):
-    """How a field of a dataclass is read and written; a ``resolved`` one as such fields are (see ``Field``)."""
+    """How to decode and encode one field of a dataclass; for ``resolved``, see ``Field``."""
 
     attribute: str
     name: str
@@ -149,12 +149,12 @@ class _Member(NamedTuple):
 
 
 @cache
-def _plan(kind: Hashable, *, strict: bool, resolved: bool) -> tuple[_Member, ...]:
+def _members_of(kind: Hashable, *, strict: bool, resolved: bool) -> tuple[_Member, ...]:
     hints = typing.get_type_hints(typing.cast("type", kind), include_extras=True)
     members = []
-    for field in fields(typing.cast("Any", kind)):  # cast: the caller's contract, mypy cannot say so
+    for field in fields(typing.cast("Any", kind)):  # cast: callers pass dataclasses only, which mypy cannot express
         hint = hints[field.name]
-        in_seconds = resolved and _plain(hint) is timedelta
+        in_seconds = resolved and _bare_type(hint) is timedelta
         name = field.name if strict else field_name(field.name)
         marked = in_seconds or any(mark.resolved for mark in _marks(hint))
         members.append(
@@ -173,7 +173,7 @@ def _marks(hint: Any) -> Iterator[Field]:
     return (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Field))
 
 
-def _plain(hint: Any) -> Any:
+def _bare_type(hint: Any) -> Any:
     """Return the type without its annotations."""
     while isinstance(hint, NewType) or get_origin(hint) is Annotated:
         hint = hint.__supertype__ if isinstance(hint, NewType) else hint.__origin__
@@ -182,15 +182,15 @@ def _plain(hint: Any) -> Any:
 
 @cache
 def _reader(hint: Any, *, strict: bool, resolved: bool) -> Reader:
-    """Choose once how values of a type are read; a fleet's objects are read by the thousand."""
-    kind = _plain(hint)
+    """Return the decoder for a type. Cached, since a fleet has thousands of objects."""
+    kind = _bare_type(hint)
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in {Any, object}:
-        return _unread
+        return _unchanged
     if origin in {Union, types.UnionType}:
         present = [argument for argument in arguments if argument is not type(None)]
         if len(present) > 1:
-            return _unread  # JsonValue: anything
+            return _unchanged  # JsonValue: anything
         return partial(_optional, _reader(present[0], strict=strict, resolved=resolved))
     if origin is tuple:
         return partial(_items, _reader(arguments[0], strict=strict, resolved=False), strict)
@@ -217,7 +217,7 @@ def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
     return partial(_expect, kind, kind.__name__, strict)
 
 
-def _unread(data: object, path: str) -> object:
+def _unchanged(data: object, path: str) -> object:
     del path
     return data
 
@@ -241,13 +241,13 @@ def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -
         if not strict:
             raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
         raise MalformedFileError(f"{path}: expected an object for {kind.__name__}, found {type(data).__name__}")
-    plan = _plan(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
-    return _strictly(kind, plan, data, path) if strict else _leniently(kind, plan, data, path)
+    members = _members_of(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
+    return _read_strict(kind, members, data, path) if strict else _read_lenient(kind, members, data, path)
 
 
-def _leniently(kind: type, plan: tuple[_Member, ...], data: Json, path: str) -> object:
+def _read_lenient(kind: type, members: tuple[_Member, ...], data: Json, path: str) -> object:
     values: dict[str, object] = {}
-    for member in plan:
+    for member in members:
         where = f"{path}.{member.name}" if path else member.name
         if (value := data.get(member.name)) is not None:
             values[member.attribute] = member.read(value, where)
@@ -256,8 +256,8 @@ def _leniently(kind: type, plan: tuple[_Member, ...], data: Json, path: str) -> 
     return kind(**values)
 
 
-def _strictly(kind: type, plan: tuple[_Member, ...], data: Json, path: str) -> object:
-    known = {member.name: member for member in plan}
+def _read_strict(kind: type, members: tuple[_Member, ...], data: Json, path: str) -> object:
+    known = {member.name: member for member in members}
     if unknown := data.keys() - known.keys():
         raise MalformedFileError(f"{path}: unknown field {min(unknown)!r} for {kind.__name__}")
     values = {name: known[name].read(value, f"{path}.{name}") for name, value in data.items()}
@@ -314,7 +314,7 @@ _TEXTS: dict[object, Callable[[object], object]] = {
     timedelta: parse_duration,
     IntOrPercent: IntOrPercent.parse,
 }
-"""Values that the API carries as text or as a number, and how they are read."""
+"""Types that the API represents as text or as a number, with their parsers."""
 
 
 def _parsed(kind: object, data: object, path: str) -> object:

@@ -1,20 +1,20 @@
-"""How long texts and lists of the API's objects may become: for whoever fills them in, so that nothing is refused.
+"""Limits on texts and lists in the API objects, for the code that writes them.
 
-A text beyond its limit makes the API server refuse the whole status, and with it everything else that was to be told.
+If a text exceeds its limit, the API server rejects the whole status, and with it everything else it reports.
 """
 
 from typing import Final
 
 MESSAGE_LENGTH: Final = 512
-"""What a task says: its status's message, its action's, its verdict's, and the detail of a hazard."""
+"""Messages of a task: those of its status, action and verdict, and the detail of a hazard."""
 
 STEP_DETAIL_LENGTH: Final = 128
 GUARD_DETAIL_LENGTH: Final = 256
 FORECAST_LENGTH: Final = 256
-"""Why a container would be restarted."""
+"""The reason why a container would be restarted."""
 
 CONTAINERS_LISTED: Final = 20
-"""Containers, pods or hazards of a node that are named one by one; they are counted, however many there are."""
+"""Containers, pods or hazards of a node that are listed one by one; counts include all of them."""
 
 CONDITION_MESSAGE_LENGTH: Final = 1024
 FAILURES_LISTED: Final = 20

@@ -1,9 +1,9 @@
-"""Why a node or a rollout is where it is: each reason with its meaning and what a person can do about it.
+"""The reasons for the state of a node or a rollout, each with its meaning and remedy.
 
-Both sides of the API speak of them: the control plane in conditions, events and counters, the node side in the
-status of its NodeUpgradeTask. Every reason carries its remedy, so that no message ends without saying what to do.
-A reason is CamelCase because the Kubernetes API conventions ask for it. Everything about a reason is said here and
-derived elsewhere; what is found on one node or in one rollout is a ``domain.finding.Finding``.
+Both sides of the API report them: the control plane in conditions, events and counters, the node side in the status of
+its NodeUpgradeTask. Every reason has a remedy, so that every message says what to do. Reasons are CamelCase, as the
+Kubernetes API conventions require. Everything about a reason is declared here and derived elsewhere. A particular
+finding on a node or in a rollout is a ``domain.finding.Finding``.
 """
 
 from enum import Enum, StrEnum
@@ -17,23 +17,23 @@ NOTHING_TO_DO = "nothing to do"
 
 
 class Severity(Enum):
-    """What follows from a finding."""
+    """The consequence of a finding."""
 
     REFUSE = "refuse"
     """The node must not be touched."""
     SKIP = "skip"
-    """The node need not be touched, or is passed over as the spec says."""
+    """The node need not be touched, or is skipped as the spec says."""
     WARN = "warn"
-    """People should know of it before and after a run; it forbids nothing."""
+    """People should know about it before and after a run; it prevents nothing."""
 
 
 class Reason(StrEnum):
-    """Why something was refused, skipped, held, or how it ended.
+    """Why something was refused, skipped or held, or how it ended.
 
     Attributes:
-        meaning: one sentence.
-        remedy: what a person can do about it, one sentence.
-        severity: what usually follows from it; a single finding may weigh more or less.
+        meaning: what the reason means, in one sentence.
+        remedy: what a person can do about it, in one sentence.
+        severity: the usual severity; a particular finding may have another one.
     """
 
     _value_: str
@@ -44,14 +44,14 @@ class Reason(StrEnum):
     def __new__(
         cls, value: str, meaning: str = "", remedy: str = NOTHING_TO_DO, severity: Severity = Severity.REFUSE
     ) -> Self:
-        """Make a member of its value and what is said about it."""
+        """Make a member from its value, meaning, remedy and severity."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.remedy, reason.severity = value, meaning, remedy, severity
         return reason
 
     # fmt: off
 
-    # The object cannot be acted upon.
+    # The object cannot be reconciled.
     INVALID_SPEC = ("InvalidSpec", "the NodeUpgrade contradicts itself or lacks something",
         "correct the field named in the message")
     UNSUPPORTED_VERSION = ("UnsupportedVersion", "the container hashes of this kubelet version are not known",
@@ -66,7 +66,7 @@ class Reason(StrEnum):
     WINDOW_NEVER_OPENS = ("WindowNeverOpens", "no moment is inside a window and outside all blackouts",
         "correct spec.windows or spec.blackouts")
 
-    # The node is refused before anything is touched; the API server alone tells.
+    # The node is refused before anything is touched, based on the API server alone.
     DOWNGRADE_NOT_ALLOWED = ("DowngradeNotAllowed", "the target is older than the node's kubelet",
         "create a NodeUpgrade with allowDowngrade: true if the downgrade is meant")
     VERSION_SKEW = ("VersionSkew", "the target is outside the versions the API server supports for kubelets",
@@ -95,7 +95,7 @@ class Reason(StrEnum):
         "the Node or its NodeUpgradeTask holds something that this version cannot read, so the node is left alone",
         "run the version of nodeupgrade that wrote it, or correct the field; delete the task only if no run goes on")
 
-    # The node is refused before anything is touched; only the node itself tells.
+    # The node is refused before anything is touched, based on the node itself.
     DIGEST_MISMATCH = ("DigestMismatch", "the kubelet binary does not have the promised SHA-256",
         "correct spec.artifact, or replace the file")
     WRONG_VERSION_REPORTED = ("WrongVersionReported", "the kubelet binary reports another version than spec.version",
@@ -164,7 +164,7 @@ class Reason(StrEnum):
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 
-    # What deserves attention about a node's pods and their clients, and sometimes forbids a run.
+    # Warnings about a node's pods and their clients, some of which can prevent a run.
     ENDPOINTS_WOULD_BE_LOST = ("EndpointsWouldBeLost",
         "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",
         "install the readiness guard (API servers from 1.30 on), or run replicas on other nodes too")
@@ -180,7 +180,7 @@ class Reason(StrEnum):
     EXEC_PROBE_TIMED = ("ExecProbeTimed", "kubelets from 1.20 on hold exec probes to their timeout",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
 
-    # Left alone on purpose.
+    # The node is skipped on purpose.
     READINESS_GUARD_OFF = "ReadinessGuardOff", "spec.verify.readinessGuard is Off"
     READINESS_GUARD_NOT_NEEDED = "ReadinessGuardNotNeeded", "the new kubelet keeps what probes have found"
     ALREADY_AT_TARGET = "AlreadyAtTarget", "the node runs the target version already", NOTHING_TO_DO, Severity.SKIP
@@ -287,13 +287,13 @@ def sentence(reason: Reason, because: str) -> str:
 
     Args:
         reason: The reason the message belongs to.
-        because: What was seen, without a full stop, e.g. ``node a is NotReady since 10:00``.
+        because: The cause, without a full stop, for example ``node a is NotReady since 10:00``.
     """
     return with_remedy(because, reason.remedy)
 
 
 def with_remedy(because: str, remedy: str) -> str:
-    """Join what was seen and what can be done about it."""
+    """Join a concrete cause and a remedy into one message."""
     return f"{because}." if remedy == NOTHING_TO_DO else f"{because}; {remedy}."
 
 

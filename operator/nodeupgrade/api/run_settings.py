@@ -1,4 +1,4 @@
-"""How a node's run is to be done: what NodeUpgrade and task say about it in the same words."""
+"""Settings for a node's run that NodeUpgrade and NodeUpgradeTask share."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,40 +9,40 @@ from nodeupgrade.api.field import SET, Field
 
 
 class FlagPolicy(StrEnum):
-    """What to do about kubelet flags in use that the new binary does not know."""
+    """What to do about flags of the running kubelet that the new binary does not know."""
 
     REFUSE = "Refuse"
     STRIP = "Strip"
 
 
 class DriftPolicy(StrEnum):
-    """What to do about a node whose kubelet would not start as it runs now."""
+    """What to do about a node whose kubelet would start with another configuration than it runs with."""
 
     REFUSE = "Refuse"
     ACCEPT = "Accept"
-    """What is on the node's disk is meant for the new kubelet; going back means starting the old one with it too."""
+    """The configuration on disk is meant for the new kubelet; after a rollback, the old one starts with it too."""
 
 
 class HashMode(StrEnum):
-    """Whether stored hashes are rewritten, or a node where any would have to be is refused."""
+    """Whether to rewrite stored hashes, or to refuse nodes where any would have to be rewritten."""
 
     REWRITE = "Rewrite"
     ASSERT_UNCHANGED = "AssertUnchanged"
 
 
 class GuardPolicy(StrEnum):
-    """What to do about pods that a fresh kubelet would report unready before it has probed them."""
+    """What to do about pods that a newly started kubelet would report unready before it has probed them."""
 
     AUTO = "Auto"
-    """Guard them where the API server can; elsewhere go on, and tell which pods were reported unready."""
+    """Guard them if the API server supports it; otherwise go on, and report which pods became unready."""
     REQUIRE = "Require"
-    """Touch no node that cannot be guarded."""
+    """Upgrade no node that cannot be guarded."""
     OFF = "Off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
-    """How the kubelet is run on the node, and what may be changed about it."""
+    """How the kubelet runs on the node, and what may be changed about it."""
 
     SCHEMA: ClassVar = Field("How the kubelet is run on the nodes, and what may be changed about it.", defaulted=True)
 
@@ -77,7 +77,7 @@ class KubeletSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """How long the node is watched, and may be without a kubelet, and what pods' clients notice."""
+    """How long the node is watched and may be without a kubelet, and whether the readiness guard is used."""
 
     SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is taken back.", defaulted=True)
 

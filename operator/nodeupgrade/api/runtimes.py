@@ -1,20 +1,20 @@
-"""The container runtimes of which nodes can be upgraded; an adapter stands behind each, and a test sees to that."""
+"""The supported container runtimes. Each has an adapter, which a test ensures."""
 
 from enum import StrEnum
 
 
 class SupportedRuntime(StrEnum):
-    """Runtimes by the name that the CRI and a Node's ``containerRuntimeVersion`` give them."""
+    """Runtimes by their name in the CRI and in a Node's ``containerRuntimeVersion``."""
 
     CONTAINERD = "containerd"
 
 
 def is_supported(name: str) -> bool:
-    """Whether nodes with a runtime of that name can be upgraded."""
+    """Report whether nodes with a runtime of that name can be upgraded."""
     return name in set(SupportedRuntime)
 
 
 def supported_runtimes() -> str:
-    """All of them in words, as the subject of a sentence."""
+    """Return a clause that names all supported runtimes, for messages."""
     *others, last = SupportedRuntime
     return f"{', '.join(others)} and {last} are supported" if others else f"{last} is supported"

@@ -1,4 +1,4 @@
-"""Small types for things that must not be mistaken for one another."""
+"""Small types for values that must not be confused with one another."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -7,22 +7,22 @@ NodeName = NewType("NodeName", str)
 """Name of a Node object."""
 
 ContainerId = NewType("ContainerId", str)
-"""Identifier the runtime gave to a container, without a ``containerd://`` prefix."""
+"""ID that the runtime gave to a container, without a prefix such as ``containerd://``."""
 
 SandboxId = NewType("SandboxId", str)
-"""Identifier the runtime gave to a pod sandbox."""
+"""ID that the runtime gave to a pod sandbox."""
 
 PodUid = NewType("PodUid", str)
-"""UID under which the kubelet runs a pod (for a static pod: the hash of its manifest, not the mirror's UID)."""
+"""UID under which the kubelet runs a pod (for a static pod: the hash of its manifest, not the mirror pod's UID)."""
 
 Digest = NewType("Digest", str)
 """Lower-case hexadecimal SHA-256, 64 digits."""
 
 RunId = NewType("RunId", str)
-"""Identifier of one attempt at upgrading one node."""
+"""ID of one attempt at upgrading one node."""
 
 BootIdentity = NewType("BootIdentity", str)
-"""Changes whenever the node's init process is another one: after it changed, no container survived."""
+"""Changes whenever the node's init process is a new one. If it has changed, no container has survived."""
 
 MonotonicSeconds = NewType("MonotonicSeconds", float)
 """Seconds on a clock that never jumps; comparable only within one boot."""

@@ -1,7 +1,7 @@
-"""YAML as Kubernetes reads it, from anybody: dates are text, keys are text, and a few bytes cannot stand for millions.
+"""Reads YAML as Kubernetes does, safely even from untrusted sources. Dates and keys are text.
 
-PyYAML's own loaders compose documents recursively in C and let an alias stand for anything; what is read here comes
-from files and pipes, so depth and aliases are bounded, and nothing but plain values is ever made.
+PyYAML's own loaders compose documents recursively in C and expand aliases without limit. The input here comes from
+files and pipes, so nesting depth and aliases are bounded, and nothing but plain values is created.
 """
 
 import base64
@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 DEEPEST = 100
 MOST_BY_ALIASES = 100_000
 
-Value = Any  # Any: what YAML can say; nobody has checked it yet
+Value = Any  # Any: whatever YAML can express, not yet validated
 
 _TAG = "tag:yaml.org,2002:"
 _FAST: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -26,22 +26,22 @@ _MERGE = "<<"
 
 
 class Readable(Protocol):
-    """What is needed of a text stream."""
+    """The part of a text stream that is needed here."""
 
     def read(self, size: int = -1, /) -> str:
-        """The next characters, at most so many; empty at the end."""
+        """Return at most ``size`` characters; empty at the end."""
         ...
 
 
 @dataclass(slots=True)
 class Position:
-    """Where a value stands, and what is in it.
+    """The position of a value, and of the values in it.
 
     Attributes:
-        line: of its beginning, from 1.
-        fields: of a map: the line of each key, and the place of its value.
-        items: of a list.
-        repeated: keys of a map that are given once more, with that line.
+        line: the line where it begins, counted from 1.
+        fields: for a map, the line of each key and the position of its value.
+        items: for a list, the positions of its items.
+        repeated: for a map, duplicate keys with the line of the repetition.
     """
 
     line: int
@@ -52,23 +52,23 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One document."""
+    """One document, with positions if they were requested."""
 
     value: Value
     place: Position | None
 
 
 class UnreadableYamlError(yaml.MarkedYAMLError):
-    """It is YAML, but nothing that Kubernetes would take."""
+    """The text is YAML, but not acceptable here."""
 
 
 def read_one(text: str | bytes) -> Value:
-    """Read the only document of a text; ``None`` when there is none.
+    """Read the only document of a text; ``None`` if there is none.
 
-    With PyYAML's own parser, which agrees with the marks that edits rest upon and is the stricter one about tabs.
+    Uses PyYAML's pure Python parser, whose positions edits depend on and which is stricter about tabs than libyaml.
 
     Raises:
-        yaml.YAMLError: it is no YAML, too deep or too large, or there is more than one document.
+        yaml.YAMLError: it is not YAML, is too deep or too large, or there is more than one document.
     """
     documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), places=False))
     if len(documents) > 1:
@@ -77,15 +77,15 @@ def read_one(text: str | bytes) -> Value:
 
 
 def read_all(source: str | Readable, *, places: bool = False) -> Iterator[Parsed]:
-    """Read document after document, so that a long stream needs no more memory than its longest document.
+    """Read document by document, so that a long stream needs no more memory than its largest document.
 
     Args:
-        source: the text, or something to read it from.
-        places: whether it is asked where things stand.
+        source: the text, or a stream to read it from.
+        places: whether to record positions.
 
     Raises:
-        yaml.YAMLError: it is no YAML, or too deep or too large.
-        UnicodeError: it is no text.
+        yaml.YAMLError: it is not YAML, or is too deep or too large.
+        UnicodeError: it is not text.
     """
     return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), places=places)
 
@@ -97,7 +97,7 @@ def _documents(events: Iterator[Any], *, places: bool) -> Iterator[Parsed]:
 
 
 class _WithoutNul:
-    """A stream that refuses NUL, which the C library takes for the end."""
+    """A stream that rejects NUL characters, which libyaml takes for the end of the stream."""
 
     name = "input"
 
@@ -112,7 +112,7 @@ class _WithoutNul:
 
 
 class _Document:
-    """Makes values of the events of one document."""
+    """Builds values from the parser events of one document."""
 
     def __init__(self, events: Iterator[Any], *, places: bool) -> None:
         self._events = events
@@ -137,10 +137,10 @@ class _Document:
             case yaml.ScalarEvent():
                 value = _scalar(event)
             case yaml.SequenceStartEvent():
-                _plain(event, "seq")
+                _require_type(event, "seq")
                 value = self._sequence(place, depth)
             case _:
-                _plain(event, "map")
+                _require_type(event, "map")
                 value = self._mapping(place, depth)
         parsed = Parsed(value, place)
         if event.anchor is not None:
@@ -150,10 +150,10 @@ class _Document:
     def _aliased(self, event: Any) -> Parsed:
         if event.anchor not in self._anchors:
             raise _refusal(event, f"the alias *{event.anchor} has no anchor")
-        found = self._anchors[event.anchor]
-        if found is None:
+        anchored = self._anchors[event.anchor]
+        if anchored is None:
             raise _refusal(event, f"the alias *{event.anchor} stands for something that it is part of")
-        parsed, size = found
+        parsed, size = anchored
         self._made += size
         if size > MOST_BY_ALIASES or self._made > MOST_BY_ALIASES + event.start_mark.index:
             raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
@@ -189,7 +189,7 @@ class _Document:
         return {**merged, **values} if merged else values
 
     def _key(self, event: Any, depth: int) -> str | None:
-        """A key as JSON has it, which is text; ``None`` for the one that merges other maps."""
+        """Return a key as text, as in JSON; ``None`` for the merge key."""
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
             return None
         match self._value(event, depth + 1).value:
@@ -213,13 +213,13 @@ def _merged(event: Any, value: Value) -> dict[str, Value]:
     return together
 
 
-def _plain(event: Any, kind: str) -> None:
+def _require_type(event: Any, kind: str) -> None:
     if event.tag not in {None, "!", f"{_TAG}{kind}"}:
         raise _refusal(event, f"there is no such type as {event.tag}")
 
 
 class _Scalars(SafeConstructor, Resolver):
-    """What PyYAML makes of a single scalar."""
+    """PyYAML's resolution and construction of a single scalar."""
 
     def __init__(self) -> None:
         SafeConstructor.__init__(self)
@@ -253,7 +253,7 @@ def _scalar(event: Any) -> Value:
 
 
 def _whole(text: str) -> Value:
-    """A whole number; what only looks like one to PyYAML, such as ``0x_`` or ``1:30``, is text."""
+    """Read an integer; what only PyYAML takes for one, such as ``0x_`` or ``1:30``, is text."""
     if ":" in text:
         return text
     try:

@@ -1,8 +1,8 @@
-"""The schemas of our objects, derived from the dataclasses that declare each field (``api.field``).
+"""Schemas of the API objects, derived from the dataclasses that declare each field (``api.field``).
 
-The CustomResourceDefinitions are written from them, and objects are checked by them again in the control plane and by
-``nodeupgrade lint``, since API servers before 1.25 enforce no rules.
+The CustomResourceDefinitions are generated from these schemas. The control plane and ``nodeupgrade lint`` validate
+objects against them again, since API servers before 1.25 enforce no rules.
 
-``derive`` makes schemas of dataclasses and ``model`` is what they are made of; ``openapi`` writes them; ``defaulting``,
-``validation``, ``changes`` and ``unknown`` work with objects.
+``model`` defines schemas, ``derive`` derives them from dataclasses, and ``openapi`` writes them. ``defaulting``,
+``validation``, ``changes`` and ``unknown`` apply them to objects.
 """

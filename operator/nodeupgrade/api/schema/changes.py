@@ -1,4 +1,4 @@
-"""Finds what may not be changed between an object and the one that replaces it: CEL's transition rules, in Python."""
+"""Finds forbidden changes between an object and its replacement: CEL's transition rules in Python."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,10 @@ from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, P
 
 
 def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
-    """Compare two filled, valid and ordered values, wherever both exist, as the API server does."""
+    """Yield the forbidden changes between two values, comparing fields that both have, as the API server does.
+
+    Both values must be filled, valid and ordered.
+    """
     for transition in schema.transitions:
         if not transition.holds(new, old):
             yield Problem(path, transition.message)

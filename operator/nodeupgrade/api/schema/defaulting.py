@@ -1,4 +1,4 @@
-"""What an API server makes of an object before it checks it: defaults in, what nobody knows out."""
+"""Defaulting and pruning, as the API server does before validation."""
 
 from copy import deepcopy
 from typing import Any
@@ -8,10 +8,10 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.model import ABSENT, ArraySchema, MapSchema, ObjectSchema, Schema
 
 
-def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that nobody has checked yet
-    """Fill in defaults, drop nulls and unknown fields.
+def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that is not yet validated
+    """Return the value with defaults filled in, and nulls and unknown fields removed.
 
-    What has the wrong type is left as it is, for the check that follows.
+    Values of the wrong type are left as they are, for validation to report.
     """
     match schema, value:
         case ObjectSchema(), dict():
@@ -25,17 +25,17 @@ def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that nobody has chec
 
 
 def _filled_object(schema: ObjectSchema, value: Json) -> Json:
-    told: Json = {}
+    result: Json = {}
     for name, child in schema.properties.items():
         if value.get(name) is not None:
-            told[name] = filled(child, value[name])
+            result[name] = filled(child, value[name])
         elif child.default is not ABSENT:
-            told[name] = filled(child, deepcopy(child.default))
-    return told
+            result[name] = filled(child, deepcopy(child.default))
+    return result
 
 
 def ordered(schema: Schema, value: Any) -> Any:
-    """Bring sets, in a filled value that was found right, into one order: CEL's ``==`` does not see theirs either."""
+    """Return a filled and valid value with its sets sorted, since CEL's ``==`` ignores the order of sets, too."""
     match schema:
         case ObjectSchema(properties=properties):
             return {name: ordered(properties[name], item) for name, item in value.items()}
@@ -49,14 +49,14 @@ def ordered(schema: Schema, value: Any) -> Any:
 
 
 def without_defaults(schema: Schema, value: Any) -> Any:
-    """Take away, from a filled value, whatever is there by default.
+    """Return a filled value without the fields that have their default value.
 
-    So two objects that mean the same are the same, also if one was stored before a field with a default existed.
+    So two objects with the same meaning are equal, even if one was stored before a field with a default existed.
     """
     match schema, value:
         case ObjectSchema(properties=properties), dict():
-            said = {name: item for name, item in value.items() if not _is_default(properties[name], item)}
-            return {name: without_defaults(properties[name], item) for name, item in said.items()}
+            explicit = {name: item for name, item in value.items() if not _is_default(properties[name], item)}
+            return {name: without_defaults(properties[name], item) for name, item in explicit.items()}
         case ArraySchema(items=inner), list():
             return [without_defaults(inner, item) for item in value]
         case _:

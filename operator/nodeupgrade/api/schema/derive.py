@@ -1,4 +1,4 @@
-"""Derives the schema of an API object from the dataclass that carries it."""
+"""Derives the schema of an API object from its dataclass."""
 
 import types
 import typing
@@ -33,7 +33,7 @@ _DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A type without its annotations, and what these say together."""
+    """A type without its annotations, and the field that these declare together."""
 
     kind: Any
     field: Field
@@ -165,12 +165,12 @@ def _default(each: "DataclassField[Any]", schema: Schema, declared: Field) -> ob
     if declared.default is not None:
         return declared.default
     if isinstance(schema, ObjectSchema) and not schema.rules:
-        return {}  # the API server fills in what is inside, but asks the rules of a default before it does
+        return {}  # the API server fills in nested defaults, but evaluates the rules of a default before it does
     return to_json(each.default if each.default_factory is MISSING else each.default_factory())
 
 
 def _resolved(schema: ObjectSchema) -> ObjectSchema:
-    """Leave nothing but types and sizes."""
+    """Reduce a schema to types and sizes."""
     return ObjectSchema(properties=dict(_checked_already(name, child) for name, child in schema.properties.items()))
 
 

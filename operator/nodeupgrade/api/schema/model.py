@@ -1,4 +1,4 @@
-"""What a schema is made of: OpenAPI's types with their bounds, and the rules between values.
+"""The schema model: OpenAPI's types with their bounds, and rules between values.
 
 Schemas are derived from the dataclasses that carry the values (``derive``), never written by hand.
 """
@@ -10,17 +10,17 @@ from typing import Final, TypeAlias
 from nodeupgrade.api.field import Check, ListType, Rule, TransitionRule
 
 ABSENT: Final = object()
-"""Stands for no default at all, which is something else than a default of nothing."""
+"""Marks a schema without a default, as opposed to a default of null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnySchema:
-    """What all schemas have.
+    """The attributes that all schemas have.
 
     Attributes:
         description: for people who read the manifest or ask ``kubectl explain``.
-        expected: what a person should write in place of a wrong value; derived from the bounds if empty.
-        default: filled in by the API server, and by us for what an API server did not see.
+        expected: what to write instead of an invalid value; derived from the bounds if empty.
+        default: filled in by the API server, and by us for objects that did not pass through an API server.
         mutable: whether it may be changed after the rollout was accepted.
     """
 
@@ -35,7 +35,7 @@ class AnySchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringSchema(AnySchema):
-    """A string; ``pattern`` must match all of it; the only ``format`` is ``date-time``, by RFC 3339."""
+    """A string. ``pattern`` must match all of it. The only ``format`` is ``date-time`` (RFC 3339)."""
 
     min_length: int = 0
     max_length: int | None = None
@@ -54,7 +54,7 @@ class IntegerSchema(AnySchema):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberSchema(AnySchema):
-    """A number that may have a fraction."""
+    """A number, possibly with a fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class IntOrStringSchema(AnySchema):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectSchema(AnySchema):
-    """An object with properties of its own."""
+    """An object with declared properties."""
 
     properties: "Mapping[str, Schema]"
     required: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class ObjectSchema(AnySchema):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSchema(AnySchema):
-    """An object whose keys people choose."""
+    """A map with arbitrary keys."""
 
     additional_properties: "Schema"
     max_properties: int
@@ -88,7 +88,7 @@ class MapSchema(AnySchema):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArraySchema(AnySchema):
-    """A list; of ``ListType.MAP``, items are told apart by their property ``list_map_key``."""
+    """A list. With ``ListType.MAP``, the property ``list_map_key`` identifies an item."""
 
     items: "Schema"
     max_items: int
@@ -115,7 +115,7 @@ class Problem:
     Attributes:
         path: the field, for example ``spec.waves[1].size``.
         message: what is wrong with it and what to do, for people.
-        warning: whether the object can be worked with all the same.
+        warning: whether the object is usable nevertheless.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Writes schemas as the API server reads them: OpenAPI v3 with Kubernetes' extensions, with or without CEL rules."""
+"""Writes schemas as OpenAPI v3 with Kubernetes' extensions, with or without CEL rules, and whole CRDs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ PERCENT = r"(100|[1-9][0-9]?)%"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of ``kubectl get``; priority 1 is shown with ``-o wide`` only."""
+    """A column of ``kubectl get``; a ``wide`` one (priority 1) is shown only with ``-o wide``."""
 
     name: str
     path: str
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One of our kinds of objects, all that a CustomResourceDefinition needs."""
+    """A kind of object, with everything that its CustomResourceDefinition needs."""
 
     kind: str
     plural: str
@@ -58,7 +58,7 @@ class Kind:
 
 
 def definition(kind: Kind, *, cel: bool) -> Json:
-    """Write the CustomResourceDefinition; without ``cel`` for API servers before 1.25."""
+    """Return the CustomResourceDefinition; use ``cel=False`` for API servers before 1.25."""
     version = {
         "name": VERSION,
         "served": True,
@@ -84,9 +84,9 @@ def definition(kind: Kind, *, cel: bool) -> Json:
 
 
 def _column(column: Column) -> Json:
-    told = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    required = {"name": column.name, "type": column.type, "jsonPath": column.path}
     extras = {"description": column.description} if column.description else {}
-    return {**told, **extras, **({"priority": 1} if column.wide else {})}
+    return {**required, **extras, **({"priority": 1} if column.wide else {})}
 
 
 def _root(kind: Kind, *, cel: bool) -> Json:
@@ -99,7 +99,7 @@ def _root(kind: Kind, *, cel: bool) -> Json:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            # The API server allows nothing but bounds of the name here.
+            # The API server allows only restrictions of the name (and generateName) here.
             "metadata": {"type": "object", "properties": {"name": name}},
             "spec": openapi(kind.spec, cel=cel),
             "status": openapi(kind.status, cel=cel),
@@ -108,14 +108,14 @@ def _root(kind: Kind, *, cel: bool) -> Json:
 
 
 def openapi(schema: Schema, *, cel: bool) -> Json:
-    """Write one schema."""
-    told: Json = {"description": schema.description} if schema.description else {}
-    told.update(_shape(schema))
+    """Return one schema as OpenAPI."""
+    document: Json = {"description": schema.description} if schema.description else {}
+    document.update(_shape(schema))
     if schema.default is not ABSENT:
-        told["default"] = schema.default
-    told.update(_validations(schema.rules, schema.transitions, cel=cel))
-    told.update(_inside(schema, cel=cel))
-    return told
+        document["default"] = schema.default
+    document.update(_validations(schema.rules, schema.transitions, cel=cel))
+    document.update(_inside(schema, cel=cel))
+    return document
 
 
 def _shape(schema: Schema) -> Json:
@@ -171,5 +171,5 @@ def _inside(schema: Schema, *, cel: bool) -> Json:
 
 def _validations(rules: tuple[Rule, ...], transitions: tuple[TransitionRule, ...], *, cel: bool) -> Json:
     both: tuple[Rule | TransitionRule, ...] = (*rules, *transitions)
-    told = [{"rule": rule.cel, "message": rule.message} for rule in both]
-    return {"x-kubernetes-validations": told} if cel and told else {}
+    rendered = [{"rule": rule.cel, "message": rule.message} for rule in both]
+    return {"x-kubernetes-validations": rendered} if cel and rendered else {}

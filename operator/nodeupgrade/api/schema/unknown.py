@@ -1,4 +1,4 @@
-"""Finds fields that no schema knows. API servers drop them without a word, so what was meant is never done."""
+"""Finds unknown fields, such as misspelled ones. API servers drop them silently, so they have no effect."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -7,8 +7,8 @@ from typing import Any
 from nodeupgrade.api.schema.model import ArraySchema, MapSchema, ObjectSchema, Problem, Schema
 
 
-def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
-    """Name each field that would be dropped, and what was probably meant."""
+def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
+    """Yield a problem for each field that would be dropped, with the field that was probably meant."""
     match schema, value:
         case ObjectSchema(properties=properties), dict():
             for name, item in value.items():

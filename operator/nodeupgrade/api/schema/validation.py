@@ -1,4 +1,4 @@
-"""Checks a value against a schema, and says what is wrong in words: the path, the problem, what to write instead."""
+"""Validates a value against a schema. Each problem has the path, what is wrong, and what to write instead."""
 
 import re
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ from nodeupgrade.api.schema.openapi import PERCENT
 _SHOWN = 60
 
 
-def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that nobody has checked yet
-    """Find everything that is wrong with a filled value; its rules are asked once its shape is right, as CEL's are."""
+def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
+    """Yield all problems of a filled value. As with CEL, rules are evaluated only if the shape is valid."""
     shape = tuple(_shape(schema, value, path))
     yield from shape
     if all(problem.warning for problem in shape):
@@ -34,8 +34,8 @@ def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any
                 more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
                 yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
         for check in schema.checks:
-            if found := check(value):
-                yield Problem(path, found)
+            if message := check(value):
+                yield Problem(path, message)
 
 
 def _shape(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
@@ -144,7 +144,7 @@ def _matches(pattern: str, value: Any) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # ASCII: RE2, which the API server uses, means nothing else by \s.
+    # ASCII: in RE2, which the API server uses, \s matches only ASCII.
     return re.compile(pattern, re.ASCII)
 
 
@@ -153,7 +153,7 @@ def _wrong(schema: Schema, value: Any, path: str) -> Problem:
 
 
 def shown(value: Any) -> str:
-    """Quote a value in a message, as people would write it in YAML, cut short."""
+    """Format a value for a message, as people would write it in YAML; long text is truncated."""
     match value:
         case dict():
             return "an object"

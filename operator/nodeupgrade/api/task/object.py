@@ -1,7 +1,7 @@
-"""NodeUpgradeTask: one node's share of a rollout, the object in which control plane and node side meet.
+"""The NodeUpgradeTask object, through which control plane and node side communicate.
 
-The control plane writes the spec, the node side writes the status, and nobody sends anybody a message.
-A status counts only for the run it names, so what an earlier attempt left behind cannot be mistaken for news.
+The control plane writes the spec and the node side writes the status; there is no other communication. A status counts
+only for the run that it names, so a status left by an earlier attempt is ignored.
 """
 
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A NodeUpgradeTask with the marks of the object that carries it.
+    """A NodeUpgradeTask with the metadata that the control plane needs.
 
     Attributes:
-        baseline: the node's containers before the run, as ``domain.rollout.inflight.baseline`` writes
-            them; kept in an annotation while the node is in flight, so that it outlives the operator.
+        baseline: the node's containers before the run, as written by ``domain.rollout.inflight.baseline``. Stored in an
+            annotation while the node is in flight, so that a restart of the operator does not lose it.
     """
 
     name: NodeName
@@ -35,31 +35,31 @@ class Task:
 
     @property
     def kind(self) -> RunKind:
-        """What its run is, or was, for."""
+        """The kind of its run."""
         return kind_of(self.spec.run_id)
 
     @property
     def open(self) -> bool:
-        """Whether the node side may be at work on it, or what it did is still to be judged."""
+        """Whether the node side may be working on it, or the verdict on its run is still pending."""
         return self.spec.action not in {TaskAction.WAIT, TaskAction.RELEASE} and self.verdict is None
 
     @property
     def verdict(self) -> RunVerdict | None:
-        """The verdict on the run that the spec asks for, if it is decided."""
+        """The verdict on the run that the spec names, if it is decided."""
         verdict = self.spec.verdict
         return verdict if verdict is not None and verdict.run_id == self.spec.run_id else None
 
     @property
     def reported(self) -> TaskStatus:
-        """The status of the run that the spec asks for; an older run's status counts as none at all."""
+        """The status of the run that the spec names; empty if the stored status is of an older run."""
         return self.status if self.status.run_id == self.spec.run_id else TaskStatus(run_id=self.spec.run_id)
 
 
 def parse_task(body: Json) -> Task:
-    """Read a NodeUpgradeTask object.
+    """Parse a NodeUpgradeTask object.
 
     Raises:
-        MalformedObjectError: It is not one that this version understands.
+        MalformedObjectError: This version cannot read the object.
     """
     metadata = body["metadata"]
     return Task(

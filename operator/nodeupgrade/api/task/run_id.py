@@ -1,4 +1,4 @@
-"""Identifiers of runs: what a run is for, and which attempt at it. Nothing else looks into them."""
+"""IDs of runs, which encode the kind of a run and the attempt. No other module parses them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -9,33 +9,33 @@ _PRECHECK = "-plan"
 
 
 class RunKind(StrEnum):
-    """What a run is for. Its identifier says so, and it stays so whatever happens to the task's action."""
+    """What a run is for. Encoded in its ID, so that it stays the same when the task's action changes."""
 
     UPGRADE = "Upgrade"
     PRECHECK = "Precheck"
-    """It only looks, for ``action: Plan``."""
+    """Only checks the node, for ``action: Plan``."""
 
 
 def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
-    """Name a run of a NodeUpgrade that is decided upon now."""
+    """Return the ID for a new run of a NodeUpgrade."""
     return RunId(f"{upgrade_uid[:8]}-{now:%Y%m%d%H%M%S}")
 
 
 def of_kind(run: RunId, kind: RunKind) -> RunId:
-    """Mark a run as one of a kind."""
+    """Return the ID of a new run, marked with its kind."""
     return RunId(f"{run}{_PRECHECK}") if kind is RunKind.PRECHECK else run
 
 
 def kind_of(run: RunId) -> RunKind:
-    """Tell what a run is for."""
+    """Return the kind of a task's run."""
     return RunKind.PRECHECK if run.endswith(_PRECHECK) else RunKind.UPGRADE
 
 
 def attempt_of(run: RunId, number: int) -> RunId:
-    """The name of one attempt at a task's run, counted from 1: under it the node keeps plan and journal."""
+    """Return the ID of one attempt at a task's run, counted from 1; the node stores plan and journal under it."""
     return RunId(f"{run}.{number}")
 
 
 def task_run(attempt: RunId) -> RunId:
-    """The run of the task that an attempt belongs to."""
+    """Return the task's run that an attempt belongs to."""
     return RunId(attempt.rpartition(".")[0])

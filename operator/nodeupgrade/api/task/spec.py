@@ -1,4 +1,4 @@
-"""The spec of a NodeUpgradeTask: what the control plane wants of one node, and what it found in the end."""
+"""The spec of a NodeUpgradeTask: what the control plane requests for one node, and its verdict in the end."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,14 +19,14 @@ ContainerPath: TypeAlias = Annotated[str, Field(max_length=400)]
 
 
 class TaskAction(StrEnum):
-    """What the control plane wants of the node side."""
+    """What the control plane requests from the node side."""
 
     WAIT = "Wait"
-    """Do nothing yet: the node is claimed by a rollout and waits for its turn."""
+    """Do nothing yet: a rollout has claimed the node, which waits for its turn."""
     PRECHECK = "Precheck"
-    """Look, prove and report what an upgrade would do; touch nothing."""
+    """Check the node, prove its hashes and report what an upgrade would do; touch nothing."""
     UPGRADE = "Upgrade"
-    """Upgrade the node; the only action that admits work."""
+    """Upgrade the node; the only action that allows changes."""
     ABORT = "Abort"
     """Stop and roll back unless the run is committed."""
     RELEASE = "Release"
@@ -60,7 +60,7 @@ class TaskArtifact:
     """The kubelet binary for one node's platform, fully resolved.
 
     Attributes:
-        kind: which of the following count.
+        kind: which of the following fields apply.
         ref: image reference pinned by digest (Image).
         path: absolute path inside the image (Image) or on the node (PreStaged).
         url: where to download from (URL).
@@ -80,7 +80,7 @@ class TaskArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CordonRecord:
-    """Who cordoned the node."""
+    """Whether the node was cordoned before the run, or for it."""
 
     SCHEMA: ClassVar = Field("Who cordoned the node.")
 
@@ -101,7 +101,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """How an earlier run on this node ended, kept when the task is claimed anew."""
+    """How an earlier run on this node ended, kept when the task is claimed again."""
 
     upgrade: Annotated[str, Field("The NodeUpgrade that held the task.", max_length=253)]
     from_version: Annotated[str, KUBELET_VERSION]
@@ -112,7 +112,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """What the control plane found when it verified the node by itself after the run named by ``run_id``."""
+    """The control plane's own verification of the node after the run named by ``run_id``."""
 
     SCHEMA: ClassVar = Field("What the control plane found when it verified the node after the run.")
 
@@ -127,13 +127,13 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardGrant:
-    """What the control plane says of the readiness guard.
+    """The control plane's answer to a request for the readiness guard.
 
     Attributes:
-        wanted: when the node side is only to look, that it would be.
+        wanted: whether the node side must request the guard; in a precheck, whether it would have to.
         answers: ``GuardReport.ask`` of the request; empty until one is answered.
-        kubelet_runs_by: the moment, written into the guard's parameters; each pod is guarded from then on for as long
-            as its own probes need.
+        kubelet_runs_by: when the new kubelet must run, as written into the guard's parameters. From then on, each pod
+            is guarded for as long as its own probes need.
     """
 
     SCHEMA: ClassVar = Field("What the control plane says of the readiness guard.")
@@ -148,7 +148,7 @@ class GuardGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane wants of one node, and what it found in the end. Times are UTC."""
+    """What the control plane requests for one node, and its verdict in the end. Times are UTC."""
 
     SCHEMA: ClassVar = Field(
         "What the control plane wants of the node, and what it found in the end.",

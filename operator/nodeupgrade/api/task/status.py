@@ -1,4 +1,4 @@
-"""The status of a NodeUpgradeTask: what the node side says about a run."""
+"""The status of a NodeUpgradeTask: what the node side reports about a run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,17 +17,17 @@ from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, Container
 
 
 class TaskPhase(StrEnum):
-    """What is true of the node's run."""
+    """The phase of the node's run."""
 
     PENDING = "Pending"
     STAGING = "Staging"
     PRECHECKING = "Prechecking"
     STAGED = "Staged"
-    """Everything is ready and proved; before it stops the kubelet the node side waits for the readiness guard."""
+    """Everything is staged and proved; the node side waits for the readiness guard before it stops the kubelet."""
     PRECHECKED = "Prechecked"
-    """Asked to look only: nothing objects to an upgrade; ``preview`` says what it would do."""
+    """A precheck found nothing against an upgrade; ``preview`` says what an upgrade would do."""
     REFUSED = "Refused"
-    """Preflight said no; the node is untouched."""
+    """Preflight refused the node; it is untouched."""
     RUNNING = "Running"
     """The executor on the host has taken over."""
     VERIFYING = "Verifying"
@@ -57,11 +57,11 @@ _TERMINAL = frozenset(
 
 
 STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
-"""Names of steps, of those of ``domain.node.run.journal.Step``, from which the control plane concludes something."""
+"""The names from ``domain.node.run.journal.Step`` that the control plane interprets."""
 
 
 class StepResult(StrEnum):
-    """What the journal truthfully knows of a step."""
+    """The state of a step according to the journal."""
 
     DOING = "Doing"
     DONE = "Done"
@@ -72,7 +72,7 @@ class StepResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """One step of the run, as the journal tells it."""
+    """One step of the run, as recorded in the journal."""
 
     name: Annotated[str, Field(max_length=64)]
     result: StepResult
@@ -92,7 +92,7 @@ class KubeletBinary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletStatus:
-    """The kubelet before and after, and the seconds in between."""
+    """The kubelet before and after the run, and the seconds without one."""
 
     SCHEMA: ClassVar = Field("The kubelet before and after, and the seconds in between.")
 
@@ -113,7 +113,7 @@ class RuntimeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCounts:
-    """What became of the containers."""
+    """Containers by what happened to them."""
 
     SCHEMA: ClassVar = Field("What became of the containers.")
 
@@ -141,7 +141,7 @@ class ContainerCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard:
-    """Something that forbids the upgrade or, if it is a ``warning``, only deserves attention."""
+    """Something that prevents the upgrade or, if it is a ``warning``, only deserves attention."""
 
     reason: Annotated[str, Field(max_length=128)]
     pod: Annotated[str, Field(max_length=400)] = ""
@@ -177,22 +177,22 @@ class Preview:
 
 
 class GuardState(StrEnum):
-    """What the node side knows of the readiness guard."""
+    """The state of the readiness guard as the node side knows it."""
 
     ASKED = "Asked"
     IN_FORCE = "InForce"
-    """Seen: a dry run by the node's own kubelet was denied, right before that was stopped."""
+    """Verified: a dry run with the kubelet's own credentials was denied, right before the kubelet was stopped."""
     NOT_IN_FORCE = "NotInForce"
-    """The kubelet was exchanged without it; ``detail`` says why."""
+    """The kubelet was swapped without it; ``detail`` says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardReport:
-    """What the node side says of the readiness guard.
+    """What the node side reports about the readiness guard.
 
     Attributes:
-        state: ``None`` as long as it was not asked for.
-        ask: the control plane's answer names it.
+        state: ``None`` until it is requested.
+        ask: ID of the request, which the control plane's answer repeats.
     """
 
     SCHEMA: ClassVar = Field("What the node side says of the readiness guard.")
@@ -207,10 +207,10 @@ class GuardReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """What the node side says about the run named by ``run_id``; the control plane ignores any other.
+    """What the node side reports about the run named by ``run_id``; the control plane ignores any other.
 
     Attributes:
-        reason: one of ``nodeupgrade.api.reasons.Reason``; text, so that a newer agent's words can be shown.
+        reason: one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown.
     """
 
     SCHEMA: ClassVar = Field(
@@ -238,9 +238,9 @@ class TaskStatus:
 
     @property
     def failed_step(self) -> str:
-        """The step that a failed run came to: one that could not be undone, else the last of those that were undone.
+        """The failed step: one that could not be undone, else the last of those that were undone; empty if none failed.
 
-        Each of these carries the cause. Empty if no step failed.
+        Its detail has the cause.
         """
         failed = [step.name for step in self.steps if step.result is StepResult.FAILED]
         undone = [step.name for step in self.steps if step.detail]

@@ -1,7 +1,7 @@
-"""What of a spec is frozen once a rollout was accepted: it would mean another rollout.
+"""Detects edits to the frozen part of a spec, which must not change once the rollout is accepted.
 
-API servers with CEL reject such edits. Elsewhere the control plane notices them: it compares the digest of the frozen
-part with the one it recorded when it accepted the object.
+API servers with CEL reject such edits. For all others, the control plane compares the digest of the frozen part with
+the one that it recorded when it accepted the object.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from nodeupgrade.api.upgrade.spec import SPEC
 
 
 def frozen_digest(spec: Json) -> str:
-    """Digest what may not change of a valid spec.
+    """Return the digest of the frozen part of a valid spec.
 
-    What is there by default does not count, so an object digests the same before and after a field with a default
-    came to exist; nor does the order of sets, nor a field that is not known.
+    Default values do not count, so the digest stays the same when a new version adds a field with a default. Nor do the
+    order of sets and unknown fields.
     """
     part = without_defaults(SPEC, ordered(SPEC, _frozen(SPEC, filled(SPEC, spec))))
     text = json.dumps(part, sort_keys=True, separators=(",", ":"))
@@ -38,7 +38,7 @@ def _frozen(schema: Schema, value: Any) -> Any:  # Any: JSON of that schema
 
 
 def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
-    """Name the fields that may be changed at any time, as paths."""
+    """Yield the paths of the fields that may be changed at any time."""
     if schema.mutable:
         yield path
         return
@@ -53,7 +53,7 @@ def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
 
 
 def change_rejected() -> str:
-    """Say what to do about an edit of the frozen part; what was edited, a digest does not tell."""
+    """Return the message about an edit of the frozen part; a digest cannot tell which field was edited."""
     return (
         "a part of the spec that is frozen was changed after the rollout was accepted, so no further node is started; "
         f"restore it to continue, or create another NodeUpgrade. What may be changed: {', '.join(changeable())}; "

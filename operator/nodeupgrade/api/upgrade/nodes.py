@@ -27,21 +27,21 @@ _LABEL_VALUE = Field(max_length=63, pattern=rf"({LABEL_NAME})?", expected="the v
 
 
 class CordonedPolicy(StrEnum):
-    """Whether a node that somebody else cordoned is left alone or upgraded as it is."""
+    """Whether to skip nodes that someone else cordoned, or to upgrade them and leave them cordoned."""
 
     SKIP = "Skip"
     INCLUDE = "Include"
 
 
 class NotReadyPolicy(StrEnum):
-    """Whether a node that is not Ready is passed over or waited for."""
+    """Whether to skip nodes that are not Ready, or to wait for them."""
 
     SKIP = "Skip"
     BLOCK = "Block"
 
 
 class Membership(StrEnum):
-    """Whether nodes that come to match after the plan was made belong to the rollout."""
+    """Whether nodes that start to match after planning join the rollout."""
 
     SNAPSHOT = "Snapshot"
     CONTINUOUS = "Continuous"
@@ -74,7 +74,7 @@ def _selects(selector: Json) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSelector:
-    """A metav1.LabelSelector that selects something: one that is empty would mean everything."""
+    """A metav1.LabelSelector that is not empty, since an empty one would select every node."""
 
     SCHEMA: ClassVar = Field(
         rules=(
@@ -103,7 +103,7 @@ class LabelSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExclusion:
-    """Nodes that are left out although they are selected."""
+    """Nodes to exclude although they are selected."""
 
     SCHEMA: ClassVar = Field(
         "Nodes that are left out although they are selected. Names, and a selector where there was none, may be added "
@@ -136,7 +136,7 @@ class NodeExclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelection:
-    """Which nodes are upgraded: those selected, those named, or all; less the excluded ones."""
+    """Which nodes to upgrade: those selected and those named, or all, except those excluded."""
 
     SCHEMA: ClassVar = Field(
         "Which nodes are upgraded.",

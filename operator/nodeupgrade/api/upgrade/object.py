@@ -1,4 +1,4 @@
-"""NodeUpgrade: one rollout, as a person wrote it and as the control plane reports on it."""
+"""The NodeUpgrade object: one rollout, with a person's spec and the status that the control plane reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 FINALIZER = "nodeupgrade.dev/finish-in-flight"
 PAUSE_ANNOTATION = "nodeupgrade.dev/pause"
-"""``true``: emergency brake beside spec.action; it needs no commit to wherever the spec is kept."""
+"""``true`` pauses the rollout: an emergency brake that, unlike spec.action, needs no commit in a GitOps repository."""
 APPROVE_ANNOTATION = "nodeupgrade.dev/approve"
-"""Names of waves, separated by commas, that may begin; beside spec.approvedWaves."""
+"""Names of approved waves, separated by commas, in addition to spec.approvedWaves."""
 RETRY_ANNOTATION = "nodeupgrade.dev/retry"
-"""Any token: nodes that failed or were refused are tried once more for each new token."""
+"""Any token. For each new token, nodes that failed or were refused are retried once."""
 ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
-"""UID of the NodeUpgrade: let it go although nodes are in flight; what runs on them goes on to its end."""
+"""UID of the NodeUpgrade, to delete it although nodes are in flight; their runs continue to the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +23,11 @@ class Upgrade:
     """A NodeUpgrade object.
 
     Attributes:
-        spec: None when it is not valid.
-        spec_digest: of what may not change in it, as ``domain.frozen`` counts; empty when it is not valid.
-        problem: why it is not valid; empty when it is.
+        spec: None if it is invalid.
+        spec_digest: digest of its frozen part, see ``api.upgrade.frozen``; empty if the spec is invalid.
+        problem: why the spec is invalid; empty if it is valid.
         braked: whether the pause annotation is set.
-        approvals: waves named by the approve annotation, and the field manager that wrote it.
+        approvals: waves named by the approve annotation, each with the field manager that wrote the annotation.
         retry: token of the retry annotation.
         abandon: value of the abandon annotation.
     """
@@ -50,12 +50,12 @@ class Upgrade:
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether deletion waits for us."""
+        """Whether our finalizer holds back deletion."""
         return FINALIZER in self.finalizers
 
     @property
     def finished(self) -> bool:
-        """Whether the rollout ended; what it reports is then frozen."""
+        """Whether the rollout is over; its status no longer changes then."""
         return self.status.completed_at is not None
 
     @property

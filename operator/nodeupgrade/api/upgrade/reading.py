@@ -1,4 +1,4 @@
-"""Reading NodeUpgrade objects: everything the API server checks is checked again, since old ones cannot."""
+"""Parses NodeUpgrade objects. Repeats all checks of the API server, since old API servers cannot make all of them."""
 
 from datetime import datetime
 from typing import Any
@@ -19,11 +19,11 @@ from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 _TOKEN_LIMIT = 256
-"""Characters of a retry's token that count, for it is repeated in the status."""
+"""Characters of a retry token that count; the status repeats the token."""
 
 
 def parse_upgrade(body: Json) -> Upgrade:
-    """Read a NodeUpgrade; an invalid spec is kept as a problem to report, not raised.
+    """Parse a NodeUpgrade. An invalid spec is returned as ``problem``, not raised.
 
     Raises:
         MalformedObjectError: The status, which only the control plane writes, cannot be read.
@@ -56,7 +56,7 @@ def parse_upgrade(body: Json) -> Upgrade:
 
 
 def _approvals(metadata: Json, text: str) -> dict[str, str]:
-    """Read which waves are approved, and by which client, as far as the API server has recorded that."""
+    """Return the approved waves and the client that approved them, if the API server has recorded it."""
     managers = (
         entry.get("manager", "")
         for entry in metadata.get("managedFields") or ()
@@ -67,9 +67,9 @@ def _approvals(metadata: Json, text: str) -> dict[str, str]:
 
 
 def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that nobody has checked yet
-    """Find all that is wrong with a spec, by the schema and the rules that the CRD is written from.
+    """Return everything that is wrong with a spec, by the schema and rules that the CRD is generated from.
 
-    Unknown fields are no problem here, for an API server has dropped them; ``lint`` names them.
+    Unknown fields are ignored here, since API servers drop them; ``lint`` reports them.
     """
     if spec is None:
         return (Problem("spec", "it is missing; write version, artifact and nodes"),)
@@ -77,10 +77,10 @@ def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that nobody has che
 
 
 def parse_spec(data: Any) -> UpgradeSpec:  # Any: as above
-    """Read and validate a spec; the CRD says the same, but old API servers do not enforce all of it.
+    """Parse and validate a spec, since old API servers do not enforce all of the CRD.
 
     Raises:
-        MalformedObjectError: The first thing wrong with it.
+        MalformedObjectError: The spec is invalid; the error is the first problem.
     """
     if not isinstance(data, dict):
         raise MalformedObjectError("spec", problems(data)[0].message)

@@ -1,4 +1,4 @@
-"""The spec of a NodeUpgrade: what a person wants, each field declared once with all that holds of it."""
+"""The spec of a NodeUpgrade: what a person requests. Each field is declared once, with all of its constraints."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,28 +15,28 @@ from nodeupgrade.api.upgrade.windows import Blackout, Window
 
 
 class SkewPolicy(StrEnum):
-    """Whether a target outside the API server's supported kubelet versions is refused or only mentioned."""
+    """Whether to refuse a target outside the API server's supported kubelet versions, or only to warn."""
 
     ENFORCE = "Enforce"
     WARN = "Warn"
 
 
 class OverlapPolicy(StrEnum):
-    """What happens when an older rollout holds the same nodes: wait for it, or ask for a human."""
+    """What to do if an older rollout holds the same nodes: wait for it, or ask for a person."""
 
     QUEUE = "Queue"
     FAIL = "Fail"
 
 
 class DeletionPolicy(StrEnum):
-    """What happens to nodes in flight when the NodeUpgrade is deleted."""
+    """What to do with nodes in flight when the NodeUpgrade is deleted."""
 
     FINISH_IN_FLIGHT = "FinishInFlight"
     ROLLBACK_IN_FLIGHT = "RollbackInFlight"
 
 
 class RolloutAction(StrEnum):
-    """What is wanted of the rollout: a report only, work, no further node, or the end."""
+    """What the rollout is to do: only report, run, start no further node, or end."""
 
     PLAN = "Plan"
     RUN = "Run"
@@ -69,7 +69,7 @@ def _action_rule() -> TransitionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSettings:
-    """What may be done to stored hashes."""
+    """How to treat stored hashes."""
 
     SCHEMA: ClassVar = Field("What may be done to the hashes that kubelets store with containers.", defaulted=True)
 
@@ -87,7 +87,7 @@ _VersionPrefix = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeSpec:
-    """What a person asked for, validated."""
+    """What a person requested, validated."""
 
     SCHEMA: ClassVar = Field(
         "What is wanted. One object is one rollout: for another version, create another object.",

@@ -1,4 +1,4 @@
-"""The status of a NodeUpgrade: what the control plane reports. Its bounds keep it below 64 KiB whatever the fleet."""
+"""The status of a NodeUpgrade: what the control plane reports. Bounds keep it below 64 KiB for any size of fleet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Nodes by how they stand; their sum is ``total``."""
+    """Numbers of nodes by state; their sum is ``total``."""
 
     SCHEMA: ClassVar = Field("Nodes by how they stand; their sum is total.")
 
@@ -30,7 +30,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTotals:
-    """Containers over all nodes that have been verified."""
+    """Numbers of containers on all nodes that have been verified."""
 
     SCHEMA: ClassVar = Field("Containers of the nodes that have been verified.")
 
@@ -54,7 +54,7 @@ class NodeFailure:
 
 
 class ConditionType(StrEnum):
-    """What our conditions are about."""
+    """The types of our conditions."""
 
     ACCEPTED = "Accepted"
     PLANNED = "Planned"
@@ -69,7 +69,7 @@ class ConditionType(StrEnum):
 
 
 class ConditionStatus(StrEnum):
-    """Whether what a condition says is so."""
+    """The status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
@@ -89,7 +89,7 @@ class Condition:
 
 
 class RolloutPhase(StrEnum):
-    """How a rollout as a whole stands, for people; programs use the conditions."""
+    """The phase of a rollout, for people; programs use the conditions."""
 
     PLANNING = "Planning"
     PLANNED = "Planned"
@@ -107,7 +107,7 @@ class RolloutPhase(StrEnum):
 
 
 class WaveState(StrEnum):
-    """Where a wave is."""
+    """The state of a wave."""
 
     PENDING = "Pending"
     AWAITING_APPROVAL = "AwaitingApproval"
@@ -118,7 +118,7 @@ class WaveState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveStatus:
-    """One wave."""
+    """The status of one wave."""
 
     name: Annotated[str, Field(max_length=63)]
     state: Annotated[WaveState, Field("Where the wave is.")] = WaveState.PENDING
@@ -136,7 +136,7 @@ class WaveStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentWave:
-    """The wave that is worked on: ``index`` of ``of``."""
+    """The wave in progress: number ``index`` of ``of`` waves."""
 
     SCHEMA: ClassVar = Field("The wave that is worked on.")
 
@@ -161,7 +161,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeStatus:
-    """What the control plane reports; bounded whatever the size of the fleet."""
+    """What the control plane reports; bounded for any size of fleet."""
 
     SCHEMA: ClassVar = Field(
         "What is true of the rollout; programs use the conditions.", defaulted=True, default={"observedGeneration": -1}

@@ -1,4 +1,4 @@
-"""``spec.strategy`` and ``spec.timeouts``: how fast, and for how long. All of it may be changed."""
+"""``spec.strategy`` and ``spec.timeouts``: how many nodes at a time, and how long that may take. All is mutable."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,14 +13,14 @@ ONE: Final = IntOrPercent(1)
 
 
 class TopologyMode(StrEnum):
-    """Whether one domain is finished before the next, or all are worked on a little."""
+    """Whether to finish one domain before the next, or to spread nodes in flight over all domains."""
 
     ZONE_BY_ZONE = "ZoneByZone"
     SPREAD = "Spread"
 
 
 class GrowthType(StrEnum):
-    """How the number of nodes in flight grows from one to its limit with each success."""
+    """How the number of slots grows from one to its limit with successful nodes."""
 
     FIXED = "Fixed"
     LINEAR = "Linear"
@@ -28,7 +28,7 @@ class GrowthType(StrEnum):
 
 
 class ThresholdPolicy(StrEnum):
-    """What happens when as many nodes failed as may: wait for a human, or end."""
+    """What to do when the failure threshold is reached: wait for a person, or end."""
 
     PAUSE = "Pause"
     ABORT = "Abort"
@@ -36,7 +36,7 @@ class ThresholdPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Limits by failure domain, which is the value of a node label; nodes without it form a domain of their own."""
+    """Limits per failure domain, which is the value of a node label; nodes without the label form a domain."""
 
     SCHEMA: ClassVar = Field("Limits by failure domain; nodes without the label form a domain of their own.")
 
@@ -56,10 +56,10 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """Begin each wave, and begin anew after each failure, with one node in flight.
+    """How slots grow: each wave starts with one node in flight, and so does the rollout after each failure.
 
-    A round is as many successes in a row as there are slots; after each, slots are added (Linear) or multiplied
-    (Exponential) by ``factor`` until ``cap`` or the strategy's limit is reached.
+    A round is as many successes in a row as there are slots. After each round, ``factor`` is added to the slots
+    (Linear) or multiplies them (Exponential), until ``cap`` or the strategy's limit is reached.
     """
 
     SCHEMA: ClassVar = Field(
@@ -88,7 +88,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Budgets."""
+    """Budgets: limits on nodes in flight, unavailable and failed."""
 
     SCHEMA: ClassVar = Field("Budgets. All of them may be changed at any time.", defaulted=True, mutable=True)
 
@@ -122,7 +122,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long one node, one wave and the whole rollout may take; None is for ever."""
+    """How long one node, one wave and the whole rollout may take; None means no limit."""
 
     SCHEMA: ClassVar = Field("How long things may take.", defaulted=True, mutable=True)
 

@@ -1,4 +1,4 @@
-"""``spec.waves``: in which groups nodes are upgraded, and who lets each begin."""
+"""``spec.waves``: groups of nodes that are upgraded one after the other, and their approval."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,14 +12,14 @@ from nodeupgrade.api.upgrade.nodes import LabelSelector
 MOST_WAVES: Final = 20
 
 SLOTS: Final = 100
-"""Nodes in flight at most, whatever is asked for: each has a place in the status, which must stay small."""
+"""The maximum of nodes in flight, whatever the spec says: the status lists each, and must stay small."""
 
 REMAINDER: Final = "remainder"
-"""Name of the wave that takes all nodes which no wave of the spec takes."""
+"""Name of the last wave, for nodes that belong to no wave of the spec."""
 
 
 class ApprovalPolicy(StrEnum):
-    """Whether a wave begins by itself or when somebody approves it."""
+    """Whether a wave starts automatically or after approval."""
 
     AUTO = "Auto"
     MANUAL = "Manual"
@@ -27,7 +27,7 @@ class ApprovalPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """Nodes that are finished before the next wave begins; exactly one of ``selector`` and ``size`` is given."""
+    """A group of nodes to finish before the next wave starts; exactly one of ``selector`` and ``size`` is set."""
 
     SCHEMA: ClassVar = Field(
         rules=(

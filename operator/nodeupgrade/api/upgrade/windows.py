@@ -1,8 +1,8 @@
-"""``spec.windows`` and ``spec.blackouts``: when nodes may be started, which is the union of windows less the blackouts.
+"""``spec.windows`` and ``spec.blackouts``: when nodes may be started, that is, within any window but no blackout.
 
-A window opens at each moment of its cron expression, in the wall-clock time of its zone, and stays open for its
-duration in real time. Around a change of the clock it behaves as cron does on Debian: what falls into the missing hour
-opens right after it, what falls into the repeated hour opens once.
+A window opens at each time of its cron expression, in the wall-clock time of its zone, and stays open for its duration
+in real time. Daylight saving time is handled as by Debian's cron: a window that would open in the skipped hour opens
+right after it, and one that would open in the repeated hour opens once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,12 +17,12 @@ from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule
 
 _FIELDS = 5
 HORIZON = timedelta(days=3653)
-"""What opens later than that from now, in ten years, never opens: nobody means to wait for it."""
+"""How far to search for an opening, about ten years; a window that opens later counts as never opening."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """When nodes may be started: from each moment of a five-field cron expression, for so long, in an IANA zone."""
+    """A recurring time in which nodes may be started: five-field cron expression, duration and IANA time zone."""
 
     start: Annotated[
         str,
@@ -61,7 +61,7 @@ def _problem(window: Window) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
-    """When no node may be started, whatever the windows say."""
+    """A time in which no node may be started, whatever the windows say."""
 
     SCHEMA: ClassVar = Field(
         rules=(
@@ -78,10 +78,10 @@ class Blackout:
 
 
 def check_window(window: Window) -> None:
-    """Make sure that a window can be understood.
+    """Validate a window.
 
     Raises:
-        ValueError: Its cron expression or its time zone is not one; the message says which.
+        ValueError: Its cron expression, time zone or duration is invalid; the message says which.
     """
     _zone(window)
     if len(window.start.split()) != _FIELDS:
@@ -95,14 +95,14 @@ def check_window(window: Window) -> None:
 
 
 def is_open(windows: Sequence[Window], blackouts: Iterable[Blackout], now: datetime) -> bool:
-    """Whether a node may be started now; without windows it may at any time outside blackouts."""
+    """Report whether a node may be started now. Without windows, it may at any time outside blackouts."""
     if any(blackout.from_ <= now < blackout.to for blackout in blackouts):
         return False
     return not windows or any(_is_open(window, now) for window in windows)
 
 
 def next_opening(windows: Sequence[Window], blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
-    """Return the first moment from now on at which a node may be started; None if there is none in ten years."""
+    """Return the next time from now on at which a node may be started; None if there is none within ten years."""
     moment: datetime | None = now
     while moment is not None and not is_open(windows, blackouts, moment):
         ends = [blackout.to for blackout in blackouts if blackout.from_ <= moment < blackout.to]
@@ -125,7 +125,7 @@ def _first(moments: Iterator[datetime]) -> Iterator[datetime]:
 
 
 def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
-    """Openings after a moment, or before it, nearest first, in UTC."""
+    """Return the openings after a moment, or before it, nearest first, in UTC."""
     local = seen_from.astimezone(_zone(window))
     return (start.astimezone(UTC) for start in CronSim(window.start, local, reverse=backwards))
 
