@@ -73,7 +73,7 @@ ALLOW_PRIVILEGED_REMOVED = MinorChange(
     first=15,
 )
 DOCKERSHIM_REMOVED = MinorChange(
-    what="The dockershim is gone, and its flags are rejected.",
+    what="The dockershim is removed, and its flags are rejected.",
     link=enhancement(2221),
     first=24,
 )
@@ -88,7 +88,7 @@ PAUSE_IMAGE_FLAG_REMOVED = MinorChange(
     first=35,
 )
 CRI_V1_REQUIRED = MinorChange(
-    what="A runtime that does not serve version 1 of the CRI is refused.",
+    what="A runtime that does not serve CRI v1 is refused.",
     link=pull(110618),
     first=26,
 )
@@ -98,17 +98,17 @@ CGROUP_V1_REFUSED = MinorChange(
     first=35,
 )
 CPU_STATE_V2 = MinorChange(
-    what="`cpu_manager_state` has its second format, which older kubelets refuse.",
+    what="`cpu_manager_state` has a second format, which older kubelets refuse.",
     link=pull(84462),
     first=18,
 )
 MEMORY_MANAGER = MinorChange(
-    what="There is a memory manager, with a state file.",
+    what="The kubelet has a memory manager, with a state file.",
     link=enhancement(1769),
     first=21,
 )
 STATUS_STATE_CHANGED = MinorChange(
-    what="`pod_status_manager_state` has another format, and the one of before ends the kubelet.",
+    what="`pod_status_manager_state` has a new format; the kubelet exits if it finds the old one.",
     link=pull(126620),
     first=32,
 )
@@ -116,7 +116,7 @@ STATUS_STATE_CHANGED = MinorChange(
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
-    what="The cgroup driver is the runtime's, if it tells, and not the configured one.",
+    what="If the runtime reports its cgroup driver, that one is used instead of the configured one.",
     link=pull(125828),
     first=31,
 )
@@ -129,22 +129,22 @@ STARTUP_PROBES = MinorChange(
     first=18,
 )
 EXEC_PROBES_TIMED = MinorChange(
-    what="An exec probe that takes longer than its timeout has failed.",
+    what="An exec probe that exceeds its timeout fails.",
     link=pull(94115),
     first=20,
 )
 PROBES_KEPT = MinorChange(
-    what="A kubelet that starts still knows what its probes had found.",
+    what="A kubelet keeps its probe results across a restart.",
     link=enhancement(4781),
     first=35,
 )
 NODE_STEADY = MinorChange(
-    what="A kubelet that starts reports its node only after it has asked its runtime.",
+    what="A starting kubelet reports its node only after it has queried its runtime.",
     link=pull(124430),
     first=31,
 )
 SIDECAR_STOPS_RESTARTS = ReleaseDefect(
-    what="Beside a sidecar with a startup probe no crashed container is started again.",
+    what="In a pod with a sidecar that has a startup probe, crashed containers are not restarted.",
     link=issue(136910),
     releases=(((35, 0), (35, 3)),),
 )
@@ -152,7 +152,7 @@ SIDECAR_STOPS_RESTARTS = ReleaseDefect(
 # --- admission, which a kubelet repeats for every pod when it starts -------------------------------------------------
 
 SIDECARS_BY_DEFAULT = MinorChange(
-    what="Sidecars are admitted unless their feature gate was turned off.",
+    what="Sidecars are admitted unless their feature gate is turned off.",
     link=enhancement(753),
     first=29,
 )
@@ -205,12 +205,12 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
 # --- devices ---------------------------------------------------------------------------------------------------------
 
 DEVICE_CHECKPOINT_V2 = MinorChange(
-    what="The checkpoint of devices has its second format.",
+    what="The device checkpoint has a second format.",
     link=issue(102880),
     first=20,
 )
 DEVICES_FORGOTTEN = ReleaseDefect(
-    what="The checkpoint of devices of a kubelet before 1.20 is not read.",
+    what="The device checkpoint of a kubelet before 1.20 is not read.",
     link=issue(102880),
     releases=(((20, 0), (21, 5)),),
 )
@@ -220,12 +220,12 @@ DEVICE_PODS_REJECTED = ReleaseDefect(
     releases=(((25, 10), (25, 13)), ((26, 5), (26, 8)), ((27, 2), (27, 5))),
 )
 DEVICES_ALLOCATED_ANEW = ReleaseDefect(
-    what="Devices are allocated anew for containers that do not run, such as init containers that have ended.",
+    what="Devices are reallocated for containers that do not run, such as completed init containers.",
     link=issue(138446),
     releases=(((25, 10), None),),
 )
 RESTARTED_NOT_FOUND = ReleaseDefect(
-    what="A container that was restarted before is taken for one that does not run, and loses its devices.",
+    what="A container that was restarted earlier is treated as not running, and loses its devices.",
     link=pull(135485),
     releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
 )
@@ -233,12 +233,12 @@ RESTARTED_NOT_FOUND = ReleaseDefect(
 # --- API servers -----------------------------------------------------------------------------------------------------
 
 THREE_MINORS_BEHIND = MinorChange(
-    what="A kubelet may be three minors older than its API server; before, two.",
+    what="A kubelet may be three minors older than its API server, not just two.",
     link=enhancement(3935),
     first=25,
 )
 ENDPOINT_SLICES_MADE = ServerChange(
-    what="The controllers make EndpointSlices without being asked to; 1.17 serves them, and has none.",
+    what="The controllers create EndpointSlices by default; 1.17 serves the API, but has no objects.",
     link=enhancement(752),
     first=18,
 )
@@ -248,7 +248,7 @@ ENDPOINT_SLICES_STABLE = ServerChange(
     first=21,
 )
 ADMISSION_POLICIES = ServerChange(
-    what="ValidatingAdmissionPolicies are served as `admissionregistration.k8s.io/v1`: what the readiness guard is.",
+    what="ValidatingAdmissionPolicies (for the readiness guard) are served as `admissionregistration.k8s.io/v1`.",
     link=enhancement(3488),
     first=30,
 )

@@ -114,7 +114,7 @@ SIDECARS = MinorChange(
     first=28,
 )
 SIDECARS_COMPARED = MinorChange(
-    what="The hash of a running sidecar is compared; before, nobody looked at it.",
+    what="The hash of a running sidecar is compared; earlier kubelets ignored it.",
     link=pull(126525),
     first=32,
 )
@@ -139,12 +139,12 @@ INIT_CONTAINERS_COUNT = MinorChange(
     first=16,
 )
 STATUS_TRUSTED = MinorChange(
-    what="The QoS class in a pod's status is taken as it is.",
+    what="The QoS class in a pod's status is used as it is.",
     link=pull(119665),
     first=29,
 )
 POD_RESOURCES_COUNT = MinorChange(
-    what="Resources of the pod itself come before those of its containers for the QoS class.",
+    what="Resources of the pod itself take precedence over those of its containers for the QoS class.",
     link=enhancement(2837),
     first=34,
 )
@@ -162,7 +162,7 @@ EACH_CONTAINER_MUST_MATCH = MinorChange(
 # --- the UID of a static pod -------------------------------------------------------------------------------------
 
 HOST_AND_FILE_IN_STATIC_UID = MinorChange(
-    what="The names of node and file go into the UID of a static pod.",
+    what="The UID of a static pod depends on the names of the node and the manifest file.",
     link=pull(87461),
     first=21,
 )
