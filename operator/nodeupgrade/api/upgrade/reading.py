@@ -66,7 +66,7 @@ def _approvals(metadata: Json, text: str) -> dict[str, str]:
     return {name: who for name in map(str.strip, text.split(",")) if name}
 
 
-def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that nobody has checked yet
+def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that is not yet validated
     """Return everything that is wrong with a spec, by the schema and rules that the CRD is generated from.
 
     Unknown fields are ignored here, since API servers drop them; ``lint`` reports them.
