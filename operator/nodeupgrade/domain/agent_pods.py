@@ -1,4 +1,4 @@
-"""What has to be known of an agent's pod: whether it acts, and why it cannot."""
+"""The view of an agent pod: whether the agent runs and, if it cannot, why."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,10 +8,10 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.pods import container_statuses
 
 KUBELET_WORDS = 256
-"""Characters of a kubelet's explanation that are passed on."""
+"""Maximum length, in characters, of a kubelet message that is passed on."""
 
 RUN_LABEL = "nodeupgrade.dev/run"
-"""On an agent pod: the run it serves."""
+"""Label on an agent pod: ID of the run that it serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,12 @@ class AgentPodView:
     """The agent's pod on one node.
 
     Attributes:
-        started: whether the agent itself has ever run (its init containers touch nothing).
+        started: whether the agent container has ever run (init containers change nothing on the node).
         blocked: why its containers cannot start, e.g. ``ImagePullBackOff``, or why the kubelet rejected the pod,
-            e.g. ``OutOfpods``, with the kubelet's own words; empty when nothing is known.
-        ended: why a container of it ended other than well, likewise.
-        deleted_at: when it is to be gone, once somebody wants it to.
-        blocked_on_artifact: whether it is the artifact's image that cannot be had.
+            e.g. ``OutOfpods``, with the kubelet's message; empty if unknown.
+        ended: why a container exited with a non-zero code, with the kubelet's message; empty if none did.
+        deleted_at: the deletion timestamp; None unless the pod is being deleted.
+        blocked_on_artifact: whether the image that cannot be pulled is the artifact's.
     """
 
     name: str
@@ -42,12 +42,18 @@ class AgentPodView:
 
     @property
     def over(self) -> bool:
-        """Whether the pod will do nothing more."""
+        """Whether the pod has reached a terminal phase."""
         return self.phase in {"Succeeded", "Failed"}
 
 
 def view_agent_pod(body: Json, agent_container: str, artifact_container: str) -> AgentPodView:
-    """Read an agent pod, given the names of the container that acts and of the one that brings the artifact."""
+    """Return the view of an agent pod.
+
+    Args:
+        body: The pod as the API serves it.
+        agent_container: Name of the container that runs the agent.
+        artifact_container: Name of the init container that copies the artifact.
+    """
     metadata, status = body["metadata"], body.get("status", {})
     deleted = metadata.get("deletionTimestamp")
     rejected = [(_why(status), "")] if status.get("phase") == "Failed" and status.get("reason") else []
@@ -73,10 +79,10 @@ def view_agent_pod(body: Json, agent_container: str, artifact_container: str) ->
     )
 
 
-def _why(told: Json) -> str:
-    """Give the kubelet's reason and its words for it."""
-    words = " ".join(str(told.get("message") or "").split())[:KUBELET_WORDS]
-    return f"{told.get('reason', '')}: {words}".strip(": ")
+def _why(state: Json) -> str:
+    """Return the kubelet's reason and message from a pod status or a container state."""
+    words = " ".join(str(state.get("message") or "").split())[:KUBELET_WORDS]
+    return f"{state.get('reason', '')}: {words}".strip(": ")
 
 
 def _terminated(status: Json) -> list[Json]:
@@ -84,5 +90,5 @@ def _terminated(status: Json) -> list[Json]:
 
 
 def _is_blocking(reason: str) -> bool:
-    """Whether a waiting reason of the kubelet's speaks of more than ordinary start-up."""
+    """Report whether a container's waiting reason is more than ordinary start-up."""
     return reason not in {"", "PodInitializing", "ContainerCreating"}

@@ -1,11 +1,11 @@
-"""The bundle: a Python that runs on any node, whatever the node itself has installed.
+"""The bundle: a self-contained Python that runs on any node, whatever the node has installed.
 
-A bundle is one directory holding an interpreter, its standard library, the few packages that the programs on the
-host need, every shared library of all these and the dynamic loader that goes with them. Nothing of the host is used
-but its kernel. It is built with the image, staged on the node, and runs there; all three agree here on what is where.
+A bundle is one directory with an interpreter, its standard library, the few packages that the programs on the host
+need, all their shared libraries and the matching dynamic loader. It uses nothing of the host but its kernel. The image
+build creates it, the agent stages it on the node, and the executor runs from it; all three rely on the layout below.
 
-    bundle.json              what it is, and the digest of everything else
-    bin/python3              the interpreter; found again by itself as the prefix two levels up
+    bundle.json              the manifest, with a digest over all other files
+    bin/python3              the interpreter; it finds its prefix two levels up from its own path
     lib/ld.so                the dynamic loader
     lib/*.so*                shared libraries
     lib/pythonX.Y/           standard library, packages and nodeupgrade itself
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
-"""Where the image keeps its bundle."""
+"""Path of the bundle in the image."""
 
 MANIFEST = "bundle.json"
 LOADER = PurePath("lib/ld.so")
@@ -25,25 +25,25 @@ INTERPRETER = PurePath("bin/python3")
 EXECUTOR = "nodeupgrade.agent.host.executor"
 LEASE_KEEPER = "nodeupgrade.agent.host.lease_keeper"
 COPY = "nodeupgrade.agent.copy"
-"""The modules that are run from a bundle."""
+"""The modules that run from a bundle."""
 
 LEFT_OUT = frozenset({"cli", "controlplane", "simulation"})
-"""Packages of nodeupgrade that none of them needs, and that a node is therefore not given."""
+"""Packages of nodeupgrade that none of these modules needs; they are not part of a bundle."""
 
 _FLAGS = ("-I", "-S", "-B", "-X", "utf8")
-"""Isolated from the environment, no `site`, no writing, UTF-8 whatever the locale."""
+"""Isolated from the environment, no `site`, no bytecode files, UTF-8 whatever the locale."""
 
 
 class BundleError(Exception):
-    """A bundle cannot be built, is incomplete or is not what it says it is."""
+    """A bundle cannot be built, is incomplete or does not match its manifest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a bundle says about itself.
+    """The manifest of a bundle, stored in ``bundle.json``.
 
     Attributes:
-        version: version of nodeupgrade inside.
+        version: version of nodeupgrade in the bundle.
         python: version of the interpreter, such as `3.11.2`.
         machine: hardware name as in `uname -m`.
         digest: `sha256:` and 64 hex digits over names, modes and contents of all other files.
@@ -56,26 +56,26 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """Directory name under which this very content is staged on a node."""
+        """Directory name under which this content is staged on a node."""
         return f"{self.version}-{self.digest.removeprefix('sha256:')[:16]}"
 
 
 def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
     """Return the argument vector that runs `python -m module args…` from the bundle at `root`.
 
-    `root` is the path as the started process will see it. The loader is told where all libraries are and not
-    to look at the host's cache; the interpreter finds its prefix from its own path and ignores the environment,
-    so no variable has to be set or cleared.
+    `root` is the path as the started process sees it. The loader gets the library path on its command line and
+    ignores the host's cache; the interpreter derives its prefix from its own path and ignores the environment, so no
+    variable has to be set or cleared.
     """
     loader = (str(root / LOADER), "--inhibit-cache", "--library-path", str(root / LIBRARIES))
     return (*loader, str(root / INTERPRETER), *_FLAGS, "-m", module, *args)
 
 
 def environment(root: PurePath) -> dict[str, str]:
-    """Return a complete environment for `command`: nothing of the caller's needs to be inherited.
+    """Return a complete environment for `command`; nothing needs to be inherited from the caller.
 
-    The interpreter itself needs none of it. PATH serves the host's own programs that are started from the
-    bundle (such as `systemctl`; they use the host's own loader), the last one tells where the bundle lies.
+    The interpreter itself needs none of it. `PATH` is for host programs started from the bundle (such as
+    `systemctl`, which use the host's loader); `NODEUPGRADE_BUNDLE` is the path of the bundle.
     """
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -1,8 +1,8 @@
-"""A check: a named question about a node, with everything that there is to say about it in one place.
+"""Checks: named questions about a node, each defined in one place, with its reasons and the changes in Kubernetes.
 
-Who adds one writes a function that takes what it looks at and yields findings, declares it with ``check``, and names it
-in the ``CHECKS`` of its room. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/checks.md take it from there.
-A check decides from facts that others have gathered; it reads nothing and changes nothing.
+To add one, write a function that takes facts and yields findings, decorate it with ``check``, and list it in the
+``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/checks.md pick it up from there.
+A check decides from facts that others have gathered; it performs no I/O and changes nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,15 +21,15 @@ G = TypeVar("G")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Generic[F]):
-    """One question.
+    """One check.
 
     Attributes:
-        name: of the function that answers it, by which it is found in the code.
-        room: the module of that function.
-        holds: what is true of a node about which it finds nothing, in one sentence.
-        reasons: all that its findings may have.
-        follows: what of Kubernetes it follows; without any it concerns every version.
-        find: the function.
+        name: name of the function that implements it.
+        room: module of that function.
+        holds: what is true of a node that passes, in one sentence.
+        reasons: all reasons that its findings may have.
+        follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
+        find: the function; it yields nothing for a node that passes.
     """
 
     name: str
@@ -40,15 +40,15 @@ class Check(Generic[F]):
     find: Callable[[F], Iterable[Finding]]
 
     def __call__(self, facts: F) -> Iterator[Finding]:
-        """What it finds."""
+        """Return the findings for these facts."""
         return iter(self.find(facts))
 
     def of(self, read: Callable[[G], F], when: Callable[[G], bool] = lambda _: True) -> "Check[G]":
-        """The same check of more facts, among which are those that it looks at.
+        """Return this check adapted to a larger set of facts.
 
         Args:
-            read: how they are found among the others.
-            when: whether it is asked at all.
+            read: Extracts the facts that the check needs.
+            when: Whether the check applies at all; if not, it finds nothing.
         """
         return Check(
             name=self.name,
@@ -63,7 +63,7 @@ class Check(Generic[F]):
 def check(
     *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = ()
 ) -> Callable[[Callable[[F], Iterable[Finding]]], Check[F]]:
-    """Declare a function to be a check; the first paragraph of its docstring says what holds if it finds nothing."""
+    """Declare a function as a check; the first paragraph of its docstring states what holds if it finds nothing."""
 
     def declare(find: Callable[[F], Iterable[Finding]]) -> Check[F]:
         holds = " ".join((find.__doc__ or "").partition("\n\n")[0].split())
@@ -75,19 +75,19 @@ def check(
 def check_one(
     *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = ()
 ) -> Callable[[Callable[[F], Finding | None]], Check[F]]:
-    """Declare a function to be a check that finds one thing at most."""
+    """Declare a function as a check that returns at most one finding."""
 
     def declare(find: Callable[[F], Finding | None]) -> Check[F]:
         @wraps(find)
-        def found(facts: F) -> Iterator[Finding]:
+        def find_one(facts: F) -> Iterator[Finding]:
             if (finding := find(facts)) is not None:
                 yield finding
 
-        return check(*reasons, follows=follows)(found)
+        return check(*reasons, follows=follows)(find_one)
 
     return declare
 
 
 def ask(checks: Iterable[Check[F]], facts: F) -> tuple[Finding, ...]:
-    """Ask every check, in order."""
+    """Run every check in order and return all findings."""
     return tuple(finding for each in checks for finding in each(facts))

@@ -1,14 +1,14 @@
-"""What can go wrong, sorted by what may be done next.
+"""Errors, grouped by how they are handled.
 
 ::
 
     NodeUpgradeError
-    ├── Refused            nothing was touched; a reason and a remedy        → report, wait for a change
-    ├── Transient          the outside world was busy                        → retried at the adapter's edge
-    ├── StepFailed         an effect did not take                            → roll back
-    │   ├── MetadataConflict   stored metadata is not what was read before
+    ├── Refused            nothing was touched; has a reason and a remedy    → report, wait for a change
+    ├── Transient          an external system was busy or unreachable        → retried in the adapter
+    ├── StepFailed         a step failed on the node                         → roll back
+    │   ├── MetadataConflict   stored metadata changed since it was read
     │   └── ContainerGone      the runtime no longer holds the container
-    └── Inconsistent       journal and world disagree beyond the rules       → stop, call a human
+    └── Inconsistent       journal and node disagree, and no rule covers it  → stop; a person must act
 """
 
 from nodeupgrade.api.errors import NodeUpgradeError
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Refused(NodeUpgradeError):
-    """The node must not be touched, and was not."""
+    """The node must not be touched, and nothing was changed on it."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -35,14 +35,14 @@ class Refused(NodeUpgradeError):
 
 
 class Transient(NodeUpgradeError):
-    """The outside world did not answer in time; the same call may succeed later."""
+    """An external system did not answer in time; the same call may succeed later."""
 
 
 class StepFailed(NodeUpgradeError):
-    """An effect on the node did not take; what was done must be undone.
+    """A step failed on the node; the run must be rolled back.
 
     Attributes:
-        changed: containers that were not as planned any more before anything was done to them.
+        changed: containers that no longer matched the plan before the step touched them.
     """
 
     def __init__(self, message: str, *, reason: Reason = Reason.STEP_FAILED, changed: tuple[str, ...] = ()) -> None:
@@ -52,7 +52,7 @@ class StepFailed(NodeUpgradeError):
 
 
 class MetadataConflict(StepFailed):
-    """Stored container metadata differs from what was read before; it was left as it is."""
+    """Stored container metadata changed since it was read; it was not overwritten."""
 
 
 class ContainerGone(StepFailed):
@@ -60,4 +60,4 @@ class ContainerGone(StepFailed):
 
 
 class Inconsistent(NodeUpgradeError):
-    """Journal and node disagree in a way no rule covers; automation stops here."""
+    """Journal and node disagree in a way that no rule covers; automation stops here."""

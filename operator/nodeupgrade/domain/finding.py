@@ -1,8 +1,8 @@
-"""What a check finds: the one form of every "no, because" and "yes, but" about a node or a rollout.
+"""Findings: the one form of every objection to, and warning about, a node or a rollout.
 
-Whoever may say no returns a Finding or none, never a text: its reason is for programs, its detail and its remedy are
-for people. What follows from a finding, and what to do about it, is said of its reason (``api/reasons.py``), and of a
-finding only where it differs.
+Code that may object returns a Finding or None, never a text: the reason is for programs, the detail and the remedy are
+for people. Severity and remedy are defined by the reason (``api/reasons.py``); a finding overrides them only where it
+differs.
 """
 
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ PASSING = frozenset(
         Reason.STARTUP_PROBE_RUNS_AGAIN,
     }
 )
-"""Reasons that often pass by themselves: an agent looks again within seconds, a rollout after minutes."""
+"""Reasons that often resolve by themselves: an agent retries within seconds, a rollout after minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What speaks against touching a node or going on with a rollout, or what people should know before.
+    """An objection to touching a node or continuing a rollout, or a warning about it.
 
     Attributes:
         subject: what it is about, such as ``namespace/pod/container``; empty for the node or the rollout itself.
         detail: what was seen, without a full stop.
-        severity: where something else follows from it than from its reason in general.
-        remedy: where something else can be done about it; empty if the detail says everything.
+        severity: overrides the severity of the reason; None keeps it.
+        remedy: overrides the remedy of the reason; None keeps it, an empty one omits it.
     """
 
     reason: Reason
@@ -42,17 +42,17 @@ class Finding:
 
     @property
     def weight(self) -> Severity:
-        """What follows from it."""
+        """The severity that applies: the finding's own, else that of its reason."""
         return self.severity or self.reason.severity
 
     @property
     def forbids(self) -> bool:
-        """Whether the node is left alone for it."""
+        """Whether the node must not be touched because of it."""
         return self.weight is not Severity.WARN
 
     @property
     def message(self) -> str:
-        """What was seen and what a person can do about it, for conditions, events and counters."""
+        """The detail and the remedy, for conditions, events and counters."""
         remedy = self.reason.remedy if self.remedy is None else self.remedy
         return with_remedy(self.detail, remedy) if remedy else self.detail
 

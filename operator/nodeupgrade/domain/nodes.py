@@ -1,4 +1,4 @@
-"""What has to be known of a Node, read from its JSON; everything else is left alone."""
+"""The view of a Node: the fields that we use, read from its JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName
 
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
-"""On a Node: UID of the NodeUpgrade that cordoned it. Whoever's UID it is may uncordon, and nobody else."""
+"""Annotation on a Node: UID of the NodeUpgrade that cordoned it. Only that NodeUpgrade may uncordon the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,12 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """A Node.
+    """One Node.
 
     Attributes:
-        ready_changed: when it last became Ready or ceased to be; None if it does not say.
-        runtime: as the node reports it, with its scheme.
-        platform: keyed as in spec.artifact.
+        ready_changed: when its Ready condition last changed; None if it does not say.
+        runtime: ``containerRuntimeVersion`` as the node reports it: name, ``://``, version.
+        platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
     """
 
     name: NodeName
@@ -45,13 +45,13 @@ class NodeView:
 
     @property
     def runtime_name(self) -> str:
-        """Which runtime it is, without its version; empty if the node does not report one."""
+        """Name of the runtime, without its version; empty if the node does not report one."""
         name, scheme, _ = self.runtime.partition("://")
         return name if scheme else ""
 
 
 def view_node(body: Json) -> NodeView:
-    """Read a Node."""
+    """Return the view of a Node."""
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     info = status.get("nodeInfo", {})
     ready: Json = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})

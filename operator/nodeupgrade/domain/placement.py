@@ -1,8 +1,8 @@
-"""Whether a node still meets what its pods ask of nodes.
+"""Whether a node still meets the placement requirements of its pods.
 
-The scheduler asks once; a kubelet asks again for every pod each time it starts, and kills what no longer fits
-(``GeneralPredicates`` and, from 1.24 on, NoExecute taints: kubernetes/kubernetes#101218). So what was harmless
-until now becomes fatal with any kubelet restart, ours included.
+The scheduler evaluates them once; a kubelet evaluates them again for every pod whenever it starts, and kills pods that
+no longer fit (``GeneralPredicates`` and, from 1.24 on, NoExecute taints: kubernetes/kubernetes#101218). A mismatch that
+was harmless until now becomes fatal with any kubelet restart, ours included.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from nodeupgrade.domain.pods import NodeSelectorTerm, Pod, Toleration
 
 
 def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector, which must not be empty, matches."""
+    """Report whether a label selector, which must not be empty, matches."""
     expected = (selector.match_labels or {}).items()
     return all(labels.get(key) == value for key, value in expected) and all(
         meets(requirement, labels) for requirement in selector.match_expressions
@@ -21,7 +21,7 @@ def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
-    """Whether labels, or fields, meet one requirement; an unknown operator is never met."""
+    """Report whether labels or fields meet one requirement; an unknown operator is never met."""
     value = values.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -41,17 +41,17 @@ def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
 
 
 def unmet_placement(pod: Pod, node: NodeView) -> str | None:
-    """Say which node selector or required node affinity of a pod the node does not meet, or None."""
+    """Describe the node selector or required node affinity that the node does not meet; None if it meets both."""
     for key, value in pod.node_selector.items():
         if node.labels.get(key) != value:
             return f"its node selector wants {key}={value} and the node has {_shown(node.labels, key)}"
     if pod.affinity is None or any(_meets_term(term, node) for term in pod.affinity):
         return None
-    return f"its required node affinity ({_told(pod.affinity)}) matches no label of the node"
+    return f"its required node affinity ({_rendered(pod.affinity)}) matches no label of the node"
 
 
 def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
-    """Return a NoExecute taint that the pod does not tolerate; static pods are exempt."""
+    """Return a NoExecute taint that the pod does not tolerate, or None; static pods are exempt."""
     if pod.mirror:
         return None
     fatal = (taint for taint in node.taints if taint.effect == "NoExecute")
@@ -67,7 +67,7 @@ def _meets_term(term: NodeSelectorTerm, node: NodeView) -> bool:
 
 
 def _compare(value: str | None, requirement: Requirement) -> int:
-    """Compare as Gt and Lt do: both sides are integers, or the requirement is not met either way."""
+    """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
     try:
         have, want = int(value or ""), int(requirement.values[0])
     except (ValueError, IndexError):
@@ -87,7 +87,7 @@ def _shown(labels: Mapping[str, str], key: str) -> str:
     return f"{key}={labels[key]}" if key in labels else f"no label {key}"
 
 
-def _told(terms: tuple[NodeSelectorTerm, ...]) -> str:
+def _rendered(terms: tuple[NodeSelectorTerm, ...]) -> str:
     def words(requirement: Requirement) -> str:
         return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
 

@@ -1,7 +1,7 @@
-"""A pod as the API serves it: parsed once, for whoever decides about containers, restarts, readiness or placement.
+"""The view of a pod, for all code that decides about containers, restarts, readiness or placement.
 
-What every reader needs is read at once; what only some do is read from the pod's JSON when it is asked for, since a
-rollout reads many pods and asks little of each.
+Fields that every caller needs are parsed at once; the rest is read from the pod's JSON on access, because a rollout
+reads many pods and uses little of each.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ CONFIG_MIRROR = "kubernetes.io/config.mirror"
 
 
 class Role(StrEnum):
-    """What a container is to its pod; kubelets treat each kind differently."""
+    """The kind of a container within its pod; kubelets treat each kind differently."""
 
     REGULAR = "regular"
     SIDECAR = "sidecar"
@@ -51,7 +51,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelectorTerm:
-    """Expressions over labels and over fields (only ``metadata.name`` exists); all must hold."""
+    """Requirements on labels and on fields (only ``metadata.name`` exists); all must be met."""
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
@@ -59,7 +59,12 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatus:
-    """A container as the API reports it; ``running`` now, and when the instance before it ended."""
+    """The status of a container as the API reports it.
+
+    Attributes:
+        previous_finished_at: when the last instance that ended did so; None if none did.
+        startup_probed: whether its spec has a startup probe.
+    """
 
     name: str
     container_id: str
@@ -74,11 +79,11 @@ class Pod:
     """One pod.
 
     Attributes:
-        ref: names the pod as the runtime knows it; for a mirror pod with the UID of its static pod.
-        from_manifest: read from a manifest on the node, because the API server has no mirror of it.
-        terminating: deletion was asked for.
-        finished: phase Succeeded or Failed, so that none of its containers will run again.
-        running: name and id of every container that is shown running.
+        ref: identifies the pod as the runtime knows it; for a mirror pod, with the UID of its static pod.
+        from_manifest: whether it was read from a manifest on the node because the API server has no mirror pod.
+        terminating: whether it is being deleted.
+        finished: whether its phase is Succeeded or Failed, so that none of its containers will run again.
+        running: name and ID of every container that is reported running.
     """
 
     ref: PodRef
@@ -94,12 +99,12 @@ class Pod:
         return str(self.ref)
 
     def container(self, name: str) -> PodContainer | None:
-        """The container with this name."""
+        """Return the container with this name, or None."""
         return next((c for c in self.containers if c.name == name), None)
 
     @property
     def uid(self) -> str:
-        """The UID under which the API server knows it, which for a mirror pod is the mirror's own."""
+        """Its UID in the API; for a mirror pod this is not the UID of the static pod."""
         return str(self._metadata["uid"])
 
     @property
@@ -109,47 +114,47 @@ class Pod:
 
     @property
     def mirror(self) -> bool:
-        """Whether it stands for a static pod."""
+        """Whether it is the mirror pod of a static pod."""
         return CONFIG_MIRROR in (self._metadata.get("annotations") or {})
 
     @property
     def ready(self) -> bool:
-        """Whether its condition Ready is True."""
+        """Whether its Ready condition is True."""
         return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self._status.get("conditions") or ())
 
     @property
     def whole(self) -> bool:
-        """Whether it has containers, sidecars aside, and all of them run."""
+        """Whether all its regular containers are running, and it has at least one."""
         statuses = self._status.get("containerStatuses") or ()
         return bool(statuses) and all("running" in (status.get("state") or {}) for status in statuses)
 
     @property
     def statuses(self) -> tuple[ContainerStatus, ...]:
-        """Its init containers, sidecars and containers as the kubelet reported them."""
+        """The statuses of its init containers, sidecars and regular containers."""
         declared = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
         startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
         return tuple(_container_status(body, startup_probed) for body in container_statuses(self._status))
 
     @property
     def exposure(self) -> timedelta:
-        """How long a fresh kubelet may need to have probed it."""
+        """How long a freshly started kubelet may need to probe it."""
         return exposure(dict(self.raw))
 
     @property
     def node_selector(self) -> Mapping[str, str]:
-        """The labels that its node must have."""
+        """Labels that its node must have."""
         return self._spec.get("nodeSelector") or {}
 
     @property
     def affinity(self) -> tuple[NodeSelectorTerm, ...] | None:
-        """None without required node affinity; else its node must match one of the terms."""
+        """Terms of its required node affinity, one of which the node must match; None if it has none."""
         affinity = (self._spec.get("affinity") or {}).get("nodeAffinity") or {}
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         return None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """The taints that it tolerates."""
+        """Its tolerations."""
         return tuple(map(_toleration, self._spec.get("tolerations") or ()))
 
     @property
@@ -166,12 +171,12 @@ class Pod:
 
 
 def container_statuses(status: Json) -> list[Json]:
-    """What a pod's status says of its init containers, sidecars and containers."""
+    """Return the statuses of init containers, sidecars and regular containers from a pod's status."""
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def parse_pod(pod: Json) -> Pod:
-    """Read a pod as the API serves it."""
+    """Return the view of a pod as the API serves it."""
     metadata = pod.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     uid = annotations.get(CONFIG_HASH) if CONFIG_MIRROR in annotations else metadata.get("uid")
