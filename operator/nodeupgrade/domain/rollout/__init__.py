@@ -1,1 +1,1 @@
-"""One rollout: which nodes take part, when each may start, what becomes of those in flight, and how it all stands."""
+"""One rollout: node selection, pacing, the lifecycle of nodes in flight, and status reporting."""

@@ -1,4 +1,4 @@
-"""What the rollout can decide to do. Each decision carries the reason that events, logs and stories repeat."""
+"""Actions that the rollout planner can return. Each carries the reason that events, logs and stories report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,41 +27,41 @@ class _NodeDecision(_Decision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFinalizer(_Decision):
-    """Make sure that deletion waits for nodes in flight."""
+    """Add the finalizer, so that deletion waits for nodes in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveFinalizer(_Decision):
-    """Let the deleted object go."""
+    """Remove the finalizer, so that the API server can delete the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatus(_Decision):
-    """Report. Slots are taken and given back by this write alone, so two writers cannot both take the last one."""
+    """Replace the status. Only this write takes and frees slots, so two writers cannot both take the last one."""
 
     status: UpgradeStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(_Decision):
-    """Tell how the rollout as a whole stands, because that changed."""
+    """Emit an event on the state of the rollout as a whole, because that changed."""
 
     warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit(_NodeDecision):
-    """Give the node a slot (with the WriteStatus of the same plan)."""
+    """Give the node a slot (through the WriteStatus of the same plan)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSlot(_NodeDecision):
-    """Take the slot back (with the WriteStatus of the same plan)."""
+    """Free the node's slot (through the WriteStatus of the same plan)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(_NodeDecision):
-    """Make the node's task, or take over that of a rollout that ended: the node belongs to this rollout and waits."""
+    """Create the node's task, or take over that of an ended rollout; the node then belongs to this one and waits."""
 
     spec: TaskSpec
     claims: Task | None = None
@@ -69,7 +69,7 @@ class Claim(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reopen(_NodeDecision):
-    """Let a node whose run is over wait for another one."""
+    """Queue a node whose run is over for another run."""
 
     task: Task
     spec: TaskSpec
@@ -77,48 +77,48 @@ class Reopen(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blank(_NodeDecision):
-    """Clear what the node side said of an earlier run, so that nobody takes it for news of the one to come."""
+    """Clear the task status of an earlier run, so that it is not mistaken for that of the next one."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
-    """The node must not be touched, and is not."""
+    """Report that the node must not be touched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip(_Decision):
-    """These nodes need nothing."""
+    """Report that nodes need nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveNews(_Decision):
-    """Tell that a wave began or is over."""
+    """Emit an event that a wave began or completed."""
 
     wave: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold(_Decision):
-    """No further node is started now."""
+    """Report that no further node is started now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait(_NodeDecision):
-    """The node in flight has to do something first, or time has to pass."""
+    """Wait for the node in flight, or for time to pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cordon(_NodeDecision):
-    """Mark the node unschedulable, and in the same write whose cordon it is."""
+    """Cordon the node and record the owner of the cordon in the same write."""
 
     view: NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTask(_NodeDecision):
-    """Create the node's task, or claim the released one of another rollout, with leave to begin."""
+    """Start the node's run: create its task, or claim the released one of another rollout."""
 
     spec: TaskSpec
     baseline: str
@@ -127,21 +127,21 @@ class StartTask(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAgent(_NodeDecision):
-    """Run the agent on the node."""
+    """Create the agent pod on the node."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAgent(_NodeDecision):
-    """Remove the agent pod; what it started on the host is not affected."""
+    """Delete the agent pod; what it started on the host is not affected."""
 
     pod: AgentPodView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseGuard(_NodeDecision):
-    """Keep the node's pods Ready until its kubelet has probed them: tell the policies first, then the node side."""
+    """Keep the node's pods Ready until its kubelet has probed them: write the policy parameters, then the task."""
 
     task: Task
     parameters: GuardParameters
@@ -151,7 +151,7 @@ class RaiseGuard(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NarrowGuard(_NodeDecision):
-    """Guard the node for no longer than its kubelet, which runs now, needs to probe its pods."""
+    """Shorten the guard to the time that the kubelet, which runs now, needs to probe its pods."""
 
     task: Task
     parameters: GuardParameters
@@ -161,7 +161,7 @@ class NarrowGuard(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclineGuard(_NodeDecision):
-    """Tell the node side that the node cannot be guarded."""
+    """Answer the node side that the node cannot be guarded."""
 
     task: Task
     grant: GuardGrant
@@ -169,7 +169,7 @@ class DeclineGuard(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiftGuard(_NodeDecision):
-    """Guard the node no more."""
+    """Remove the guard of the node."""
 
     task: Task
     parameters: GuardParameters
@@ -178,21 +178,21 @@ class LiftGuard(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abort(_NodeDecision):
-    """Ask the node side to stop, and to roll back unless it is past the point of no return."""
+    """Ask the node side to stop, and to roll back unless the run is committed."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp(_NodeDecision):
-    """Report in the node side's place that no agent ever ran."""
+    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge(_NodeDecision):
-    """Record what the control plane found when it verified the node by itself."""
+    """Record the verdict of the control plane's own verification of the node."""
 
     task: Task
     verdict: RunVerdict
@@ -200,21 +200,21 @@ class Judge(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreCordon(_NodeDecision):
-    """Undo our cordon, and nobody else's."""
+    """Uncordon the node, if the cordon is ours."""
 
     view: NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(_NodeDecision):
-    """Give the task back: its run is accounted for, or there will be none; another rollout may claim it."""
+    """Release the task, whose run is over or will never begin, so that another rollout may claim it."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTask(_NodeDecision):
-    """Delete the task of a node that is gone, or was replaced by another of the same name."""
+    """Delete the task of a node that is gone or was replaced by another one of the same name."""
 
     task: Task
 

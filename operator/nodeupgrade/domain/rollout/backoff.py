@@ -1,6 +1,6 @@
-"""What goes wrong with one node and is tried again: writes that are refused, agents that cannot run. How long to wait.
+"""Back-off for single nodes: writes that the API server refuses and agents that cannot run are retried later.
 
-An operator remembers them for as long as it lives and no longer: one that is started anew tries again at once.
+The operator keeps this in memory only; after a restart it retries at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +16,21 @@ from nodeupgrade.domain.rollout.actions import CreateAgent, NodeAction, Wait
 SHORTEST, LONGEST = timedelta(seconds=10), timedelta(minutes=5)
 
 FORGOTTEN_AFTER = timedelta(minutes=1)
-"""How long after it was due a write that is not tried again counts as refused."""
+"""How long after its retry was due a refused write that nobody retried is remembered."""
 
 _HINDERING = frozenset({Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setback:
-    """A write for a node that the API server refused, or did not answer.
+    """A write for one node that the API server refused or did not answer.
 
     Attributes:
-        deed: name of the decision that could not be carried out.
-        problem: what the API server said.
-        since: when it was refused first.
-        count: how often in a row.
-        again: when it is tried again.
+        deed: name of the action that failed.
+        problem: the error of the API server.
+        since: when it first failed.
+        count: number of failures in a row.
+        again: when it is due for a retry.
     """
 
     deed: str
@@ -41,62 +41,62 @@ class Setback:
 
     @property
     def reason(self) -> Reason:
-        """Under which reason people are told."""
+        """The reason under which it is reported."""
         return Reason.AGENT_UNAVAILABLE if self.deed == CreateAgent.__name__ else Reason.WRITE_REFUSED
 
     def finding(self, node: NodeName) -> Finding:
-        """Tell which node is concerned, what was said, and what can be done about it."""
+        """Return the finding to report for this node."""
         detail, remedy = f"node {node}: {self.problem}", Reason.WRITE_REFUSED.remedy
         return Finding(reason=self.reason, subject=node, detail=detail, remedy=remedy)
 
 
 Setbacks: TypeAlias = Mapping[tuple[NodeName, str], Setback]
-"""By node and deed."""
+"""Setbacks by node and name of the action."""
 
 
 def rest(count: int) -> timedelta:
-    """Say how long to wait after so many failures in a row."""
+    """Return how long to wait after this many failures in a row: exponential, from SHORTEST to LONGEST."""
     return min(LONGEST, SHORTEST * 2.0 ** min(count - 1, 10))
 
 
 def after(before: Setback | None, deed: str, problem: str, now: datetime) -> Setback:
-    """Take note of another refusal."""
+    """Return the setback after another failure of the same write."""
     since, count = (now, 1) if before is None else (before.since, before.count + 1)
     return Setback(deed=deed, problem=problem, since=since, count=count, again=now + rest(count))
 
 
 def held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> tuple[NodeAction, ...]:
-    """Let what was refused wait until it is due again; anything else that is decided for the node is done."""
+    """Replace actions that back off by a Wait; other actions for the same node go ahead."""
     return tuple(_held_back(action, setbacks, now) for action in actions)
 
 
 def is_held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> bool:
-    """Whether a decision was refused for its node, and is not due again."""
+    """Report whether an action failed for its node and is not due for a retry."""
     setback = setback_of(action, setbacks)
     return setback is not None and now < setback.again
 
 
 def setback_of(action: NodeAction, setbacks: Setbacks) -> Setback | None:
-    """Return how often this very decision was refused."""
+    """Return the setback of this action for its node, or None."""
     return setbacks.get((getattr(action, "node", NodeName("")), type(action).__name__))
 
 
 def impediments(actions: Iterable[NodeAction], setbacks: Setbacks) -> tuple[Finding, ...]:
-    """Say what keeps nodes from getting on, one finding for each."""
-    found = {
+    """Return what keeps nodes from making progress, one finding per node, sorted by node."""
+    by_node = {
         action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
         for action in actions
         if isinstance(action, Wait) and action.reason in _HINDERING
     }
     for (node, _), setback in sorted(setbacks.items()):
-        found.setdefault(node, setback.finding(node))
-    return tuple(found[node] for node in sorted(found))
+        by_node.setdefault(node, setback.finding(node))
+    return tuple(by_node[node] for node in sorted(by_node))
 
 
-def summed_up(found: tuple[Finding, ...]) -> str:
-    """Tell the first, and how many more there are."""
-    more = len(found) - 1
-    return found[0].message + (f" ({counted(more, 'more node')} likewise or for other reasons)" if more else "")
+def summed_up(findings: tuple[Finding, ...]) -> str:
+    """Summarise findings: the message of the first one and the number of others."""
+    more = len(findings) - 1
+    return findings[0].message + (f" ({counted(more, 'more node')} likewise or for other reasons)" if more else "")
 
 
 def _held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> NodeAction:

@@ -1,4 +1,4 @@
-"""What is wanted of the nodes that hold no slot: writes that prepare them, and which of them are started now."""
+"""What to do with nodes that hold no slot: the writes that prepare them, and which of them to start now."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,13 +21,13 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is to be done next, and what it rests upon.
+    """What to do next, and the view of the rollout that it is based on.
 
     Attributes:
-        front: the wave whose turn it is.
-        preparations: writes to tasks that come before any admission.
-        held_back: such writes that were refused and are not due again; no other node waits for them.
-        choice: nodes that may be started now, or what they wait for.
+        front: the current wave.
+        preparations: writes to tasks that must precede any admission.
+        held_back: such writes that back off after a failure; other nodes do not wait for them.
+        choice: nodes that may be started now, or why none may.
     """
 
     rollout: RolloutView
@@ -38,14 +38,14 @@ class Intent:
 
     @property
     def unread(self) -> tuple[NodeName, ...]:
-        """Nodes whose pods must be read before they are admitted; a look needs none."""
+        """Nodes whose pods must be read before admission; ``action: Plan`` needs none."""
         if self.rollout.spec.action is RolloutAction.PLAN:
             return ()
         return tuple(s.node for s in self.choice.nodes if s.node not in self.rollout.fleet.pods)
 
     @property
     def admissions(self) -> tuple[Admit | Hold, ...]:
-        """Nodes that take a slot now, or why nodes that could take one do not."""
+        """Nodes to admit now; if none is, but some are pending, the reason."""
         ready = [member for member in self.choice.nodes if member.node not in self.unread]
         if ready or not self.choice.message:
             return tuple(_admit(self.rollout, member) for member in ready)
@@ -55,16 +55,16 @@ class Intent:
 
 
 def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
-    """Find out what is to be done next."""
+    """Decide what to do next with nodes that hold no slot."""
     rollout = view_rollout(fleet, spec, now)
     at = front_of(rollout, now)
     if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
         return Intent(rollout=rollout, front=at)
     if (behind := queued(fleet, spec)) is not None:
-        preparations, waiting = _parted(claims.let_go(fleet), fleet, now)
+        preparations, waiting = _split(claims.let_go(fleet), fleet, now)
         return Intent(rollout=rollout, front=at, preparations=preparations, held_back=waiting, choice=behind)
     choice = choose(rollout, at, now)
-    preparations, waiting = _parted(claims.prepare(rollout, now, stalled=choice.stalls), fleet, now)
+    preparations, waiting = _split(claims.prepare(rollout, now, stalled=choice.stalls), fleet, now)
     unprepared = preparations or fleet.upgrade.finished or (rollout.unclaimed and claims.may_claim(rollout))
     return Intent(
         rollout=rollout,
@@ -75,12 +75,12 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     )
 
 
-def _parted(
-    due: tuple[NodeAction, ...], fleet: FleetSnapshot, now: datetime
+def _split(
+    actions: tuple[NodeAction, ...], fleet: FleetSnapshot, now: datetime
 ) -> tuple[tuple[NodeAction, ...], tuple[NodeAction, ...]]:
-    """Tell what can be done from what was refused and is not due again."""
-    waiting = tuple(each for each in due if is_held_back(each, fleet.setbacks, now))
-    return tuple(each for each in due if each not in waiting), waiting
+    """Split writes into those that can be made now and those that back off."""
+    waiting = tuple(action for action in actions if is_held_back(action, fleet.setbacks, now))
+    return tuple(action for action in actions if action not in waiting), waiting
 
 
 def _admit(rollout: RolloutView, member: NodeState) -> Admit:

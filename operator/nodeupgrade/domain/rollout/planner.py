@@ -1,4 +1,4 @@
-"""The rollout planner: what to do next with a fleet, and why. Stateless, deterministic, replayed from objects."""
+"""The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -33,11 +33,10 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
 def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
-    """Decide everything that can be decided now.
+    """Return all actions that can be taken now, in order.
 
-    Nodes in flight come first, then claims, then admissions, then the report. A node is admitted by the status write
-    of one plan and first touched by a later one, which has read that status: without the slot on record nothing
-    happens.
+    Nodes in flight come first, then claims, admissions and the status. The status write of one plan admits a node; only
+    a later plan, which has read that status, touches it. Without a recorded slot nothing happens to a node.
     """
     upgrade, flying = fleet.upgrade, in_flight(fleet)
     if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
@@ -56,7 +55,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
 
 
 def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
-    """Name the nodes whose pods must be read before the plan can be made; ask again after reading them."""
+    """Return the nodes whose pods must be read before planning; call again after reading them."""
     upgrade = fleet.upgrade
     wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
     if upgrade.spec is not None and upgrade.has_finalizer and objection_to_spec(upgrade, now) is None:
@@ -65,7 +64,7 @@ def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
 
 
 def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[NodeAction, ...]:
-    """Advance what is in flight, prepare and admit what comes next, and report."""
+    """Advance nodes in flight, prepare and admit the next ones, and update the status."""
     upgrade, intent = fleet.upgrade, intend(fleet, spec, now)
     advances = _advances(fleet, intent.rollout, intent.rollout.flying, now)
     entries = intent.admissions
@@ -81,9 +80,9 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     status = conditions.summarise(
         settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, hindered=hindered
     )
-    told = (*news(settled.rollout, upgrade.status, status), *hindrance(upgrade.status, status))
+    events = (*news(settled.rollout, upgrade.status, status), *hindrance(upgrade.status, status))
     blanks = held_back(claims.blanked(intent.rollout), fleet.setbacks, now)
-    return (*advances, *intent.preparations, *blanks, *entries, *told, *reported(upgrade, status, told))
+    return (*advances, *intent.preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
 
 
 def _advances(
@@ -93,7 +92,7 @@ def _advances(
 
 
 def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime) -> Intent:
-    """Look at the rollout as it will be once this plan's status is written."""
+    """Return the intent as it will be once this plan's status is written."""
     fleet = intent.rollout.fleet
     if slots == intent.rollout.flying:
         return intent
@@ -111,7 +110,7 @@ def _slots(
 def _reject(
     fleet: FleetSnapshot, flying: tuple[NodeName, ...], objection: Finding, now: datetime
 ) -> tuple[NodeAction, ...]:
-    """Start nothing, let what is in flight finish, and say why."""
+    """Start nothing, let nodes in flight finish, and report why."""
     upgrade = fleet.upgrade
     advances = _advances(fleet, None, flying, now)
     slots = _slots(flying, advances, set())
@@ -123,7 +122,10 @@ def _reject(
 
 
 def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:
-    """Let the deleted object go, after its claims unless it was abandoned; one that nobody may give back is no hold."""
+    """Remove the finalizer, after releasing the claims unless the object is abandoned.
+
+    A claim whose release backs off does not delay it.
+    """
     if not fleet.upgrade.has_finalizer:
         return ()
     releases = (each for each in claims.let_go(fleet) if not is_held_back(each, fleet.setbacks, now))

@@ -1,4 +1,4 @@
-"""All that a rollout decides upon, gathered at one moment."""
+"""The input of the rollout planner, gathered at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
-    """One rollout and the part of the cluster it is about.
+    """One rollout and the part of the cluster that concerns it.
 
     Attributes:
         server: version of the API server.
-        pods: by node; only of the nodes for which ``rollout.unread`` asked.
+        pods: by node; only for the nodes that ``planner.unread`` returned.
         agents: agent pods by node.
         active_upgrades: UIDs of all NodeUpgrades that have not ended, this one included.
-        unreadable: why a Node or its task cannot be read by this version, by node; such a node is left alone.
-        rivals: the other NodeUpgrades that have not ended, as far as they can be read.
-        operator_node: the node the control plane itself runs on, which goes last.
-        guard: parameters of the readiness guard; None if they are not there, or nobody needs them.
-        setbacks: writes that were refused.
-        agents_lost: how many agents of a run in a row did not live long, by node.
+        unreadable: by node, why this version cannot parse the Node or its task; such a node is left alone.
+        rivals: the other NodeUpgrades that have not ended, as far as they can be parsed.
+        operator_node: the node that the operator itself runs on; it goes last in its wave.
+        guard: parameters of the readiness guard; None if they do not exist or are not needed.
+        setbacks: writes that failed lately.
+        agents_lost: by node, the run ID and how many of its agents in a row ended early.
     """
 
     upgrade: Upgrade
@@ -46,7 +46,7 @@ class FleetSnapshot:
     agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
 
     def own_task(self, name: NodeName) -> Task | None:
-        """Return the node's task if it was made by this rollout, for this very node."""
+        """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""
         task, node = self.tasks.get(name), self.nodes.get(name)
         if task is None or task.spec.upgrade_ref.uid != self.upgrade.uid:
             return None
