@@ -1,4 +1,4 @@
-"""Whether a spec is acted upon: valid, of a version that is known, unchanged where it is frozen, and able to begin."""
+"""Acceptance of a spec: it must be valid, of a supported version, unchanged where frozen, and have a window."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from nodeupgrade.domain.rollout.select.admission import unsupported_version
 
 
 def objection_to_spec(upgrade: Upgrade, now: datetime) -> Finding | None:
-    """Say why no node is started for this spec as it is, or None; correcting it is enough to go on."""
+    """Return why the spec is not acted upon, or None; correcting it is enough to continue."""
     spec, accepted = upgrade.spec, upgrade.status.accepted_spec_digest
     if spec is None:
         return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)

@@ -1,4 +1,4 @@
-"""Approvals of waves: in the spec, where Git sees them, or by annotation, where the API server names the writer."""
+"""Approvals of waves: in the spec, visible in Git, or by annotation, for which the API server records the writer."""
 
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
@@ -8,7 +8,10 @@ IN_SPEC = "spec.approvedWaves"
 
 
 def approved_by(upgrade: Upgrade, wave: str) -> str | None:
-    """Say what or who approved a wave, or None; an annotation whose writer is not on record is named itself."""
+    """Return who or what approved a wave, or None.
+
+    That is the field or the writer of the annotation; if the writer is not on record, the annotation's name.
+    """
     if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
         return IN_SPEC
     if wave in upgrade.approvals:
@@ -17,7 +20,7 @@ def approved_by(upgrade: Upgrade, wave: str) -> str | None:
 
 
 def unknown_waves(upgrade: Upgrade) -> tuple[str, ...]:
-    """Name the waves that are approved and do not exist."""
+    """Return the approved waves that do not exist, sorted by name."""
     if upgrade.spec is None:
         return ()
     known = {REMAINDER, *(wave.name for wave in upgrade.spec.waves)}

@@ -1,4 +1,4 @@
-"""Which nodes belong to a rollout: those selected, and from the moment the plan is made those that were claimed."""
+"""Which nodes belong to a rollout: those selected and, once the plan is made, those claimed."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kube
 
 
 def selects(selection: NodeSelection, node: NodeView) -> bool:
-    """Whether ``spec.nodes`` means this node."""
+    """Report whether ``spec.nodes`` selects this node."""
     if node.name in selection.exclude.names:
         return False
     if (excluded := selection.exclude.selector) is not None and matches_labels(excluded, node.labels):
@@ -30,30 +30,30 @@ def selects(selection: NodeSelection, node: NodeView) -> bool:
 
 
 def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
-    """List the nodes that hold a slot.
+    """Return the nodes that hold a slot, sorted by name.
 
-    An open task of ours holds one even if the status does not say so: the status may have been edited or restored
-    from a backup, and the budget must not be overrun for it.
+    An open task of this rollout holds one even if the status does not list it: the status may have been edited or
+    restored from a backup, and the budget must hold all the same.
     """
     opened = (name for name, task in fleet.tasks.items() if task.open and fleet.own_task(name) is not None)
     return tuple(sorted({*fleet.upgrade.status.in_flight, *opened}))
 
 
 def members(fleet: FleetSnapshot, spec: UpgradeSpec) -> tuple[NodeName, ...]:
-    """List the nodes of the rollout in the order in which they are taken: by name, the operator's own one last."""
-    found = {*in_flight(fleet), *_judged(fleet), *_missing(fleet, spec), *_selected(fleet, spec)}
-    return tuple(sorted(found, key=lambda name: (name == fleet.operator_node, name)))
+    """Return the nodes of the rollout in upgrade order: by name, the operator's own node last."""
+    names = {*in_flight(fleet), *_judged(fleet), *_missing(fleet, spec), *_selected(fleet, spec)}
+    return tuple(sorted(names, key=lambda name: (name == fleet.operator_node, name)))
 
 
 def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:
-    """Return the task by which the rollout holds the node; a task that it gave back holds nothing."""
+    """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
     task = fleet.own_task(name)
     given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
     return None if given_back else task
 
 
 def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
-    """Whether a member has to be claimed: it runs something else, and there is something to give to it."""
+    """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
     if node.name in fleet.unreadable:
         return False
     needs = node.kubelet_version != spec.version and resolve_artifact(spec.artifact, node.platform) is not None
@@ -69,7 +69,7 @@ def _missing(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
 
 
 def _selected(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
-    """Nodes that match now; once the plan is made, one that would have to be claimed came too late."""
+    """Return nodes that match now; once the plan is made, one that would still have to be claimed came too late."""
     closed = fleet.upgrade.status.planned_at is not None and spec.nodes.membership is Membership.SNAPSHOT
     for name, node in fleet.nodes.items():
         if selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node)):
@@ -77,7 +77,7 @@ def _selected(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
 
 
 def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
-    """Whether another rollout's task may be taken over: that rollout has ended, and nothing goes on or is broken."""
+    """Report whether another rollout's task may be taken over: rollout and run are over, and nothing is broken."""
     if task.spec.upgrade_ref.uid in active_upgrades:
         return False
     if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
@@ -86,7 +86,7 @@ def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
 
 
 def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
-    """Pick the artifact for a platform; an image serves every platform that its own index serves."""
+    """Return the artifact for a platform, or None; an image serves every platform that its index lists."""
     if (image := artifact.image) is not None:
         return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
     if download := (artifact.platforms or {}).get(platform):

@@ -1,4 +1,4 @@
-"""How every node of a rollout stands, derived from objects alone."""
+"""The state of each node of a rollout, derived from API objects alone."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,39 +19,39 @@ from nodeupgrade.domain.rollout.select.second_look import next_look
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
-"""What usually passes by itself and is seen from here: the rollout goes on waiting instead of calling a human."""
+"""Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
-"""Verdicts that count against the failure threshold; a refused node was left untouched and does not."""
+"""Verdicts that count against the failure threshold; a refused node was not touched and does not count."""
 
 
 class Place(StrEnum):
-    """Where a node is on its way."""
+    """Where a node is in the rollout."""
 
     PENDING = "Pending"
-    """May be started when its turn comes."""
+    """May be started when its wave and the budgets allow."""
     IN_FLIGHT = "InFlight"
     """Holds a slot."""
     CHECKED = "Checked"
-    """Has been looked at, for ``action: Plan``; nothing objects to its upgrade."""
+    """Was prechecked, for ``action: Plan``; no check objects to its upgrade."""
     SKIPPED = "Skipped"
-    """Needs nothing, or is passed over as the spec says; looked at again on every pass."""
+    """Needs nothing, or is skipped as the spec says; evaluated again on every pass."""
     REFUSED = "Refused"
-    """Must not be touched as things are; looked at again on every pass."""
+    """Must not be touched in its current state; evaluated again on every pass."""
     FINISHED = "Finished"
-    """Its run is over and judged; the task's verdict says how."""
+    """Its run is over and has a verdict, which the task records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """One node.
+    """One member of a rollout.
 
     Attributes:
         wave: name of its wave.
-        reason: with message, why it is SKIPPED or REFUSED, or how it FINISHED.
-        task: the claim; None for a node that is not claimed.
+        reason: why it is SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details.
+        task: the task by which the rollout claims it; None if it is not claimed.
         view: the Node; None if it does not exist.
-        again: when a node that its agent REFUSED is looked at again by itself.
+        again: when a node that its agent REFUSED is retried automatically.
     """
 
     node: NodeName
@@ -65,19 +65,19 @@ class NodeState:
 
     @property
     def begun(self) -> bool:
-        """Whether an agent is at work on it, or has been."""
+        """Whether an agent works on it or has worked on it."""
         return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
 
     @property
     def outcome(self) -> Verdict | None:
-        """How its run ended, if it is over."""
+        """The verdict on its run, once the node has FINISHED."""
         if self.place is not Place.FINISHED or self.task is None or self.task.verdict is None:
             return None
         return self.task.verdict.outcome
 
     @property
     def judged(self) -> Verdict | None:
-        """How its upgrade ended, known from the verdict on, while the node still holds its slot."""
+        """The verdict on its upgrade, known even while the node still holds its slot; None for prechecks."""
         if (
             self.place not in {Place.FINISHED, Place.IN_FLIGHT}
             or self.task is None
@@ -93,13 +93,13 @@ class NodeState:
 
     @property
     def blocks(self) -> bool:
-        """Whether its wave is not over before this node has moved on."""
+        """Whether its wave cannot complete while the node is in this state."""
         waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
         return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
 
 
 def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Candidate:
-    """Gather what admission asks about one node."""
+    """Return the facts about one node that the admission checks need."""
     return Candidate(
         upgrade=fleet.upgrade,
         spec=spec,
@@ -118,7 +118,7 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
 def node_state(
     fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, wave: str, now: datetime, *, flying: bool
 ) -> NodeState:
-    """Say how one member stands."""
+    """Return the state of one member."""
     task, node = claim_of(fleet, name), fleet.nodes.get(name)
 
     def member(

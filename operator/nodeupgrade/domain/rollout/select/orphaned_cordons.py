@@ -1,4 +1,4 @@
-"""Cordons whose owner is gone or over: when they are restored although no rollout is left that would do it."""
+"""Orphaned cordons: cordons of a NodeUpgrade that is gone or has ended, and when it is safe to remove them."""
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
@@ -12,30 +12,30 @@ _NEVER_BEGUN = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
 
 
 def is_orphaned(node: NodeView, active_upgrades: frozenset[str]) -> bool:
-    """Whether a node carries a cordon of ours that nobody answers for."""
+    """Report whether a node carries a cordon of ours whose NodeUpgrade is no longer active."""
     return bool(node.unschedulable and node.cordoned_by) and node.cordoned_by not in active_upgrades
 
 
 def decide(node: NodeView, task: Task | None, pod: AgentPodView | None, problem: str = "") -> RestoreCordon | Wait:
-    """Restore an orphaned cordon if the run for which it was made is over, or say why not.
+    """Remove an orphaned cordon if the run for which it was made is over; else report why not.
 
     Args:
         node: The node, for which ``is_orphaned`` holds.
-        task: Its task as it is now.
-        pod: Its agent pod.
-        problem: Why its task cannot be read, if it cannot.
+        task: Its task as it is now; None if there is none.
+        pod: Its agent pod; None if there is none.
+        problem: Why its task cannot be read; empty if it can.
     """
-    because = problem or _obstacle(node, task, pod)
-    if not because:
+    obstacle = problem or _obstacle(node, task, pod)
+    if not obstacle:
         message = f"node {node.name} is schedulable again: the NodeUpgrade that cordoned it is gone and its run is over"
         return RestoreCordon(node=node.name, view=node, reason=Reason.UNCORDONED, message=message)
-    told = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {because}"
-    message = sentence(Reason.CORDON_LEFT_BEHIND, told)
+    detail = f"node {node.name} is still cordoned by a NodeUpgrade that is gone or over: {obstacle}"
+    message = sentence(Reason.CORDON_LEFT_BEHIND, detail)
     return Wait(node=node.name, reason=Reason.CORDON_LEFT_BEHIND, message=message)
 
 
 def _obstacle(node: NodeView, task: Task | None, pod: AgentPodView | None) -> str:
-    """Say why an executor may be at work, or a human is needed."""
+    """Return why an executor may be at work or a person is needed; empty if neither is the case."""
     if task is None or task.spec.node_uid != node.uid:
         return "its NodeUpgradeTask is gone, so nobody tells whether its run has ended"
     if pod is not None and not pod.over:

@@ -1,4 +1,4 @@
-"""Nodes that were refused for what usually passes: when they are looked at again without anybody's asking."""
+"""Automatic retries of nodes that were refused for reasons that usually resolve by themselves."""
 
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -8,14 +8,14 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.domain.finding import PASSING
 
 DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))
-"""How long after each refusal in a row; when the last look was in vain as well, a human has to ask for a retry."""
+"""Delay after each refusal in a row; after the last one, a person must request a retry."""
 
 
 def next_look(task: Task) -> datetime | None:
-    """Return when a node is looked at again that its agent has refused; ``None`` if that is left to a human.
+    """Return when to retry a node that its agent refused; None if that is left to a person.
 
-    The agent itself has waited for a minute by then. Nothing is remembered but the task's own history, so that a
-    restarted operator comes to the same moment.
+    The agent itself has already retried for a minute. The result depends only on the task and its history, so a
+    restarted operator arrives at the same time.
     """
     verdict = task.verdict
     if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:

@@ -1,4 +1,4 @@
-"""Waves: which node belongs to which, which one it is the turn of, and what stands between it and the next."""
+"""Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recruit:
-    """A member that is to be put into a wave.
+class Unassigned:
+    """A member before it is assigned to a wave.
 
     Attributes:
-        wave: the one that its claim names; empty if it is not claimed.
-        idle: whether it needs nothing, so that it takes no place in a wave of limited size.
+        wave: the wave that its claim records; empty if it is not claimed.
+        idle: whether it needs nothing, and so does not count against the size of a wave.
     """
 
     node: NodeName
@@ -30,42 +30,46 @@ class Recruit:
     idle: bool = False
 
 
-def assign(waves: Sequence[Wave], recruits: Sequence[Recruit]) -> Mapping[NodeName, str]:
-    """Name the wave of every member: the claim decides, else the first wave that takes it, in the given order."""
+def assign(waves: Sequence[Wave], members: Sequence[Unassigned]) -> Mapping[NodeName, str]:
+    """Return the wave of every member.
+
+    The claim decides; without one, it is the first wave, in the order of ``waves``, that selects the member or has room
+    for it. All others belong to the remainder.
+    """
     names = {wave.name for wave in waves} | {REMAINDER}
-    taken = {recruit.node: recruit.wave for recruit in recruits if recruit.wave in names}
-    left = [recruit for recruit in recruits if recruit.node not in taken]
+    assigned = {member.node: member.wave for member in members if member.wave in names}
+    left = [member for member in members if member.node not in assigned]
     sizes: dict[str, int] = {}
-    for name in taken.values():
+    for name in assigned.values():
         sizes[name] = sizes.get(name, 0) + 1
     for wave in waves:
         if wave.selector is not None:
             selector = wave.selector
-            chosen = [recruit.node for recruit in left if matches_labels(selector, recruit.labels)]
+            chosen = [member.node for member in left if matches_labels(selector, member.labels)]
         else:
-            size = wave.size.of(len(recruits)) if wave.size is not None else 0
-            able = [recruit.node for recruit in left if not recruit.idle]
-            chosen = able[: max(0, size - sizes.get(wave.name, 0))]
-        taken |= dict.fromkeys(chosen, wave.name)
-        left = [recruit for recruit in left if recruit.node not in taken]
-    return {**taken, **{recruit.node: REMAINDER for recruit in left}}
+            size = wave.size.of(len(members)) if wave.size is not None else 0
+            candidates = [member.node for member in left if not member.idle]
+            chosen = candidates[: max(0, size - sizes.get(wave.name, 0))]
+        assigned |= dict.fromkeys(chosen, wave.name)
+        left = [member for member in left if member.node not in assigned]
+    return {**assigned, **{member.node: REMAINDER for member in left}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave and how its nodes stand."""
+    """A wave and the state of its nodes."""
 
     terms: Wave
     members: tuple[NodeState, ...]
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the wave."""
         return self.terms.name
 
     @property
     def over(self) -> bool:
-        """Whether each of its nodes is finished, skipped or refused for good."""
+        """Whether each of its nodes is finished, skipped or permanently refused."""
         return not any(member.blocks for member in self.members)
 
     @property
@@ -75,7 +79,7 @@ class WaveRoster:
 
 
 def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tuple[WaveRoster, ...]:
-    """Sort members into waves, in order; the remainder is one only if it has nodes or is all there is."""
+    """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave."""
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
@@ -90,14 +94,14 @@ def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """Where the rollout stands among its waves.
+    """The current position of a rollout in its sequence of waves.
 
     Attributes:
-        index: of the wave whose turn it is; equal to the number of waves when all are over.
-        state: of that wave.
-        reason: with message, why no node of it is started although some are left; empty message when they are.
-        until: end of the soak, while it lasts.
-        pending: nodes that may be started as far as waves are concerned, in order.
+        index: index of the current wave; equal to the number of waves when all are over.
+        state: state of that wave.
+        reason: why none of its nodes may be started although some are left; applies if ``message`` is not empty.
+        until: end of the soak; None unless the wave soaks.
+        pending: nodes that may be started as far as waves are concerned, in upgrade order.
     """
 
     index: int
@@ -109,10 +113,10 @@ class Front:
 
 
 def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front:
-    """Find the wave whose turn it is.
+    """Return the current wave.
 
-    A wave that has begun stays open. Nodes of earlier waves that were skipped and have become able are taken with it,
-    first, and the next wave waits for them.
+    A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
+    and the next wave waits for them.
     """
     reached = max((index for index, wave in enumerate(waves) if wave.begun), default=-1)
     if not all(wave.over for wave in waves[: reached + 1]):
@@ -131,19 +135,19 @@ def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front
 
 
 def soak_until(wave: WaveRoster) -> datetime | None:
-    """Return when a wave that is over has rested: its soak after the last verdict; None if no node was started."""
+    """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
     verdicts = (member.task.verdict for member in wave.members if member.task is not None)
     decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
     return max(decided) + wave.terms.soak if decided else None
 
 
 def needs_approval(upgrade: Upgrade, wave: Wave) -> bool:
-    """Whether a wave may not begin before somebody approves it."""
+    """Report whether a wave needs an approval that it does not have yet."""
     return wave.approval is ApprovalPolicy.MANUAL and approved_by(upgrade, wave.name) is None
 
 
 def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
-    """Say where one wave is; what is ahead is pending even if nothing is to be done there."""
+    """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
     if index == at.index:
         return at.state
     if index > at.index:
