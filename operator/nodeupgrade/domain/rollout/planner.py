@@ -24,7 +24,7 @@ from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.events import hindrance, news, reported
+from nodeupgrade.domain.rollout.report.events import impediment_events, news, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
 from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
 from nodeupgrade.domain.rollout.select.membership import in_flight
@@ -76,11 +76,11 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     settled = _settled(intent, slots, now)
     state = state_of(settled.rollout, settled.choice)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
-    hindered = impediments((*advances, *intent.held_back), fleet.setbacks)
+    impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
     status = conditions.summarise(
-        settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, hindered=hindered
+        settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
-    events = (*news(settled.rollout, upgrade.status, status), *hindrance(upgrade.status, status))
+    events = (*news(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
     blanks = held_back(claims.blanked(intent.rollout), fleet.setbacks, now)
     return (*advances, *intent.preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
 
@@ -116,9 +116,9 @@ def _reject(
     slots = _slots(flying, advances, set())
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
-    hindered = impediments(advances, fleet.setbacks)
-    status = conditions.rejected(upgrade, objection, slots, now, hindered=hindered)
-    return (*advances, *hindrance(upgrade.status, status), *reported(upgrade, status))
+    impeded_by = impediments(advances, fleet.setbacks)
+    status = conditions.rejected(upgrade, objection, slots, now, impeded_by=impeded_by)
+    return (*advances, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 
 def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:

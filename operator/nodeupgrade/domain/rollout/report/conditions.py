@@ -1,7 +1,7 @@
-"""What a NodeUpgrade reports: conditions by the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
+"""Conditions and status of a NodeUpgrade, following the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
 
-While work remains Reconciling is True and Ready is False; when a human is needed Stalled is True; never both; done is
-Ready alone.
+While work remains, Reconciling is True and Ready is False. When a person is needed, Stalled is True; never both. When
+everything is done, only Ready is True.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ _UNTOUCHED = "no node was touched"
 
 @dataclass(frozen=True, slots=True)
 class _Undated:
-    """A condition before it is known since when it is so."""
+    """A condition without its transition time."""
 
     type: ConditionType
     status: ConditionStatus
@@ -66,7 +66,7 @@ def _unknown(kind: ConditionType, reason: Reason, message: str) -> _Undated:
 
 
 def find(status: UpgradeStatus, kind: ConditionType) -> Condition:
-    """Return one condition; one that was never set is Unknown."""
+    """Return one condition; if it was never set, its status is Unknown and its reason empty."""
     for condition in status.conditions:
         if condition.type == kind:
             return condition
@@ -76,12 +76,12 @@ def find(status: UpgradeStatus, kind: ConditionType) -> Condition:
 
 
 def holds(status: UpgradeStatus, kind: ConditionType) -> bool:
-    """Whether a condition is True."""
+    """Report whether a condition is True."""
     return find(status, kind).status is ConditionStatus.TRUE
 
 
 def fails(status: UpgradeStatus, kind: ConditionType) -> bool:
-    """Whether a condition is False."""
+    """Report whether a condition is False."""
     return find(status, kind).status is ConditionStatus.FALSE
 
 
@@ -91,27 +91,27 @@ def rejected(
     slots: tuple[NodeName, ...],
     now: datetime,
     *,
-    hindered: tuple[Finding, ...] = (),
+    impeded_by: tuple[Finding, ...] = (),
 ) -> UpgradeStatus:
-    """Report a spec that is not acted upon; everything that was true of the rollout stays as it was."""
+    """Return the status for a spec that is rejected; what was reported about the rollout itself is kept."""
     before, reason, message = upgrade.status, objection.reason, objection.message
     state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
-    untold = (
+    defaults = (
         _false(ConditionType.PLANNED, reason, message),
         _false(ConditionType.DEGRADED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
         _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
         _unknown(ConditionType.READINESS_GUARDED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
     )
-    kept = tuple(_kept(before, told) for told in untold)
-    hindrance = _impeded(before, hindered)
-    told = (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:], *hindrance)
+    kept = tuple(_kept(before, default) for default in defaults)
+    impeded = _impeded(before, impeded_by)
+    undated = (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:], *impeded)
     return replace(
         before,
         observed_generation=upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
         in_flight=slots,
-        conditions=_conditions(upgrade, told, now),
+        conditions=_conditions(upgrade, undated, now),
     )
 
 
@@ -123,31 +123,31 @@ def summarise(
     *,
     before: UpgradeStatus,
     reopened: bool,
-    hindered: tuple[Finding, ...] = (),
+    impeded_by: tuple[Finding, ...] = (),
 ) -> UpgradeStatus:
-    """Report how the rollout stands.
+    """Return the status of a rollout.
 
     Args:
         rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
-        at: The wave whose turn it is.
-        state: How the rollout as a whole stands.
+        at: The current wave.
+        state: The state of the rollout as a whole.
         now: Wall-clock time, UTC.
         before: The status as it is now.
-        reopened: Whether every node that a retry is asked for waits again.
-        hindered: What keeps nodes from getting on.
+        reopened: Whether every node that a retry was requested for is queued again.
+        impeded_by: What keeps nodes from making progress.
     """
     upgrade, spec = rollout.upgrade, rollout.spec
     counts, totals = counting.count(rollout.members.values()), counting.containers(rollout)
     waves = counting.wave_statuses(rollout, at, now)
-    looked = sum(member.place is Place.CHECKED for member in rollout.members.values())
-    works = spec.action is not RolloutAction.PLAN
+    checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
+    upgrades = spec.action is not RolloutAction.PLAN
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
         last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
         phase=state.phase.value,
-        progress=f"{counts.succeeded + counts.skipped + looked}/{counts.total}",
+        progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counting.failed(counts),
         counts=counts,
         containers=totals,
@@ -159,18 +159,22 @@ def summarise(
         preview=counting.preview(rollout),
         next_window=opens,
         planned_at=before.planned_at or (now if _is_made(rollout, state, before) else None),
-        started_at=before.started_at or (now if rollout.flying and works else None),
+        started_at=before.started_at or (now if rollout.flying and upgrades else None),
         completed_at=(before.completed_at or now) if state.over else None,
-        conditions=_conditions(upgrade, (*_told(rollout, state, counts, totals), *_impeded(before, hindered)), now),
+        conditions=_conditions(
+            upgrade, (*_undated(rollout, state, counts, totals), *_impeded(before, impeded_by)), now
+        ),
     )
 
 
 def _is_made(rollout: RolloutView, state: RolloutState, before: UpgradeStatus) -> bool:
-    """Whether the plan is made: what the claims rest upon is on record, and every node that needs one has one."""
+    """Report whether the plan is made: the accepted spec is recorded, and every node that needs a claim has one."""
     return rollout.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
 
 
-def _told(rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals) -> tuple[_Undated, ...]:
+def _undated(
+    rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals
+) -> tuple[_Undated, ...]:
     return (
         _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(rollout.upgrade)),
         _planned(rollout, state, counts),
@@ -246,10 +250,10 @@ def _guarded(rollout: RolloutView) -> _Undated:
     )
 
 
-def _impeded(before: UpgradeStatus, hindered: tuple[Finding, ...]) -> tuple[_Undated, ...]:
-    """Tell what stands in the way; where nothing ever did, the condition is not there."""
-    if hindered:
-        return (_true(ConditionType.IMPEDED, hindered[0].reason, summed_up(hindered)),)
+def _impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[_Undated, ...]:
+    """Return the Impeded condition; it is absent until something has impeded the rollout."""
+    if impeded_by:
+        return (_true(ConditionType.IMPEDED, impeded_by[0].reason, summed_up(impeded_by)),)
     if not find(before, ConditionType.IMPEDED).reason:
         return ()
     return (
@@ -270,26 +274,28 @@ def _common(state: RolloutState) -> tuple[_Undated, ...]:
     )
 
 
-def _kept(before: UpgradeStatus, told: _Undated) -> _Undated:
-    """Repeat a condition that was told before, or tell it for the first time."""
-    known = find(before, told.type)
+def _kept(before: UpgradeStatus, new: _Undated) -> _Undated:
+    """Return a condition as it was reported before, or the new one if it never was."""
+    known = find(before, new.type)
     return (
-        replace(told, status=known.status, reason=Reason(known.reason), message=known.message) if known.reason else told
+        replace(new, status=known.status, reason=Reason(known.reason), message=known.message) if known.reason else new
     )
 
 
-def _conditions(upgrade: Upgrade, told: tuple[_Undated, ...], now: datetime) -> tuple[Condition, ...]:
-    """Build conditions; the transition time moves only when the status does, as the API conventions demand."""
-    return tuple(_dated(each, find(upgrade.status, each.type), upgrade.generation, now) for each in told)
+def _conditions(upgrade: Upgrade, undated: tuple[_Undated, ...], now: datetime) -> tuple[Condition, ...]:
+    """Add transition times: they change only when the status does, as the API conventions require."""
+    return tuple(_dated(each, find(upgrade.status, each.type), upgrade.generation, now) for each in undated)
 
 
-def _dated(told: _Undated, before: Condition, generation: int, now: datetime) -> Condition:
+def _dated(condition: _Undated, before: Condition, generation: int, now: datetime) -> Condition:
     return Condition(
-        type=told.type.value,
-        status=told.status,
-        reason=told.reason.value,
-        message=told.message[:CONDITION_MESSAGE_LENGTH],
-        last_transition_time=before.last_transition_time if before.reason and before.status is told.status else now,
+        type=condition.type.value,
+        status=condition.status,
+        reason=condition.reason.value,
+        message=condition.message[:CONDITION_MESSAGE_LENGTH],
+        last_transition_time=before.last_transition_time
+        if before.reason and before.status is condition.status
+        else now,
         observed_generation=generation,
     )
 

@@ -1,4 +1,4 @@
-"""What a status counts and lists; recomputed from objects each time, never counted up, and bounded."""
+"""Counts and lists of the status: recomputed from objects each time, never incremented, and bounded."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -26,18 +26,18 @@ from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, state_of
 
 ADMISSION = "admission"
-"""The step in which a node is refused that nothing was begun on."""
+"""The step reported for a node that was refused before an agent started on it."""
 
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
 def count(members: Iterable[NodeState]) -> Counts:
-    """Count nodes by how they stand; a node that was only looked at is still to be upgraded."""
-    found = tuple(members)
-    places = Counter(member.place for member in found)
-    outcomes = Counter(member.outcome for member in found)
+    """Count nodes by state; a node that was only prechecked counts as pending."""
+    states = tuple(members)
+    places = Counter(member.place for member in states)
+    outcomes = Counter(member.outcome for member in states)
     return Counts(
-        total=len(found),
+        total=len(states),
         pending=places[Place.PENDING] + places[Place.CHECKED],
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
@@ -50,12 +50,12 @@ def count(members: Iterable[NodeState]) -> Counts:
 
 
 def failed(counts: Counts) -> int:
-    """Count the nodes that failed or were rolled back."""
+    """Return the number of nodes that failed or were rolled back."""
     return counts.failed + counts.rolled_back + counts.rollback_failed
 
 
 def containers(rollout: RolloutView) -> ContainerTotals:
-    """Add up the containers of all nodes that have been verified."""
+    """Add up the containers of all verified nodes."""
     done = _verified(rollout)
     reported = [task.reported.containers for task in done]
     return ContainerTotals(
@@ -67,7 +67,7 @@ def containers(rollout: RolloutView) -> ContainerTotals:
 
 
 def unknown_containers(rollout: RolloutView) -> int:
-    """Count the containers of which nobody can say whether they restarted."""
+    """Count the containers of which it is unknown whether they restarted."""
     return sum(task.reported.containers.unknown for task in _verified(rollout))
 
 
@@ -77,14 +77,14 @@ def _verified(rollout: RolloutView) -> list[Task]:
 
 def skips(rollout: RolloutView) -> dict[str, int]:
     """Count skipped nodes by reason."""
-    found = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
-    return dict(sorted(found.items()))
+    reasons = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
+    return dict(sorted(reasons.items()))
 
 
 def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
-    """List what went wrong, failed nodes first; an entry keeps the time at which it was first seen.
+    """List failed and refused nodes, failed ones first; an entry keeps the time at which it was first reported.
 
-    A node that another rollout holds is no failure as long as this one is queued.
+    Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
     troubled = [s for s in rollout.members.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
@@ -105,7 +105,7 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
 
 
 def wave_statuses(rollout: RolloutView, at: Front, now: datetime) -> tuple[WaveStatus, ...]:
-    """Report on every wave; moments are kept once they have been written."""
+    """Return the status of every wave; times that are already recorded are kept."""
     before = {wave.name: wave for wave in rollout.upgrade.status.waves}
     return tuple(
         _wave(rollout, wave, state_of(rollout.waves, index, at), before.get(wave.name, WaveStatus(name=wave.name)), now)
@@ -114,7 +114,7 @@ def wave_statuses(rollout: RolloutView, at: Front, now: datetime) -> tuple[WaveS
 
 
 def current_wave(waves: tuple[WaveStatus, ...], at: Front) -> CurrentWave | None:
-    """Name the wave whose turn it is; after the end, the last one."""
+    """Return the current wave; after the end, the last one; None without waves."""
     if not waves or at.index < 0:
         return None
     index = min(at.index, len(waves) - 1)
@@ -123,20 +123,20 @@ def current_wave(waves: tuple[WaveStatus, ...], at: Front) -> CurrentWave | None
 
 
 def preview(rollout: RolloutView) -> PlanSummary | None:
-    """Sum up what ``action: Plan`` found; afterwards keep what it found."""
+    """Summarise the results of ``action: Plan``; under other actions, keep the previous summary."""
     if rollout.spec.action is not RolloutAction.PLAN:
         return rollout.upgrade.status.preview
-    looked = [s.task for s in rollout.members.values() if _has_looked(s)]
-    previews = [task.reported.preview or Preview() for task in looked if task is not None]
+    checked = [s.task for s in rollout.members.values() if _was_checked(s)]
+    previews = [task.reported.preview or Preview() for task in checked if task is not None]
     return PlanSummary(
-        checked=len(looked),
+        checked=len(checked),
         refused=sum(s.outcome not in _FINE or s.place is Place.REFUSED for s in rollout.members.values()),
         rewritten=sum(each.rewritten for each in previews),
         would_restart=sum(each.would_restart for each in previews),
     )
 
 
-def _has_looked(member: NodeState) -> bool:
+def _was_checked(member: NodeState) -> bool:
     return member.place is Place.CHECKED or member.outcome is not None
 
 
@@ -165,7 +165,7 @@ def _wave(rollout: RolloutView, roster: WaveRoster, state: WaveState, before: Wa
 
 
 def _step(member: NodeState) -> str:
-    """Name the step that failed, as far as the node side has said."""
+    """Return the step that failed, as far as the node side has reported it."""
     task: Task | None = member.task
     if task is None or task.verdict is None or not member.begun:
         return ADMISSION

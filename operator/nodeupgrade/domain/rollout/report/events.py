@@ -1,4 +1,4 @@
-"""What people are told of a rollout, each thing once: when the status does not mention it yet."""
+"""Events about a rollout, each emitted once: when the previous status does not show it yet."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -17,7 +17,7 @@ News: TypeAlias = Refuse | Skip | WaveNews | Report
 
 
 def news(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[News, ...]:
-    """Tell what a new status says for the first time, but for how the rollout as a whole stands."""
+    """Return what the new status reports for the first time, except for the state of the rollout as a whole."""
     return (
         *_refusals(rollout, before, after),
         *_skips(rollout, before, after),
@@ -26,16 +26,16 @@ def news(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> t
     )
 
 
-def hindrance(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
-    """Tell what keeps nodes from getting on, as soon as it does."""
+def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report what keeps nodes from making progress, whenever that changes."""
     now = conditions.find(after, ConditionType.IMPEDED)
     if now.status is not ConditionStatus.TRUE or now.message == conditions.find(before, ConditionType.IMPEDED).message:
         return ()
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 
 
-def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
-    """Write the status if it changed, and tell of a new reason, or of the end, unless a node's news does."""
+def reported(upgrade: Upgrade, status: UpgradeStatus, others: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
+    """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so."""
     before = upgrade.status
     if status == before:
         return ()
@@ -43,7 +43,7 @@ def reported(upgrade: Upgrade, status: UpgradeStatus, told: Iterable[News] = ())
     write = WriteStatus(status=status, reason=Reason(ready.reason), message=f"{status.phase} {status.progress}".strip())
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
     ends = conditions.fails(status, ConditionType.SUCCEEDED) and not conditions.fails(before, ConditionType.SUCCEEDED)
-    if ready.reason in {*(each.reason for each in told), *refused} or (ready.reason == known.reason and not ends):
+    if ready.reason in {*(each.reason for each in others), *refused} or (ready.reason == known.reason and not ends):
         return (write,)
     warning = conditions.holds(status, ConditionType.STALLED) or conditions.fails(status, ConditionType.SUCCEEDED)
     return (write, Report(reason=Reason(ready.reason), message=ready.message, warning=warning))
@@ -59,7 +59,7 @@ def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus)
 
 
 def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
-    """One for each reason for which more nodes are skipped than before."""
+    """Yield one event for each reason for which more nodes are skipped than before."""
     known = before.skips or {}
     for reason, number in (after.skips or {}).items():
         if number <= known.get(reason, 0):
@@ -72,12 +72,12 @@ def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) ->
 def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[WaveNews]:
     known = {wave.name: wave for wave in before.waves}
     for wave in after.waves:
-        then = known.get(wave.name, WaveStatus(name=wave.name))
-        if wave.started_at and not then.started_at:
+        previous = known.get(wave.name, WaveStatus(name=wave.name))
+        if wave.started_at and not previous.started_at:
             by = f", approved by {wave.approved_by}" if wave.approved_by else ""
             message = f"wave {wave.name} of {counted(wave.total, 'node')} begins{by}"
             yield WaveNews(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
-        if wave.started_at and wave.completed_at and not then.completed_at:
+        if wave.started_at and wave.completed_at and not previous.completed_at:
             yield WaveNews(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
 
 
@@ -85,13 +85,13 @@ def _completed(wave: WaveStatus) -> str:
     numbers = (
         (wave.succeeded, "upgraded"), (wave.skipped, "skipped"), (wave.refused, "refused"), (wave.failed, "failed"),
     )  # fmt: skip
-    told = ", ".join(f"{number} {word}" for number, word in numbers if number)
-    return f"wave {wave.name} is over: {told}"
+    counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    return f"wave {wave.name} is over: {counts}"
 
 
 def _unknown(upgrade: Upgrade) -> Iterator[Report]:
-    told = conditions.find(upgrade.status, ConditionType.ACCEPTED).message
+    accepted = conditions.find(upgrade.status, ConditionType.ACCEPTED).message
     for name in unknown_waves(upgrade):
-        if name not in told:
+        if name not in accepted:
             message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
             yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)

@@ -1,4 +1,4 @@
-"""What is counted: pure functions from objects and decisions to numbers."""
+"""Figures for metrics: pure functions from objects and actions to numbers."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ _ROLLED_BACK = frozenset({Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes that are counted together; ``phase`` is the verdict where there is one, else what the node reports."""
+    """A group of nodes counted together; ``phase`` is the verdict if there is one, else the phase the node reports."""
 
     upgrade: str
     wave: str
@@ -31,8 +31,8 @@ class RunFigures:
         down_seconds: how long the node was without a healthy kubelet; None if the kubelet was never stopped.
         rewritten: containers whose stored hash was rewritten.
         restarted: containers that were restarted.
-        flapped: pods that were reported unready although their containers ran on, at most 20 of them.
-        rolled_back: why the run was undone, if it was.
+        flapped: pods that were reported unready although their containers kept running; at most 20 are counted.
+        rolled_back: why the run was rolled back; None if it was not.
     """
 
     down_seconds: float | None
@@ -43,7 +43,7 @@ class RunFigures:
 
 
 def group_nodes(tasks: Iterable[Task], upgrades: Collection[str]) -> Mapping[NodeGroup, int]:
-    """Count the nodes that are claimed by these NodeUpgrades, given by UID."""
+    """Count the nodes claimed by these NodeUpgrades (UIDs), by group."""
     mine = (task for task in tasks if task.spec.upgrade_ref.uid in upgrades)
     return Counter(
         NodeGroup(upgrade=task.spec.upgrade_ref.name, wave=task.spec.wave, phase=_phase(task)) for task in mine
@@ -51,9 +51,9 @@ def group_nodes(tasks: Iterable[Task], upgrades: Collection[str]) -> Mapping[Nod
 
 
 def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
-    """Find the runs that were judged; a verdict is written once, so whoever wrote it counts the run once.
+    """Yield the runs that received their verdict; a verdict is written once, so each run is counted once.
 
-    Looks that were not to touch anything (``action: Plan``) are no runs.
+    Prechecks (``action: Plan``) are not runs.
     """
     for action in applied:
         if isinstance(action, Judge) and action.verdict.outcome is not Verdict.PRECHECKED:
@@ -68,13 +68,13 @@ def finished_runs(applied: Iterable[NodeAction]) -> Iterator[RunFigures]:
 
 
 def is_paused(upgrade: Upgrade) -> bool:
-    """Whether no further node is started because somebody, or the failure threshold, said so."""
-    asked = upgrade.spec is not None and upgrade.spec.action is RolloutAction.PAUSE
+    """Report whether the rollout is paused: by its action, by annotation, or by the failure threshold."""
+    requested = upgrade.spec is not None and upgrade.spec.action is RolloutAction.PAUSE
     stalled = any(
         condition.status == "True" and condition.reason == Reason.FAILURE_THRESHOLD_REACHED
         for condition in upgrade.status.conditions
     )
-    return asked or upgrade.braked or stalled
+    return requested or upgrade.braked or stalled
 
 
 def _phase(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""Says of a NodeUpgrade document, without any cluster, what the API server and the control plane would say of it."""
+"""Offline validation of a NodeUpgrade: finds what the API server and the control plane would reject or warn about."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -27,39 +27,39 @@ _TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
 def lint(document: Any, previous: Json | None = None, *, now: datetime | None = None) -> tuple[Finding, ...]:
-    """Find all that is wrong with a NodeUpgrade.
+    """Return all errors and warnings for a NodeUpgrade.
 
     Args:
-        document: The object as JSON; times are texts in it.
-        previous: The object that it would replace: edits that would be rejected are problems too.
-        now: If given, it is also found that blackouts leave no window.
+        document: The object as JSON; times in it are strings.
+        previous: The object that it would replace; if given, edits that would be rejected are errors too.
+        now: If given, also report that windows and blackouts leave no time to start a node.
     """
     if not isinstance(document, dict):
         return (_invalid("", f"{shown(document)} is not an object; write a {UPGRADE_KIND.kind}"),)
     if foreign := tuple(_kind(document)):
         return foreign
-    spec: Any = document.get("spec")  # JSON that nobody has checked yet
-    found = (*_envelope(document), *_told(unknown(SPEC, spec, "spec")), *_told(problems(spec)))
+    spec: Any = document.get("spec")  # unvalidated JSON
+    findings = (*_envelope(document), *_findings(unknown(SPEC, spec, "spec")), *_findings(problems(spec)))
     if not is_valid(spec):
-        return found
-    return (*found, *_meaning(parse_spec(spec), now), *_annotations(document, spec), *edits(spec, previous))
+        return findings
+    return (*findings, *_meaning(parse_spec(spec), now), *_annotations(document, spec), *edits(spec, previous))
 
 
-def is_valid(spec: Any) -> bool:  # Any: JSON that nobody has checked yet
-    """Whether a spec can be worked with; there may be warnings."""
+def is_valid(spec: Any) -> bool:  # Any: unvalidated JSON
+    """Report whether a spec has no errors; it may have warnings."""
     return all(problem.warning for problem in problems(spec))
 
 
 def edits(spec: Json, previous: Json | None) -> Iterator[Finding]:
-    """Find what may not be edited in this way.
+    """Return the edits that would be rejected.
 
     Args:
         spec: A valid spec.
-        previous: The object it would be the spec of; if that is invalid, it may be edited in any way.
+        previous: The object that it would replace; if its spec is invalid, every edit is allowed.
     """
     if previous is not None and is_valid(before := previous.get("spec")):
         changed = changes(SPEC, ordered(SPEC, filled(SPEC, spec)), ordered(SPEC, filled(SPEC, before)), "spec")
-        yield from _told(changed, Reason.SPEC_CHANGE_REJECTED)
+        yield from _findings(changed, Reason.SPEC_CHANGE_REJECTED)
 
 
 def _kind(document: Json) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def _envelope(document: Json) -> Iterator[Finding]:
     for field in document:
         if field not in _TOP:
             yield _invalid(str(field), f"there is no such field; known are {', '.join(_TOP)}")
-    yield from _told(validate(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name"))
+    yield from _findings(validate(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name"))
 
 
 def _metadata(document: Json) -> Json:
@@ -82,7 +82,7 @@ def _metadata(document: Json) -> Json:
 
 
 def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Finding]:
-    """Find what only shows when a valid spec is read: an unknown version, and windows that never open."""
+    """Return findings that the schema cannot express: unknown version, no open window, too short a timeout."""
     try:
         supported_minor(spec.version)
     except UnsupportedKubelet as error:
@@ -98,7 +98,7 @@ def _meaning(spec: UpgradeSpec, now: datetime | None) -> Iterator[Finding]:
 
 
 def _annotations(document: Json, spec: Json) -> Iterator[Finding]:
-    """Find annotations that have no effect."""
+    """Return warnings about annotations that have no effect."""
     annotations = _metadata(document).get("annotations") or {}
     known = {REMAINDER, *(wave["name"] for wave in filled(SPEC, spec)["waves"])}
     approved = {name.strip() for name in str(annotations.get(APPROVE_ANNOTATION, "")).split(",")} - {""}
@@ -110,8 +110,8 @@ def _annotations(document: Json, spec: Json) -> Iterator[Finding]:
         yield _warning(where, 'only "true" pauses; write that, or take the annotation away')
 
 
-def _told(problems: Iterable[Problem], reason: Reason = Reason.INVALID_SPEC) -> Iterator[Finding]:
-    """What the schema finds, among everything else that is found."""
+def _findings(problems: Iterable[Problem], reason: Reason = Reason.INVALID_SPEC) -> Iterator[Finding]:
+    """Convert problems that the schema reports to findings."""
     for problem in problems:
         severity = Severity.WARN if problem.warning else Severity.REFUSE
         yield Finding(reason=reason, subject=problem.path, detail=problem.message, severity=severity)

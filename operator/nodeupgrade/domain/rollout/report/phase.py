@@ -1,4 +1,4 @@
-"""How a rollout as a whole stands: one phase, one reason, one sentence."""
+"""The state of a rollout as a whole: phase, reason and message."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """What a rollout looks like; unless it is stalled, over or ready, it is being worked on.
+    """The state of a rollout; unless it is stalled, over or ready, it is progressing.
 
     Attributes:
-        stalled: whether a human is needed.
-        over: whether it ended.
-        ready: whether what was asked for is done: all of it, or the plan if only that was asked for.
+        stalled: whether a person is needed.
+        over: whether it has ended.
+        ready: whether the requested work is done: the upgrade, or only the plan under ``action: Plan``.
     """
 
     phase: RolloutPhase
@@ -43,7 +43,7 @@ _PHASES = {
 
 
 def state_of(rollout: RolloutView, choice: Choice) -> RolloutState:
-    """Say how the rollout stands, given what its next nodes wait for."""
+    """Return the state of the rollout, given which nodes may start or why none may."""
     counts = counting.count(rollout.members.values())
     done = _done(rollout, counts)
     if rollout.upgrade.deleting:
@@ -68,19 +68,21 @@ def state_of(rollout: RolloutView, choice: Choice) -> RolloutState:
 
 
 def held_back(choice: Choice) -> RolloutState:
-    """Say what the next nodes wait for."""
+    """Return the state of a rollout whose next nodes have to wait."""
     phase = RolloutPhase.STALLED if choice.stalls else _PHASES.get(choice.reason, RolloutPhase.RUNNING)
     return RolloutState(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
 
 
 def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
-    """Describe an end without success; tools that wait are told to stop by Stalled."""
+    """Return the state of a rollout that ended without success; Stalled makes tools stop waiting."""
     return RolloutState(phase=phase, reason=reason, message=message, stalled=True, over=True)
 
 
 def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     if rollout.spec.action is RolloutAction.PLAN:
-        message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
+        message = (
+            f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at, {counts.in_progress} in flight"
+        )
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     return RolloutState(
         phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=f"{done}, {counts.in_progress} in flight"
@@ -88,11 +90,11 @@ def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
 
 
 def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> RolloutState:
-    """``action: Plan``: nothing is upgraded; the plan is what is waited for."""
+    """Return the state under ``action: Plan``, which upgrades nothing."""
     if any(member.place is Place.PENDING for member in rollout.members.values()):
         if choice.reason is Reason.PAUSED:
             return held_back(choice)
-        message = f"{_looked(rollout)} of {counted(counts.total, 'node')} looked at"
+        message = f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
     if objecting:
@@ -104,9 +106,9 @@ def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> RolloutSt
 
 
 def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) -> RolloutState:
-    ends = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
+    aborts = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
     left = counts.pending + sum(member.again is not None for member in rollout.members.values())
-    if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and ends:
+    if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and aborts:
         failed = counted(counting.failed(counts), "node")
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
@@ -124,7 +126,7 @@ def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) ->
 
 
 def _blocked(blocking: list[NodeState]) -> RolloutState:
-    """Only refused nodes are left: wait for what passes, call a human for what does not."""
+    """Return the state when only refused nodes are left: wait for those that may pass, stall on the others."""
     lasting = [member for member in blocking if not member.blocks]
     first = (lasting or blocking)[0]
     reason = first.reason if len({s.reason for s in lasting or blocking}) == 1 else Reason.NODES_REFUSED
@@ -138,7 +140,7 @@ def _blocked(blocking: list[NodeState]) -> RolloutState:
 
 
 def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
-    """Every node reached its end."""
+    """Return the final state, once no node is left to upgrade."""
     members = tuple(rollout.members.values())
     if unsuccessful := [s for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]:
         others = Reason.NODES_FAILED if counting.failed(counts) else Reason.NODES_REFUSED
@@ -166,5 +168,5 @@ def _only(members: Iterable[NodeState]) -> Reason | None:
     return next(iter(reasons)) if len(reasons) == 1 else None
 
 
-def _looked(rollout: RolloutView) -> int:
+def _count_checked(rollout: RolloutView) -> int:
     return sum(s.place in {Place.CHECKED, Place.FINISHED} for s in rollout.members.values())
