@@ -1,6 +1,6 @@
-"""Budgets: each says which of the nodes whose turn it is may be started now, and what holds back the others.
+"""Budgets: each limits which of the pending nodes may be started now, and explains what holds back the others.
 
-They narrow the same list one after the other, so that the tightest decides and names itself.
+They narrow the same list one after the other, so that the tightest decides and gives the reason.
 """
 
 from collections import Counter
@@ -24,7 +24,6 @@ PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
 
 Nodes: TypeAlias = tuple[NodeState, ...]
 
-
 _STALLING = frozenset(
     {
         Reason.FAILURE_THRESHOLD_REACHED,
@@ -34,12 +33,12 @@ _STALLING = frozenset(
         Reason.OVERLAP_CONFLICT,
     }
 )
-"""What holds a rollout back until a human does something."""
+"""Reasons that stall a rollout until a person acts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The nodes that may be started now; if there are none, reason and message say why."""
+    """The nodes that may be started now; if there are none, ``reason`` and ``message`` say why."""
 
     nodes: Nodes = ()
     reason: Reason = Reason.PROGRESSING
@@ -47,7 +46,7 @@ class Choice:
 
     @property
     def stalls(self) -> bool:
-        """Whether a human is needed before anything goes on."""
+        """Whether a person is needed before the rollout can continue."""
         return self.reason in _STALLING
 
 
@@ -57,13 +56,13 @@ Budget = Callable[[Situation, Nodes], Choice]
 
 
 def max_concurrent(situation: Situation, nodes: Nodes) -> Choice:
-    """``strategy.maxConcurrent``: nodes in flight at the same time, and never more than there are slots."""
+    """Apply ``strategy.maxConcurrent``: limit the nodes in flight, never more than there are slots."""
     rollout = situation.rollout
     return _as_many(nodes, concurrency(rollout), len(rollout.flying))
 
 
 def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
-    """A wave's own ``maxConcurrent``, of its own nodes."""
+    """Apply the ``maxConcurrent`` of each wave to its own nodes."""
     limits = {
         wave.name: wave.terms.max_concurrent.of(len(wave.members))
         for wave in situation.rollout.waves
@@ -75,9 +74,9 @@ def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
 
 
 def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
-    """``strategy.maxUnavailable``: nodes in flight, cordoned by anyone or not Ready.
+    """Apply ``strategy.maxUnavailable``: limit the nodes in flight, cordoned by anyone or not Ready.
 
-    A node that is unavailable already does not add to them when it is started.
+    Starting a node that is already unavailable does not increase their number.
     """
     rollout = situation.rollout
     unavailable = sum(is_unavailable(member) for member in rollout.members.values())
@@ -97,7 +96,7 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
 
 
 def topology(situation: Situation, nodes: Nodes) -> Choice:
-    """``strategy.topology``: so many nodes of a domain at a time, and one domain after the other if asked for."""
+    """Apply ``strategy.topology``: limit the nodes in flight per domain and, if requested, go domain by domain."""
     rollout = situation.rollout
     if (rule := rollout.spec.strategy.topology) is None:
         return Choice(nodes=nodes)
@@ -115,7 +114,7 @@ def topology(situation: Situation, nodes: Nodes) -> Choice:
 
 
 def growth(situation: Situation, nodes: Nodes) -> Choice:
-    """``strategy.growth``: begin each wave with one node, and go on with more after each success."""
+    """Apply ``strategy.growth``: begin each wave with one node, and allow more as nodes succeed."""
     rollout = situation.rollout
     rule, at = rollout.spec.strategy.growth, situation.front.index
     limit = concurrency(rollout)
@@ -128,7 +127,7 @@ def growth(situation: Situation, nodes: Nodes) -> Choice:
 
 
 def node_interval(situation: Situation, nodes: Nodes) -> Choice:
-    """``strategy.nodeInterval``: rest after a success."""
+    """Apply ``strategy.nodeInterval``: pause after a success."""
     rollout = situation.rollout
     interval = rollout.spec.strategy.node_interval
     ends = [
@@ -152,27 +151,27 @@ BUDGETS: tuple[Budget, ...] = (
 
 
 def precheck_slots(situation: Situation, nodes: Nodes) -> Choice:
-    """For ``action: Plan``, whose work disturbs nobody, a tenth of the nodes at least."""
+    """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
     rollout = situation.rollout
     limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
     return _as_many(nodes, limit, len(rollout.flying))
 
 
 def concurrency(rollout: RolloutView) -> int:
-    """Nodes that ``strategy.maxConcurrent`` lets be in flight at the same time."""
+    """Return how many nodes ``strategy.maxConcurrent`` allows in flight."""
     return min(SLOTS, rollout.spec.strategy.max_concurrent.of(rollout.total))
 
 
 def unavailable_limit(rollout: RolloutView) -> int:
-    """Nodes that may be unavailable; by default a tenth, and one more than may be in flight."""
-    asked = rollout.spec.strategy.max_unavailable
-    if asked is not None:
-        return asked.of(rollout.total)
+    """Return how many nodes may be unavailable; the default is a tenth, at least one more than may be in flight."""
+    limit = rollout.spec.strategy.max_unavailable
+    if limit is not None:
+        return limit.of(rollout.total)
     return max(DEFAULT_UNAVAILABLE.of(rollout.total), concurrency(rollout) + 1)
 
 
 def is_unavailable(member: NodeState) -> bool:
-    """Whether a node is, or may at any moment be, of no use to workloads."""
+    """Report whether workloads cannot rely on a node: it is in flight, unschedulable or not Ready."""
     node = member.view
     return member.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
 
@@ -185,12 +184,12 @@ def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
 def _fitting(
     nodes: Nodes, taken: Counter[str], key: Callable[[NodeState], str], limit: Callable[[Hashable], int]
 ) -> Nodes:
-    """Pick nodes in order as long as there is room for their kind."""
+    """Return the nodes, in order, for which their group (given by ``key``) has room."""
     counts, chosen = Counter(taken), []
     for node in nodes:
-        kind = key(node)
-        if counts[kind] < limit(kind):
-            counts[kind] += 1
+        group = key(node)
+        if counts[group] < limit(group):
+            counts[group] += 1
             chosen.append(node)
     return tuple(chosen)
 
@@ -200,7 +199,7 @@ def _in_flight(rollout: RolloutView) -> list[NodeState]:
 
 
 def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
-    """Verdicts on finished runs in the order in which they were made."""
-    found = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
-    known = [verdict for verdict in found if verdict is not None and verdict.decided_at is not None]
+    """Return the verdicts on upgrades, in the order in which they were decided."""
+    verdicts = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
+    known = [verdict for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
     return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))

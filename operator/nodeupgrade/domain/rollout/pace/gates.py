@@ -1,4 +1,4 @@
-"""Gates: each says whether nodes may be started at all now, or why not."""
+"""Gates: each decides whether any node may be started now, and if not, why."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from nodeupgrade.domain.rollout.select.waves import Front
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is asked when nodes are to be started."""
+    """The facts that gates and budgets decide from."""
 
     rollout: RolloutView
     front: Front
@@ -29,21 +29,21 @@ Gate = Callable[[Situation], Finding | None]
 
 
 def object_stays(situation: Situation) -> Finding | None:
-    """A NodeUpgrade on its way out begins nothing."""
+    """Start nothing while the NodeUpgrade is being deleted."""
     if not situation.rollout.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
 
 def not_aborted(situation: Situation) -> Finding | None:
-    """An aborted rollout begins nothing."""
+    """Start nothing in an aborted rollout."""
     if situation.rollout.spec.action is not RolloutAction.ABORT:
         return None
     return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
 
 
 def no_node_is_lost(situation: Situation) -> Finding | None:
-    """A node that could not be rolled back needs a human before anything else happens."""
+    """Start nothing while a node could not be rolled back: a person must repair it first."""
     lost = [s.node for s in situation.rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
@@ -53,7 +53,7 @@ def no_node_is_lost(situation: Situation) -> Finding | None:
 
 
 def threshold(situation: Situation) -> Finding | None:
-    """The rollout stops when as many of all its nodes failed as may."""
+    """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
     rollout = situation.rollout
     limit = rollout.spec.strategy.failure_threshold.of(rollout.total)
     failed = sum(member.failed for member in rollout.members.values())
@@ -63,7 +63,7 @@ def threshold(situation: Situation) -> Finding | None:
 
 
 def wave_threshold(situation: Situation) -> Finding | None:
-    """The rollout stops when as many nodes of one wave failed as its own threshold says."""
+    """Stop when as many nodes of one wave have failed as its own threshold says."""
     for wave in situation.rollout.waves:
         if wave.terms.failure_threshold is None:
             continue
@@ -76,7 +76,7 @@ def wave_threshold(situation: Situation) -> Finding | None:
 
 
 def not_paused(situation: Situation) -> Finding | None:
-    """``action: Pause``, or the annotation whatever the action is, lets no further node start."""
+    """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
     rollout = situation.rollout
     if rollout.upgrade.braked:
         detail = "paused by the annotation nodeupgrade.dev/pause"
@@ -87,7 +87,7 @@ def not_paused(situation: Situation) -> Finding | None:
 
 
 def in_time(situation: Situation) -> Finding | None:
-    """Neither the rollout nor the wave may take longer than ``spec.timeouts`` says."""
+    """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
     rollout, timeouts = situation.rollout, situation.rollout.spec.timeouts
     if _is_late(rollout.upgrade.status.started_at, timeouts.total, situation.now):
         return _late("the rollout", timeouts.total)
@@ -98,13 +98,13 @@ def in_time(situation: Situation) -> Finding | None:
 
 
 def wave_has_its_turn(situation: Situation) -> Finding | None:
-    """The wave before is over and soaked, this one is approved, and none of its nodes is waited for."""
+    """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
     at = situation.front
     return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
 
 
 def window_is_open(situation: Situation) -> Finding | None:
-    """Nodes are started inside windows only, and never in a blackout."""
+    """Start nodes only inside windows, and never in a blackout."""
     spec, now = situation.rollout.spec, situation.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
@@ -124,10 +124,10 @@ GATES: tuple[Gate, ...] = (
     wave_has_its_turn,
     window_is_open,
 )
-"""For upgrades, in the order in which they are told when several are closed."""
+"""Gates for upgrades; if several are closed, the first one is reported."""
 
 PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
-"""For ``action: Plan``, which touches nothing."""
+"""Gates for ``action: Plan``, which changes nothing."""
 
 
 def _current(situation: Situation) -> WaveStatus | None:

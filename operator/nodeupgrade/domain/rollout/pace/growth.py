@@ -1,4 +1,4 @@
-"""How the number of nodes in flight grows with success: a pure function of what became of the nodes so far."""
+"""Growth of concurrency: how many nodes may be in flight, given the outcomes so far."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -7,12 +7,12 @@ from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
 
 
 def slots(growth: Growth, limit: int, outcomes: Iterable[bool]) -> int:
-    """Say how many nodes of a wave may be in flight at the same time.
+    """Return how many nodes of a wave may be in flight at the same time.
 
     Args:
         growth: The rule.
-        limit: The number that other rules allow; growth never exceeds it, nor its own cap of it.
-        outcomes: Whether each finished node of the wave succeeded, in the order in which that was decided.
+        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
+        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
     """
     if growth.type is GrowthType.FIXED:
         return limit

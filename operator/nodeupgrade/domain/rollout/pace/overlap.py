@@ -1,4 +1,4 @@
-"""Two rollouts that want the same nodes: the older one goes first, and a node is held by one at a time."""
+"""Overlapping rollouts: the older one goes first, and only one at a time holds a node."""
 
 from datetime import UTC, datetime
 
@@ -14,16 +14,16 @@ _UNDATED = datetime.max.replace(tzinfo=UTC)
 
 
 def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> Choice | None:
-    """Say that this rollout waits as a whole because an older one, which has not ended, selects one of its nodes.
+    """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
 
-    Only a rollout whose plan is not made waits so; once it holds all its nodes, the claims decide.
+    This applies only until the plan is made; after that, the claims decide.
     """
     upgrade = fleet.upgrade
     if upgrade.status.planned_at is not None or upgrade.deleting or spec.action is RolloutAction.ABORT:
         return None
-    if (found := _ahead(fleet, spec)) is None:
+    if (overlap := _ahead(fleet, spec)) is None:
         return None
-    rival, node = found
+    rival, node = overlap
     reason = Reason.QUEUED if spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
     because = f"NodeUpgrade {rival.name}, which is older and has not ended, selects node {node} too"
     return Choice(reason=reason, message=sentence(reason, because))

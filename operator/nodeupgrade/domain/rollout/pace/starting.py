@@ -1,4 +1,4 @@
-"""Which nodes are started now: every gate is asked, then every budget."""
+"""Which nodes to start now: evaluates every gate, then every budget."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from nodeupgrade.domain.rollout.select.waves import Front, front
 
 
 def front_of(rollout: RolloutView, now: datetime) -> Front:
-    """Find the wave whose turn it is; for ``action: Plan`` waves do not matter."""
+    """Return the current wave; ``action: Plan`` ignores waves."""
     if rollout.spec.action is not RolloutAction.PLAN:
         return front(rollout.upgrade, rollout.waves, now)
     pending = tuple(member for member in rollout.members.values() if member.place is Place.PENDING)
@@ -21,22 +21,22 @@ def front_of(rollout: RolloutView, now: datetime) -> Front:
 
 
 def choose(rollout: RolloutView, at: Front, now: datetime) -> Choice:
-    """Choose the nodes that may be started now, or say what they wait for."""
+    """Return the nodes that may be started now, or why none may."""
     if rollout.held and not rollout.planned:
         reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
         return Choice(reason=reason, message=rollout.held[0].message)
     situation = Situation(rollout=rollout, front=at, now=now)
     if rollout.spec.action is RolloutAction.PLAN:
-        return _ask(situation, gates.PRECHECK_GATES, (budgets.precheck_slots,))
-    return _ask(situation, gates.GATES, budgets.BUDGETS)
+        return _evaluate(situation, gates.PRECHECK_GATES, (budgets.precheck_slots,))
+    return _evaluate(situation, gates.GATES, budgets.BUDGETS)
 
 
-def _ask(situation: Situation, doors: tuple[Gate, ...], limits: tuple[Budget, ...]) -> Choice:
-    for gate in doors:
+def _evaluate(situation: Situation, all_gates: tuple[Gate, ...], all_budgets: tuple[Budget, ...]) -> Choice:
+    for gate in all_gates:
         if (closed := gate(situation)) is not None:
             return Choice(reason=closed.reason, message=closed.message)
     choice = Choice(nodes=situation.front.pending)
-    for budget in limits:
+    for budget in all_budgets:
         if choice.nodes:
             choice = budget(situation, choice.nodes)
     return Choice(nodes=choice.nodes) if choice.nodes else choice
