@@ -1,1 +1,1 @@
-"""Nodes that hold a slot: from the claim to the verdict."""
+"""The lifecycle of a node in a rollout: claim, run, verdict, retry."""

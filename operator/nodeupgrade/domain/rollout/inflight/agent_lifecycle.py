@@ -1,9 +1,9 @@
-"""Seeing to it that a run has an agent until it is over, and that it does get over.
+"""The lifecycle of agent pods: keeps an agent for every run until it is over, and makes sure that it ends.
 
-What may be concluded from silence: an agent touches nothing before its first status was accepted. So a run of which
-nothing was ever heard, and which has no agent pod any more, left the node untouched. The same holds for one that was
-heard of, but not yet as ``Staged``: that is told, and must be heard, before anything is handed over. It does not hold
-where an earlier task of the same node was lost: then only an agent that reads the node can tell.
+An agent touches nothing before the API server has accepted its first status. So if a run never reported a status and
+its agent pod is gone, the node is untouched. The same holds for a run that has not yet reported ``Staged``: the agent
+must have reported that before it hands over to the executor. Neither conclusion holds if an earlier task of the node
+was lost: then only an agent that inspects the node can tell.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from nodeupgrade.domain.rollout.actions import Abort, CreateAgent, DeleteAgent, 
 from nodeupgrade.domain.rollout.backoff import Setback, rest
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
-"""How long an agent may take to start although a problem shows, and to answer once its time is up."""
+"""How long an agent may take to start despite a reported problem, and to report after its deadline."""
 
 UNSTARTED_AFTER = timedelta(minutes=1)
-"""Age from which a pod that its kubelet has not begun to start is told of."""
+"""Age from which an agent pod that the kubelet has not started is reported."""
 
 _WANTED = frozenset({TaskAction.UPGRADE, TaskAction.PRECHECK})
 _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
@@ -30,12 +30,12 @@ _BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """How it stands with a run's agents.
+    """The agents of one run.
 
     Attributes:
-        pod: the one that is there.
-        lost: how many before it, in a row, did not live long.
-        refused: that the API server does not let one be created.
+        pod: the current agent pod; None if there is none.
+        lost: how many agents in a row ended early.
+        refused: the failed attempts to create one; None if there are none.
     """
 
     pod: AgentPodView | None = None
@@ -44,12 +44,12 @@ class Agents:
 
     @property
     def unavailable(self) -> bool:
-        """Whether it was tried, and in vain."""
+        """Whether starting an agent was tried without success."""
         return self.lost > 0 or self.refused is not None
 
 
 def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
-    """Return the next action for a run that is not over, given the node's agents and whether it is called off."""
+    """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
     pod, wanted, deadline = agents.pod, task.spec.action in _WANTED, task.spec.deadline
     if wanted and called_off is not None:
         message = f"the run on node {task.name} is called off: {called_off.detail}"
@@ -70,7 +70,7 @@ def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime
 
 
 def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
-    """Create one, unless none is needed any more to know that the node is untouched."""
+    """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
         safe = is_untouched(task) and (_silent(task) or agents.unavailable)
         return _give_up(task) if safe else _create(task)
@@ -81,9 +81,9 @@ def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
 
 
 def _leaving(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
-    """Wait for a pod to go, but not for ever: a kubelet that is dead confirms nothing.
+    """Wait for a deleted pod to disappear, but not forever: a dead kubelet does not confirm the deletion.
 
-    Should that pod's agent live on, it finds the run called off before it begins anything.
+    If that pod's agent is still alive, it finds the run called off before it begins anything.
     """
     overdue = pod.deleted_at is not None and now > pod.deleted_at + AGENT_MAY_TAKE
     if overdue and task.spec.action not in _WANTED and _silent(task) and is_untouched(task):
@@ -94,7 +94,7 @@ def _leaving(task: Task, pod: AgentPodView, now: datetime) -> NodeAction:
 
 
 def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
-    """Wait for what the agent reports, and say why if nothing can come."""
+    """Wait for the agent to report; if it cannot run, report why."""
     if pod.blocked:
         return _unavailable(task, pod, f"cannot start: {pod.blocked}", artifact=pod.blocked_on_artifact)
     if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
@@ -109,12 +109,12 @@ def _unavailable(task: Task, pod: AgentPodView, why: str, *, artifact: bool = Fa
 
 
 def is_untouched(task: Task) -> bool:
-    """Whether nothing can have been handed over to an executor, unless an agent goes on now."""
+    """Report whether nothing can have been handed over to an executor yet."""
     return not task.spec.resumes and (_silent(task) or task.reported.phase in _BEFORE_HANDOVER)
 
 
 def _silent(task: Task) -> bool:
-    """Whether nothing was ever heard of this run."""
+    """Report whether this run has never reported a status."""
     return task.status.run_id != task.spec.run_id
 
 
@@ -126,7 +126,7 @@ def _create(task: Task) -> CreateAgent:
 
 
 def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction:
-    """Let another agent take its place, after a while that grows: what killed the one may kill the next."""
+    """Replace an agent that ended, after a growing delay: what ended this one may end the next."""
     if now < pod.created_at + rest(lost + 1):
         why = f"cannot run: {pod.blocked}" if pod.blocked else f"ended ({pod.ended or pod.phase}) before the run did"
         if lost or pod.blocked:
@@ -138,7 +138,7 @@ def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAct
 
 
 def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
-    """Decide about a pod that has said nothing yet: call the run off if it cannot start, remove it if it is off."""
+    """Decide about an agent on an untouched node: abort the run if it cannot start, delete it if the run must stop."""
     patience_ends = pod.created_at + AGENT_MAY_TAKE
     if task.spec.action not in _WANTED:
         overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
@@ -154,10 +154,10 @@ def _doubt(task: Task, pod: AgentPodView, now: datetime) -> NodeAction | None:
 
 
 def _give_up(task: Task) -> GiveUp:
-    """Report for the agent that never was; the reason is the one for which the run was called off."""
-    told, message = task.spec.action_reason, task.spec.action_message
-    reason = Reason.ARTIFACT_UNAVAILABLE if told == Reason.ARTIFACT_UNAVAILABLE.value else Reason.AGENT_UNAVAILABLE
-    if told != reason.value:
-        heard = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
-        message = sentence(reason, f"no agent on node {task.name} {heard}, and nothing was begun")
+    """Report the run as failed on behalf of the missing agent, with the reason for which it was aborted."""
+    given, message = task.spec.action_reason, task.spec.action_message
+    reason = Reason.ARTIFACT_UNAVAILABLE if given == Reason.ARTIFACT_UNAVAILABLE.value else Reason.AGENT_UNAVAILABLE
+    if given != reason.value:
+        report = "has ever reported" if _silent(task) else f"has reported since it was {task.reported.phase}"
+        message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun")
     return GiveUp(node=task.name, task=task, reason=reason, message=message)

@@ -1,8 +1,8 @@
-"""The node's containers as the API showed them before a run, to be compared with what it shows after.
+"""The baseline: a node's containers as the API shows them before a run, for comparison afterwards.
 
-The node side compares far more (processes, their monitors, start times). This is the second opinion, from a source
-that the node side does not control: container identity and restart count in pod status. It is written small, for it has
-to outlive the operator in an annotation.
+The node side compares far more (processes, their monitors, start times). The baseline is a second opinion from a source
+that the node side does not control: container identity and restart count in pod status. It is compact because it is
+kept in an annotation, so that it outlives the operator.
 """
 
 import base64
@@ -20,12 +20,12 @@ _ID_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What ran on a node, and what of it was Ready.
+    """The running containers and the Ready pods of a node.
 
-    A mirror pod's UID is left empty: the kubelet may make the mirror anew without touching the static pod.
+    The UID of a mirror pod is left empty: the kubelet may recreate the mirror without touching the static pod.
 
     Attributes:
-        containers: running ones by ``namespace/pod/container``: pod UID, start of the container's ID, restart count.
+        containers: running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count.
         ready: UIDs of the pods that were Ready, by ``namespace/pod``.
     """
 
@@ -34,7 +34,7 @@ class Baseline:
 
 
 def capture(pods: Iterable[Pod]) -> Baseline:
-    """Remember every running container of pods that are not on their way out, and which of these are Ready."""
+    """Return the baseline of pods that are neither terminating nor finished."""
     staying = [pod for pod in pods if not pod.terminating and not pod.finished]
     return Baseline(
         {
@@ -50,16 +50,16 @@ def capture(pods: Iterable[Pod]) -> Baseline:
 def restarted(
     baseline: Baseline, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None
 ) -> tuple[str, ...]:
-    """List the containers that are not the instance they were.
+    """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
 
-    A pod that is gone was deleted by somebody and is no restart; neither is a pod of the same name with another UID.
+    A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another UID.
 
     Args:
-        baseline: What ran before.
+        baseline: The state before the run.
         pods: The node's pods as they are now.
-        since: When the kubelet was stopped; an instance that ended before crashed by itself.
-        until: When the new kubelet had settled; the one instance that ended after that does not count. With a startup
-            probe it does: a kubelet that forgot its result asks that again, and kills what does not answer as it did.
+        since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
+        until: When the new kubelet had settled; a single restart after that does not count. With a startup probe it
+            does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.
     """
     changed = []
     for pod in pods:
@@ -78,28 +78,28 @@ def restarted(
 
 
 def no_longer_ready(baseline: Baseline, pods: Iterable[Pod]) -> tuple[str, ...]:
-    """List the pods that were Ready and are not, unless they are on their way out."""
+    """Return the pods that were Ready and are not now, except those that are terminating or finished."""
     unready = (pod for pod in pods if not (pod.ready or pod.terminating or pod.finished))
     return tuple(sorted(str(pod) for pod in unready if baseline.ready.get(str(pod)) == _uid(pod)))
 
 
 def render(baseline: Baseline) -> str:
-    """Write a baseline as text for an annotation, compressed."""
+    """Encode a baseline as compressed text for an annotation."""
     content = {"containers": baseline.containers, "ready": baseline.ready}
     document = json.dumps(content, separators=(",", ":"), sort_keys=True)
     return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
 
 def parse(text: str) -> Baseline | None:
-    """Read what render wrote, or return None if it is not that.
+    """Decode a baseline; return None if the text is not one.
 
-    A run that an earlier version of this program has begun is judged by what that one wrote: containers alone.
+    A run that an earlier version of this program began may have a baseline without ready pods, only containers.
     """
     try:
         document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
-        told = document if "containers" in document else {"containers": document}  # each label has a slash in it
-        containers = {label: (uid, start, count) for label, (uid, start, count) in told["containers"].items()}
-        return Baseline(containers, dict(told.get("ready") or {}))
+        content = document if "containers" in document else {"containers": document}  # its keys contain slashes
+        containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
+        return Baseline(containers, dict(content.get("ready") or {}))
     except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
         return None
 

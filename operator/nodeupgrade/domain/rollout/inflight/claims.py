@@ -1,6 +1,6 @@
-"""Claims: the writes by which a rollout takes hold of its nodes, and lets go of them.
+"""Claims: the writes by which a rollout claims and releases its nodes.
 
-All of them go to tasks that hold no slot, at most ``WRITES_AT_ONCE`` in one pass.
+They concern only tasks of nodes without a slot, at most ``WRITES_AT_ONCE`` per pass.
 """
 
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ WRITES_AT_ONCE = 100
 
 
 def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
-    """Return the writes that have to be made before any node is started; none when everything is prepared.
+    """Return the writes that must precede the start of any node; none if everything is prepared.
 
     Args:
-        rollout: The rollout at this moment.
+        rollout: The current view of the rollout.
         now: Wall-clock time, UTC.
-        stalled: Whether a human is needed before anything goes on; nothing is tried again by itself then.
+        stalled: Whether a person is needed before the rollout continues; if so, nothing is retried automatically.
     """
     if rollout.upgrade.deleting or rollout.spec.action is RolloutAction.ABORT:
         return ()
@@ -39,12 +39,12 @@ def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[Node
 
 
 def may_claim(rollout: RolloutView) -> bool:
-    """Whether nodes may be claimed now: not while somebody holds the rollout back."""
+    """Report whether nodes may be claimed now: not while the rollout is paused or aborted."""
     return rollout.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not rollout.upgrade.braked
 
 
 def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
-    """Give back what is claimed and was never begun."""
+    """Release tasks that are claimed but whose run never began."""
     own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
@@ -56,7 +56,7 @@ def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
 
 
 def blanked(rollout: RolloutView) -> tuple[Blank, ...]:
-    """Clear what tasks that wait for their turn still say of a run that is history."""
+    """Clear the status of waiting tasks that still describe an earlier run."""
     waiting = (s.task for s in rollout.members.values() if s.place is not Place.IN_FLIGHT)
     stale = (
         task
@@ -70,10 +70,10 @@ def blanked(rollout: RolloutView) -> tuple[Blank, ...]:
 
 
 def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -> TaskSpec:
-    """Write what a task says while it waits, resolved for this very node.
+    """Return the spec of a waiting task, resolved for this node.
 
     Raises:
-        AssertionError: There is no artifact for the node's platform, which is checked before.
+        AssertionError: There is no artifact for the node's platform; callers check that first.
     """
     upgrade, spec = rollout.upgrade, rollout.spec
     artifact = resolve_artifact(spec.artifact, node.platform)

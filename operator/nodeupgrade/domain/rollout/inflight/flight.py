@@ -1,7 +1,7 @@
 """The next action for one node in flight: a pure function of what the API shows.
 
-Nothing is remembered between calls. Whoever reads this after a crash comes to the same answer as whoever was
-interrupted, because every write of the engine changes what is seen here.
+Nothing is remembered between calls. After a crash, a restarted operator arrives at the same action as the interrupted
+one, because every write of the engine changes what this module reads.
 """
 
 from dataclasses import replace
@@ -43,7 +43,14 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 
 def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, now: datetime) -> NodeAction:
-    """Return the one next action for a node that holds a slot; without a view of the rollout, nothing new may begin."""
+    """Return the next action for a node that holds a slot.
+
+    Args:
+        fleet: The planner's input.
+        rollout: The view of the rollout; None if its spec is not accepted, so that no run may begin.
+        name: The node.
+        now: Wall-clock time, UTC.
+    """
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
@@ -61,20 +68,22 @@ def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, n
         return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
-    action = attend(task, _attendance(fleet, task), called_off(fleet.upgrade), now)
+    action = attend(task, _agents(fleet, task), called_off(fleet.upgrade), now)
     return (guard_lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
-    """Whether the next action for a node in flight depends on its pods."""
+    """Report whether the next action for a node in flight depends on its pods."""
     task = fleet.own_task(name)
     if task is None or not task.open:
         return task is None or task.verdict is None
-    return task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.spoken(fleet, task, now)
+    return (
+        task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.has_reported(fleet, task, now)
+    )
 
 
 def called_off(upgrade: Upgrade) -> Finding | None:
-    """Say why nodes in flight are to be taken back, if somebody wants that."""
+    """Return why runs in flight must be aborted, or None."""
     if (spec := upgrade.spec) is None:
         return None
     if spec.action is RolloutAction.ABORT:
@@ -86,7 +95,7 @@ def called_off(upgrade: Upgrade) -> Finding | None:
 
 
 def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
-    """A kubelet that starts registers its Node again, so one that vanishes in mid-run is waited for."""
+    """Handle a missing Node: in mid-run, wait until the deadline, since a starting kubelet registers its Node again."""
     task = fleet.own_task(name)
     begun = task is not None and task.open and not is_untouched(task) and not task.reported.phase.terminal
     if task is not None and begun and task.spec.deadline is not None and now <= task.spec.deadline:
@@ -95,14 +104,14 @@ def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
     return _clear_away(fleet, name, f"node {name} does not exist any more")
 
 
-def _attendance(fleet: FleetSnapshot, task: Task) -> Agents:
+def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
     run, lost = fleet.agents_lost.get(task.name, ("", 0))
     refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
     return Agents(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
 
 
 def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
-    """Nothing can or need be done there, so nothing holds the slot."""
+    """Delete agent and task of a node on which nothing can or need be done, then free its slot."""
     if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
         return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
     if (task := fleet.own_task(name)) is not None:
@@ -111,7 +120,7 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeActio
 
 
 def _begin(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
-    """Cordon, then start the task; turn back as long as nothing but the cordon has happened."""
+    """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
     ours = node.cordoned_by == fleet.upgrade.uid
     if fleet.own_task(node.name) is None:
         return _resume(fleet, rollout, node, now)
@@ -140,9 +149,9 @@ def _begin(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, no
 
 
 def _resume(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
-    """Make the task again that somebody has deleted, be it together with its Node: an executor may be at work.
+    """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
 
-    Only an agent that reads the node can tell. What happened before cannot be compared any more from here.
+    Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
     looking = rollout is not None and rollout.spec.action is RolloutAction.PLAN and not ours
@@ -164,7 +173,7 @@ def _resume(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, n
 
 
 def _precheck(rollout: RolloutView, node: NodeView, now: datetime) -> StartTask:
-    """Have a look only: the node is not cordoned, and nothing is compared afterwards."""
+    """Start a precheck: it neither cordons the node nor needs a baseline."""
     return StartTask(
         node=node.name,
         spec=_started(rollout, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
@@ -176,7 +185,7 @@ def _precheck(rollout: RolloutView, node: NodeView, now: datetime) -> StartTask:
 
 
 def _obstacle(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView) -> Finding | None:
-    """Say why a node that was admitted and is still untouched must not be begun after all."""
+    """Return why a node that was admitted but not touched must not be started after all, or None."""
     if rollout is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy="")
@@ -190,7 +199,7 @@ def _obstacle(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView)
 
 
 def _started(rollout: RolloutView, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
-    """Resolve everything anew: what may be edited under a rollout counts as it is now."""
+    """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
     own, fresh = rollout.fleet.own_task(node.name), task_spec(rollout, node, 0, now)
     return replace(
         fresh,
@@ -211,11 +220,11 @@ def _may_guard(rollout: RolloutView) -> bool:
 
 
 def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
-    """Judge a run that is over, once the node's kubelet is free to say that the node is not Ready."""
+    """Decide the verdict on a finished run, once the guard no longer keeps the kubelet from reporting not Ready."""
     if was_touched(task.reported):
         if (ending := guard_lifecycle.end(fleet, task, now)) is not None:
             return ending
-        if not guard_lifecycle.spoken(fleet, task, now):
+        if not guard_lifecycle.has_reported(fleet, task, now):
             message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
             return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
@@ -225,7 +234,7 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
 
 
 def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
-    """Put everything back as it was, then give the slot back."""
+    """Clean up after the verdict: guard, cordon, agent and task; then free the slot."""
     name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:

@@ -1,7 +1,7 @@
-"""When the readiness guard of a node in flight is raised, narrowed and lifted: from what the API shows alone.
+"""The lifecycle of a node's readiness guard: when to raise, narrow and lift it, decided from API objects alone.
 
-The parameters are written first and the task after them, so an operator that dies in between writes both again. Each
-moment lies within seconds or minutes: a guard that nobody lifts ends by itself.
+The parameters are written before the task, so an operator that dies in between writes both again. Every entry expires
+within minutes: a guard that is never lifted ends by itself.
 """
 
 from dataclasses import replace
@@ -21,11 +21,11 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 
 LIFTING = timedelta(minutes=2)
-"""How long after its verdict a node waits for its guard to be lifted, if the API server does not let it be."""
+"""How long after its verdict a node waits for its guard to be lifted if the API server refuses the write."""
 
 
 def needs_parameters(fleet: FleetSnapshot) -> bool:
-    """Whether the guard's parameters have to be read before the plan can be made."""
+    """Report whether the guard's parameters must be read before planning."""
     upgrade, server = fleet.upgrade, fleet.server
     if not guard.has_policies(server):
         return False
@@ -38,14 +38,14 @@ def needs_parameters(fleet: FleetSnapshot) -> bool:
 
 
 def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
-    """Return what the guard of a node in flight needs now, or None."""
+    """Return the next action for the guard of a node in flight, or None."""
     if is_asked_for(task):
         return _answer(fleet, task, now)
     parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
     if parameters is None or runs_by is None:
         return None
-    if (lost := _restored(parameters, task, runs_by, now)) is not None:
-        return lost
+    if (restored := _restored(parameters, task, runs_by, now)) is not None:
+        return restored
     if _kubelet_runs(task.reported):
         running = guard.whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
         return _narrowed(parameters, task, running) if running < runs_by else None
@@ -53,7 +53,7 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
 
 
 def is_asked_for(task: Task) -> bool:
-    """Whether the node side waits for an answer; a run that is called off waits for none."""
+    """Report whether the node side waits for an answer on the guard; an aborted run does not."""
     asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
     return asks and task.spec.action is TaskAction.UPGRADE
 
@@ -70,9 +70,9 @@ def decline(task: Task, problem: str) -> DeclineGuard:
 
 
 def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
-    """Return how the guard of a node whose run is over is lifted, or None if there is nothing to lift.
+    """Return the action that lifts the guard of a node whose run is over, or None if there is nothing to lift.
 
-    A node whose guard cannot be lifted does not wait for ever: the guard ends by itself, and is swept away later.
+    A node whose guard cannot be lifted waits no longer than ``LIFTING``: the guard expires, and is cleaned up later.
     """
     if fleet.guard is None or not (keys := guard.keys_of(fleet.guard, task.name)):
         return None
@@ -91,9 +91,9 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
 
 
 def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
-    """Return how the guard of a node that is to be judged ends now, so that its kubelet can say what it thinks.
+    """Return the action that ends a node's guard before its verdict, so that the kubelet can report the real status.
 
-    That it has ended stays on record until the verdict, see ``spoken``.
+    The time at which it ended stays on record until the verdict, see ``has_reported``.
     """
     parameters = fleet.guard
     if parameters is None or (ends := guard.own_end(parameters, task.name)) is None or now >= ends + guard.NODE_LOOK:
@@ -109,8 +109,8 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     )
 
 
-def spoken(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
-    """Whether the node's kubelet has had time to report it unready since nothing forbids that any more."""
+def has_reported(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
+    """Report whether the kubelet has had time to report the node unready since the guard ended."""
     if fleet.guard is not None:
         ends = guard.lifted_at(fleet.guard, task.name) or guard.own_end(fleet.guard, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
@@ -139,7 +139,7 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
 
 
 def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
-    """Write again what somebody has removed or replaced, unless it is over."""
+    """Return the action that restores entries which someone has removed, or None if they exist or have expired."""
     written = guard.entries(task.name, runs_by, task.spec.verify)
     if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
         return None
@@ -155,9 +155,9 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
 
 
 def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
-    """Guard the pods for another while, since no kubelet runs yet: at most for as long as the Node itself is guarded.
+    """Extend the guard of the pods because no kubelet runs yet, but only while the Node itself is guarded.
 
-    That guard is not prolonged, so a node side that fell silent does not keep anything guarded for ever.
+    The guard of the Node is never extended, so a node side that stops reporting cannot keep a guard forever.
     """
     match task.reported.phase:
         case TaskPhase.RUNNING:
@@ -193,7 +193,7 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
 
 
 def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
-    """Name what somebody who was interrupted has left, while nodes of other rollouts may be in flight too."""
+    """Return outdated keys left by an interrupted operator; nodes in flight in any rollout keep theirs."""
     flying = {*in_flight(fleet), *(name for name, task in fleet.tasks.items() if task.open)}
     return guard.stale_keys(parameters, flying, now)
 
@@ -207,7 +207,7 @@ def _budget(task: Task) -> timedelta:
 
 
 def _kubelet_runs(status: TaskStatus) -> bool:
-    """Whether the kubelet that is to stay runs: the new one, or after a rollback the old one again."""
+    """Report whether the final kubelet runs: the new one or, in a rollback, the old one again."""
     results = {step.name: step.result for step in status.steps}
     if status.phase is TaskPhase.ROLLING_BACK:
         return results.get(STOP_KUBELET) is StepResult.UNDONE
@@ -215,6 +215,6 @@ def _kubelet_runs(status: TaskStatus) -> bool:
 
 
 def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
-    """When the kubelet that runs now did so: ours may be the clock that is slow, and a guard is not to end too soon."""
+    """Return when, by the node's clock, the kubelet was started: if our clock is slow, the guard must not end early."""
     ends = [step.finished_at for step in status.steps if step.name in {STOP_KUBELET, START_KUBELET}]
     return max(filter(None, ends), default=None)

@@ -1,6 +1,6 @@
-"""Retries: which nodes are tried again, because somebody asks for it or by themselves, and what reopens their tasks.
+"""Retries: which nodes are retried, on request or automatically, and how their tasks are reopened.
 
-For claims, which write it. It decides nothing about when a reopened node is started: it waits for its turn.
+Used by claims, which adds the writes to the plan. A reopened node waits for its turn like any other.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,19 @@ from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
 HISTORY_KEPT = 5
+"""Number of past runs that a task lists."""
 
 RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
-"""Verdicts that a retry clears; a node that could not be rolled back needs a human."""
+"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""
 
 
 def retry_asked(upgrade: Upgrade) -> bool:
-    """Whether a retry is asked for that has not been carried out."""
+    """Report whether a retry is requested that has not been handled."""
     return upgrade.retry not in {"", upgrade.status.last_handled_retry}
 
 
 def reopened(rollout: RolloutView, now: datetime, *, by_itself: bool) -> Iterable[Reopen]:
-    """Reopen what only had a look, once the rollout is to run, what a retry asks for, and what is due by itself."""
+    """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically."""
     wanted = rollout.upgrade.retry if retry_asked(rollout.upgrade) else None
     for member in rollout.members.values():
         task = member.task
@@ -61,7 +62,7 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str, now: dat
 
 
 def past_runs(held: Task) -> tuple[PastRun, ...]:
-    """Remember how the runs before ended, the last ones only; a look that touched nothing is not a run."""
+    """Return the history including the last run, at most HISTORY_KEPT entries; a precheck does not count as a run."""
     verdict = held.verdict
     if verdict is None or held.kind is RunKind.PRECHECK:
         return held.spec.history

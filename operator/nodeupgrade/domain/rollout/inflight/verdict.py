@@ -1,4 +1,4 @@
-"""The control plane's own verification of a node after a run: trust the node side, and look all the same."""
+"""The control plane's own verification of a node after a run, independent of what the node side reports."""
 
 from datetime import datetime
 
@@ -23,13 +23,13 @@ _OUTCOMES = {
 
 
 def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now: datetime) -> RunVerdict | Finding:
-    """Judge a finished run, or say what has to be waited for.
+    """Return the verdict on a finished run, or a finding if it must wait.
 
     Args:
         node: The node as it is now.
-        task: Its task, whose status is terminal for the run in question.
-        pods: The node's pods as they are now; None while they have not been read, which a run that touched
-            nothing does not need.
+        task: Its task; the status of the current run is terminal.
+        pods: The node's pods as they are now; None if they have not been read. A run that touched nothing does not
+            need them.
         now: Wall-clock time, UTC.
     """
     status = task.reported
@@ -58,7 +58,7 @@ def _not_yet(detail: str) -> Finding:
 
 
 def was_touched(status: TaskStatus) -> bool:
-    """Whether a run that is over may have changed anything."""
+    """Report whether a finished run may have changed anything on the node."""
     return any(step.name == STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
 
 
@@ -68,8 +68,8 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
         reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else _known(status)
         return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
     if count:
-        told = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
-        because = f"{told}: {_named(listed, count)}"
+        summary = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
+        because = f"{summary}: {_named(listed, count)}"
         return Verdict.FAILED, Reason.CONTAINER_RESTARTED, sentence(Reason.CONTAINER_RESTARTED, because)
     if unready := _unready(node, task):
         return Verdict.FAILED, Reason.VERIFICATION_FAILED, sentence(Reason.VERIFICATION_FAILED, unready)
@@ -79,26 +79,26 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
 
 
 def _readiness(task: Task, pods: tuple[Pod, ...]) -> str:
-    """Say what clients of the pods may have noticed; it fails no run, which restarted nothing."""
+    """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing."""
     flaps, before = task.reported.containers.readiness_flaps, baseline.parse(task.baseline)
     unready = () if before is None else baseline.no_longer_ready(before, pods)
     later = _restarted_later(task, pods)
     least = "at least " if len(flaps) == CONTAINERS_LISTED else ""
-    told = (
+    notes = (
         f"{least}{counted(len(flaps), 'pod')} reported unready meanwhile: {_named(flaps)}" if flaps else "",
         f"{counted(len(unready), 'pod')} Ready before and not now: {_named(unready)}" if unready else "",
         f"{counted(len(later), 'container')} restarted after the kubelet had settled: {_named(later)}" if later else "",
     )
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, notes))
 
 
 def _named(names: tuple[str, ...], count: int = 0) -> str:
-    """List the first few names, of ``count`` if that is more."""
+    """Join the first three names, with an ellipsis if there are more (``count``, if that is larger)."""
     return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
 
 
 def _known(status: TaskStatus) -> Reason:
-    """Translate the node side's reason; a newer agent may use words that we do not know yet."""
+    """Return the reason that the node side reported; a newer agent may use one that is unknown here."""
     try:
         return Reason(status.reason)
     except ValueError:
@@ -106,7 +106,7 @@ def _known(status: TaskStatus) -> Reason:
 
 
 def _unready(node: NodeView, task: Task) -> str | None:
-    """Say what the node still lacks: Ready, and after a success the kubelet it was promised."""
+    """Return what the node still lacks, or None: it must be Ready and, after a success, run the target version."""
     expected = task.spec.to_version if task.reported.phase is TaskPhase.SUCCEEDED else None
     if expected is not None and node.kubelet_version != expected:
         return f"node {node.name} reports kubelet {node.kubelet_version}, not {expected}"
@@ -120,10 +120,10 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
 
 
 def _restarted(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
-    """Unite what the node side saw with what the API shows; either alone could miss something.
+    """Return the restarted containers: those the node side saw and those the API shows, since either may miss some.
 
-    Of what ended by itself the API shows the same as of what a kubelet replaced; only the node side can tell. What
-    ended once the kubelet had settled, while its probes were waited for, is not the run's doing.
+    The API does not distinguish a container that ended by itself from one that a kubelet replaced; only the node side
+    can tell. Restarts after the kubelet had settled, while its probes were awaited, are not caused by the run.
     """
     counts = task.reported.containers
     seen = _seen_restarted(task, pods, _settled_at(task.reported))
@@ -131,7 +131,7 @@ def _restarted(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
 
 
 def _restarted_later(task: Task, pods: tuple[Pod, ...]) -> tuple[str, ...]:
-    """Name what restarted when the run was decided already."""
+    """Return containers that restarted after the kubelet had settled."""
     all_seen = _seen_restarted(task, pods, None)
     return tuple(sorted({*all_seen} - {*_restarted(task, pods), *task.reported.containers.ended_list}))
 
@@ -142,12 +142,12 @@ def _seen_restarted(task: Task, pods: tuple[Pod, ...], until: datetime | None) -
 
 
 def _settled_at(status: TaskStatus) -> datetime | None:
-    """When the run ceased to watch containers."""
+    """Return when the run stopped watching containers, or None if it never got there."""
     settled = (step.finished_at for step in status.steps if step.name == VERIFY and step.result is StepResult.DONE)
     return next(settled, None)
 
 
 def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
-    """Nothing that happens to a container before is our doing."""
+    """Return when the kubelet was stopped; earlier restarts are not caused by the run."""
     stopped = (step.started_at for step in status.steps if step.name == STOP_KUBELET)
     return next(stopped, status.started_at)
