@@ -1,4 +1,4 @@
-"""Typed access to our own objects, and events, over any KubeApi."""
+"""Typed access to API objects, and emission of events, on top of any KubeApi."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Iterable
@@ -28,17 +28,17 @@ from nodeupgrade.ports.kube import (
 )
 
 EVENT_NAMESPACE = "default"
-"""Where Kubernetes keeps events about cluster-scoped objects."""
+"""The namespace in which Kubernetes keeps events about cluster-scoped objects."""
 
 EVENT_MESSAGE_LIMIT = 1024
-"""Characters of an event's message that the API server accepts."""
+"""Maximum length, in characters, of an event message that the API server accepts."""
 
 
 class TypedKube(KubeApi, Protocol):
-    """Adds what the node side and the control plane say in domain words; both rest on the raw methods."""
+    """Typed convenience methods for the node side and the control plane, implemented with the raw ones."""
 
     def utcnow(self) -> datetime:
-        """Wall-clock time, UTC, for the timestamps of events."""
+        """Return the wall-clock time, UTC, for the timestamps of events."""
         ...
 
     async def get_task(self, name: str) -> Task:
@@ -58,37 +58,37 @@ class TypedKube(KubeApi, Protocol):
         return await self.list(PODS, fields={"spec.nodeName": node})
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
-        """Read the Services of these namespaces, and who answers for them."""
+        """Read the Services of these namespaces, with their EndpointSlices or Endpoints."""
         kinds = (SERVICES, endpoints_kind(await self.server_version()))
         return [body for each in namespaces for kind in kinds for body in await self.list(kind.within(each))]
 
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
-        """Follow the pods bound to a node; without a resourceVersion, all that are there first."""
+        """Watch the pods bound to a node; without a resourceVersion, existing pods come first."""
         return self.watch(PODS, resource_version=resource_version, fields={"spec.nodeName": node})
 
     async def emit_event(self, event: Event) -> None:
-        """Record an event under a name made from its content, so that repeating it counts it up.
+        """Create an event whose name is derived from its content, so that a repetition increments its count.
 
-        Events are for people: what the API server will not record is lost without harm.
+        Events are for people, so errors of the API server are ignored.
         """
         body = event_object(event, self.utcnow())
         try:
             try:
                 await self.create(EVENTS.within(EVENT_NAMESPACE), body)
             except ConflictError:
-                await self._count_up(body)
+                await self._increment(body)
         except NodeUpgradeError:
             return
 
-    async def _count_up(self, body: Json) -> None:
+    async def _increment(self, body: Json) -> None:
         events, name = EVENTS.within(EVENT_NAMESPACE), body["metadata"]["name"]
         recorded = await self.get(events, name)
-        again = {"count": recorded.get("count", 1) + 1, "lastTimestamp": body["lastTimestamp"]}
-        await self.merge(events, name, again)
+        patch = {"count": recorded.get("count", 1) + 1, "lastTimestamp": body["lastTimestamp"]}
+        await self.merge(events, name, patch)
 
 
 def endpoints_kind(server: str) -> Resource:
-    """Say in which objects an API server keeps who answers for Services."""
+    """Return the resource in which an API server of this version keeps the endpoints of Services."""
     version = KubeletVersion.parse(server)
     if not history.ENDPOINT_SLICES_MADE.applies_to(version):
         return ENDPOINTS
@@ -97,10 +97,10 @@ def endpoints_kind(server: str) -> Resource:
 
 
 def event_object(event: Event, now: datetime) -> Json:
-    """Write an event as a core/v1 Event object, named after what it says and whom it is about."""
+    """Return a core/v1 Event object, named after its object and a digest of its content."""
     metadata = event.regarding["metadata"]
-    told = "\0".join((metadata.get("uid", ""), event.reason, event.message))
-    digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+    content = "\0".join((metadata.get("uid", ""), event.reason, event.message))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,

@@ -1,1 +1,1 @@
-"""What is known of the objects of one kind, kept up to date by list and watch."""
+"""Informers: caches of the objects of one kind, kept up to date by list and watch."""

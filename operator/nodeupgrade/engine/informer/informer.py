@@ -1,7 +1,7 @@
-"""Keeps what is known of one kind up to date: list, watch, list again when the watch cannot go on. For ever.
+"""An informer: keeps a cache of one kind up to date by list and watch, and relists when the watch cannot continue.
 
-Nothing that an API server does ends it: every error is reported and followed by another attempt, after a delay that
-grows and is different each time. Nothing depends on having been told: everything is listed anew now and then.
+No behaviour of the API server ends it: every error is reported and followed by a retry with jittered exponential
+back-off. Nothing depends on having received every event: everything is relisted periodically.
 """
 
 import asyncio
@@ -22,38 +22,38 @@ from nodeupgrade.ports.kube import ExpiredError, KubeApi, Resource, UnavailableE
 T = TypeVar("T")
 
 RELIST_SECONDS = 900.0
-"""Time after which everything is listed anew although nothing is wrong, give or take a fifth."""
+"""Interval between periodic lists, give or take a fifth."""
 
 PATIENCE_SECONDS = 1.0
-"""How long the watch may take to bring what is known to exist, before it is listed."""
+"""How long to wait for the watch to deliver a resourceVersion that is known to exist before listing."""
 
 LIST_SECONDS = 60.0
-"""How long whoever needs a fresh list waits for it."""
+"""How long a caller waits for a fresh list."""
 
 SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 30.0
 
 SHORTEST_WATCH_SECONDS = 5.0
-"""A watch that ends sooner and has told nothing is a failure, lest it be begun anew without a pause."""
+"""A watch that ends sooner without an event counts as a failure, so that it is not restarted in a tight loop."""
 
 GIVE_UP_WATCHING = 4
-"""Failures in a row after which everything is listed: it may be this very position that cannot be gone on from."""
+"""Failures in a row after which everything is relisted: the resourceVersion may be one that cannot be watched from."""
 
 
 class Relist(StrEnum):
-    """Why everything of a kind is listed."""
+    """Why all objects of a kind are listed."""
 
     START = "start"
     EXPIRED = "expired"
-    """The API server has forgotten where the watch was (HTTP 410)."""
+    """The resourceVersion of the watch is too old (HTTP 410)."""
     ERROR = "error"
     BEHIND = "behind"
-    """Somebody knows of something that the watch has not told."""
+    """A caller knows a newer resourceVersion than the watch has delivered."""
     PERIODIC = "periodic"
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Clock in seconds and how to wait, so that tests need not; and when a list is too old."""
+    """Clock and intervals, in seconds; tests replace them so as not to wait."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -63,18 +63,18 @@ class Timing:
 
 
 class Informer(Generic[T]):
-    """Follows one kind.
+    """Lists and watches one kind, and caches its objects.
 
     Args:
         kube: Where to list and watch.
-        resource: The kind, possibly in one namespace.
-        view: Reduces an object to what is kept; see ObjectCache.
+        resource: The kind, optionally limited to one namespace.
+        view: Reduces an object to what is cached; see ObjectCache.
         labels: Only objects with these labels.
-        changed: Hears of every change, at once; must not block.
-        troubled: Hears why nothing can be listed or watched just now.
+        changed: Called for every change; must not block.
+        troubled: Called with the error when listing or watching fails.
 
     Attributes:
-        relists: how often everything was listed, by reason.
+        relists: number of lists, by reason.
     """
 
     def __init__(
@@ -95,51 +95,51 @@ class Informer(Generic[T]):
         self._timing = timing or Timing()
         self._cache: ObjectCache[T] = ObjectCache(view)
         self._begun = self._completed = self._failures = 0
-        self._heard_at = self._timing.monotonic()
-        self._asked, self._progress = asyncio.Event(), asyncio.Event()
+        self._received_at = self._timing.monotonic()
+        self._relist_requested, self._progress = asyncio.Event(), asyncio.Event()
 
     @property
     def synced(self) -> bool:
-        """Whether everything was listed once."""
+        """Whether a first list has completed."""
         return self._completed > 0
 
     @property
     def silence(self) -> float:
-        """Seconds since the API server last told anything, be it that nothing happened."""
-        return self._timing.monotonic() - self._heard_at
+        """Seconds since the API server last sent anything, bookmarks included."""
+        return self._timing.monotonic() - self._received_at
 
     @property
     def views(self) -> dict[str, T]:
-        """What is known now, by name; a copy."""
+        """The cached views by name; a copy."""
         return dict(self._cache.views)
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """By name, why objects cannot be read; a copy."""
+        """By name, why objects cannot be parsed; a copy."""
         return dict(self._cache.unreadable)
 
     def get(self, name: str) -> T | None:
-        """Return what is known of one object."""
+        """Return the cached view of one object, or None."""
         return self._cache.views.get(name)
 
     def learn(self, body: Json) -> None:
-        """Take over the answer to a write of ours."""
-        self._tell(self._cache.learn(body))
+        """Store the response to one of our own writes."""
+        self._notify(self._cache.learn(body))
 
     def forget(self, name: str, uid: str | None) -> None:
-        """Take note that an object is gone; without ``uid``, the one that is known by that name."""
-        self._tell(self._cache.forget(name, uid))
+        """Remove an object that is gone; without ``uid``, the cached one of that name."""
+        self._notify(self._cache.forget(name, uid))
 
     async def at_least(self, version: int) -> None:
-        """Wait until everything up to a resourceVersion is known; list if the watch does not bring it in time.
+        """Wait until the cache is at least as new as a resourceVersion; list if the watch does not get there in time.
 
         Raises:
-            UnavailableError: Neither happened.
+            UnavailableError: The list did not complete in time either.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._timing.patience):
                 return await self._until(version, self._begun + 1)
-        self._asked.set()
+        self._relist_requested.set()
         try:
             async with asyncio.timeout(self._timing.list_timeout):
                 await self._until(version, self._begun + 1)
@@ -148,7 +148,7 @@ class Informer(Generic[T]):
             raise UnavailableError(message) from None
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """List and watch until cancelled."""
         why = Relist.START
         while True:
             try:
@@ -162,27 +162,27 @@ class Informer(Generic[T]):
                 await self._pause(error)
 
     async def _until(self, version: int, turn: int) -> None:
-        """Wait for a version to be known, or for a list that was begun after now: it knows whatever there is."""
+        """Wait for a resourceVersion, or for the list with number ``turn``: one begun after now includes everything."""
         while not (self.synced and self._cache.version >= version) and self._completed < turn:
             await self._progress.wait()
 
     async def _list(self, why: Relist) -> None:
-        """Take over everything; each page is reduced before the next is read, since whole objects are large."""
-        self._asked.clear()
+        """List and store all objects; each page is reduced before the next is read, since whole objects are large."""
+        self._relist_requested.clear()
         self.relists[why] += 1
         self._begun += 1
         turn, version, listed = self._begun, 0, dict[str, Reduced[T]]()
         async for page in self._kube.pages(self.resource, labels=self._labels):
             version = _number(page.resource_version)
             listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
-            self._hear([])
+            self._deliver([])
         self._completed = turn
-        self._hear(self._cache.replace(listed, version))
+        self._deliver(self._cache.replace(listed, version))
 
     async def _follow(self) -> Relist:
-        """Watch until there is a reason to list again; a connection that breaks now and then is none."""
+        """Watch until there is a reason to relist, and return it; a single broken connection is none."""
         relist_at = self._timing.monotonic() + self._timing.relist * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
-        while not self._asked.is_set():
+        while not self._relist_requested.is_set():
             if (left := relist_at - self._timing.monotonic()) <= 0:
                 return Relist.PERIODIC
             try:
@@ -194,46 +194,46 @@ class Informer(Generic[T]):
         return Relist.BEHIND
 
     async def _watch(self, seconds: float) -> None:
-        """Watch once, for so long at most, and only until somebody asks for a list."""
+        """Watch once: until the watch ends, for at most ``seconds``, or until a list is requested."""
         began, before = self._timing.monotonic(), self._cache.version
-        watching, asked = asyncio.ensure_future(self._listen()), asyncio.ensure_future(self._asked.wait())
+        watching, relist = asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._relist_requested.wait())
         try:
-            await asyncio.wait({watching, asked}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({watching, relist}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
                 return
             watching.result()
         finally:
-            for each in (watching, asked):
+            for each in (watching, relist):
                 each.cancel()
-            await asyncio.gather(watching, asked, return_exceptions=True)
+            await asyncio.gather(watching, relist, return_exceptions=True)
         if self._cache.version == before and self._timing.monotonic() - began < SHORTEST_WATCH_SECONDS:
             raise UnavailableError(f"cannot watch {self.resource.plural} because the watch ends at once")
 
-    async def _listen(self) -> None:
+    async def _receive(self) -> None:
         version = str(self._cache.version)
         events = self._kube.watch(self.resource, resource_version=version, labels=self._labels)
         async with contextlib.aclosing(events):
             async for event in events:
                 self._failures = 0
-                self._hear(self._cache.apply(event))
+                self._deliver(self._cache.apply(event))
 
-    def _hear(self, deltas: Iterable[Delta[T]]) -> None:
-        self._heard_at = self._timing.monotonic()
-        self._tell(deltas)
+    def _deliver(self, deltas: Iterable[Delta[T]]) -> None:
+        self._received_at = self._timing.monotonic()
+        self._notify(deltas)
         progress, self._progress = self._progress, asyncio.Event()
         progress.set()
 
-    def _tell(self, deltas: Iterable[Delta[T]]) -> None:
+    def _notify(self, deltas: Iterable[Delta[T]]) -> None:
         for delta in deltas:
             self._changed(delta)
 
     async def _pause(self, error: NodeUpgradeError) -> None:
-        """Wait longer with every failure since the watch last told anything, or as long as the API server asks."""
+        """Report an error and back off: longer with every failure since the last event, or as the API server asks."""
         self._troubled(str(error))
         ceiling = min(LONGEST_BACKOFF_SECONDS, SHORTEST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 10))
         self._failures += 1
-        asked = error.after if isinstance(error, UnavailableError) else 0.0
-        await self._timing.sleep(max(asked, ceiling * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
+        requested = error.after if isinstance(error, UnavailableError) else 0.0
+        await self._timing.sleep(max(requested, ceiling * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
 
 
 def _number(version: str) -> int:

@@ -1,7 +1,7 @@
-"""What is known of all objects of one kind, from lists, watches and our own writes, whatever order they come in.
+"""A cache of the objects of one kind, fed by lists, watches and our own writes in any order.
 
-The rule behind every method: resourceVersions of one kind are numbers that grow with every write, so what is known
-of an object never goes back to an older one, and what is gone does not come back with old news.
+Every method relies on one rule: resourceVersions of one kind are numbers that increase with every write. So an object
+is never replaced by an older version of itself, and outdated input does not bring back a deleted one.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Delta(Generic[T]):
-    """How an object changed in our eyes; None stands for one that is not there or cannot be read."""
+    """A change of a cached object; None stands for one that does not exist or cannot be parsed."""
 
     before: T | None
     after: T | None
@@ -24,7 +24,7 @@ class Delta(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Reduced(Generic[T]):
-    """What is kept of one state of an object; ``problem`` says why there is no view of it."""
+    """One version of an object, reduced to what is cached; ``problem`` says why there is no view of it."""
 
     name: str
     uid: str
@@ -34,15 +34,15 @@ class Reduced(Generic[T]):
 
 
 class ObjectCache(Generic[T]):
-    """Objects by name, reduced to what we need of them, so that thousands fit into little memory.
+    """Objects by name, reduced to the fields that we need, so that thousands fit into little memory.
 
     Args:
-        view: Reduces an object; whatever it raises means that this version cannot read the object.
+        view: Reduces an object; an exception means that this version cannot parse it.
 
     Attributes:
-        version: resourceVersion up to which everything is known.
-        views: the readable objects. Copy it before you keep it.
-        unreadable: why the others cannot be read.
+        version: resourceVersion up to which the cache is complete.
+        views: the objects that could be parsed. Copy it before you keep it.
+        unreadable: why the others cannot be parsed.
     """
 
     def __init__(self, view: Callable[[Json], T]) -> None:
@@ -54,7 +54,7 @@ class ObjectCache(Generic[T]):
         self.unreadable: dict[str, str] = {}
 
     def reduce(self, body: Json) -> Reduced[T]:
-        """Reduce an object without taking it over."""
+        """Return an object in reduced form, without storing it."""
         name, uid, version = _marks(body)
         try:
             return Reduced(name, uid, version, self._view(body), "")
@@ -62,10 +62,10 @@ class ObjectCache(Generic[T]):
             return Reduced(name, uid, version, None, str(error) or type(error).__name__)
 
     def replace(self, listed: Mapping[str, Reduced[T]], version: int) -> list[Delta[T]]:
-        """Take over a complete list by name; objects that it lacks are gone, even if nobody told of their deletion.
+        """Replace the cache by a complete list, given by name; objects missing from it are deleted.
 
-        Objects that we have written since the list was made stay. A list that is older than what was known shows
-        that the API server was restored from a backup: then the list is all that counts.
+        Objects that we have written since the list was made stay. A list that is older than the cache means that the
+        API server was restored from a backup: then only the list counts.
         """
         if version < self.version:
             self._known = {name: (uid, 0) for name, (uid, _) in self._known.items()}
@@ -73,11 +73,11 @@ class ObjectCache(Generic[T]):
         self.version = version
         self._gone &= {reduced.uid for reduced in listed.values()}
         stored = [delta for reduced in listed.values() for delta in self._store(reduced)]
-        lost = [name for name, (_, known) in self._known.items() if name not in listed and known <= version]
-        return stored + [self._drop(name) for name in lost]
+        missing = [name for name, (_, known) in self._known.items() if name not in listed and known <= version]
+        return stored + [self._drop(name) for name in missing]
 
     def apply(self, event: WatchEvent) -> list[Delta[T]]:
-        """Take over an event of the watch that goes on from ``version``."""
+        """Apply an event of the watch that continues from ``version``."""
         name, uid, version = _marks(event.body)
         if version <= self.version:
             return []
@@ -95,14 +95,14 @@ class ObjectCache(Generic[T]):
                 assert_never(event.change)
 
     def learn(self, body: Json) -> list[Delta[T]]:
-        """Take over what the API server answered to a write of ours, unless the watch has told more already."""
+        """Store the response to one of our own writes, unless the watch has already delivered it or something newer."""
         reduced = self.reduce(body)
         return self._store(reduced) if reduced.version > self.version else []
 
     def forget(self, name: str, uid: str | None = None) -> list[Delta[T]]:
-        """Take note that an object is gone before the watch tells; older news of it will not bring it back.
+        """Remove an object that is gone before the watch reports it; outdated input does not bring it back.
 
-        Without ``uid``, the one that is known by that name is meant.
+        Without ``uid``, this is the cached object of that name.
         """
         known, _ = self._known.get(name, (uid, 0))
         if (gone := uid or known) is not None:
@@ -129,7 +129,7 @@ class ObjectCache(Generic[T]):
 
 
 def _marks(body: Json) -> tuple[str, str, int]:
-    """Read name, UID and resourceVersion; a bookmark has only the last."""
+    """Return name, UID and resourceVersion of an object; a bookmark has only the last."""
     try:
         metadata = body["metadata"]
         return metadata.get("name", ""), metadata.get("uid", ""), int(metadata["resourceVersion"])
