@@ -1,1 +1,1 @@
-"""Carries decisions out over ports: one node's run, and one rollout's loop. No vendor library is known here."""
+"""Executes decisions through ports: the run of one node and the loop of one rollout. Uses no vendor library."""

@@ -52,7 +52,7 @@ class Forgetful(WriteThrough):
         self._written: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def _looking(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
+    async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
         yield
         self._written[f"{resource.plural} {name}"] += 1
         if resource.plural != EVENTS.plural and self._written[f"{resource.plural} {name}"] % 2:

@@ -1,1 +1,1 @@
-"""One rollout's loop: read, plan, apply."""
+"""The reconcile loop of one rollout: read, plan, apply."""

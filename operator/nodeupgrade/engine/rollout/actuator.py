@@ -1,4 +1,4 @@
-"""Turns decisions into writes. Every write names what it relies on, so a stale decision changes nothing."""
+"""The actuator turns actions into writes. Every write states its precondition, so a stale action changes nothing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ from nodeupgrade.ports.kube import (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A decision for a node that the API server would not let be carried out, and what it said."""
+    """An action for a node that the API server refused or did not answer, with its error."""
 
     node: NodeName
     deed: str
@@ -74,8 +74,8 @@ class Actuator:
     """Applies one plan of one NodeUpgrade.
 
     Attributes:
-        applied: the decisions that took.
-        refused: those for single nodes that the API server refused, or did not answer.
+        applied: the actions that succeeded.
+        refused: actions for single nodes that the API server refused or did not answer.
     """
 
     def __init__(self, kube: TypedKube, agents: AgentPodSettings, upgrade: Upgrade) -> None:
@@ -87,18 +87,18 @@ class Actuator:
         self.refused: list[Refusal] = []
 
     async def apply(self, actions: Iterable[NodeAction]) -> bool:
-        """Apply decisions in order, then tell people about those that took.
+        """Apply actions in order, then emit events for those that succeeded.
 
-        A node that somebody else has changed since the plan was made is left as it is and does not keep the others
-        waiting: what is decided for one node never rests upon what the same plan decides for another. Nor does one
-        whose write is refused. What is not answered is waited for once only for each kind of write.
+        A conflict or a refused write affects only its own node; the others continue, because an action for one node
+        never depends on what the same plan decides for another. After a write that the API server did not answer, the
+        remaining actions of the same kind are skipped.
 
         Returns:
-            Whether every decision took; if not, it is time to look again.
+            Whether every action succeeded; if not, reconcile again.
 
         Raises:
-            ConflictError: The NodeUpgrade itself has changed.
-            RejectedError, UnavailableError: It cannot be written; nothing else has been left out for that.
+            ConflictError, NotFoundError: The NodeUpgrade itself has changed or is gone.
+            RejectedError, UnavailableError: The NodeUpgrade itself cannot be written.
         """
         complete, unanswered = True, set[type[NodeAction]]()
         for action in actions:
@@ -106,7 +106,7 @@ class Actuator:
                 complete = False
                 continue
             try:
-                taken = await self._take(action)
+                succeeded = await self._try(action)
             except (RejectedError, UnavailableError) as error:
                 if (node := getattr(action, "node", None)) is None:
                     raise
@@ -115,17 +115,17 @@ class Actuator:
                 self.refused.append(Refusal(node, type(action).__name__, str(error)))
                 complete = False
                 continue
-            if taken is None:
+            if succeeded is None:
                 complete = False
             else:
-                self.applied.append(taken)
+                self.applied.append(succeeded)
         for action in self.applied:
             for event in events(action, self._upgrade):
                 await self._kube.emit_event(event)
         return complete
 
-    async def _take(self, action: NodeAction) -> NodeAction | None:
-        """Apply one decision, and return what took in the end: a guard that may not be written is declined."""
+    async def _try(self, action: NodeAction) -> NodeAction | None:
+        """Apply one action and return the one that succeeded: a guard that must not be written is declined instead."""
         try:
             await self._apply(action)
         except (ConflictError, NotFoundError):
@@ -135,7 +135,7 @@ class Actuator:
         except RejectedError as error:
             if not isinstance(action, RaiseGuard) or not is_asked_for(action.task):
                 raise
-            return await self._take(decline(action.task, str(error)))
+            return await self._try(decline(action.task, str(error)))
         return action
 
     async def _apply(self, action: NodeAction) -> None:
@@ -155,7 +155,7 @@ class Actuator:
             case DeleteAgent(pod=pod):
                 await self._kube.delete(PODS.within(self._agents.namespace), pod.name, uid=pod.uid)
             case Admit() | FreeSlot() | Refuse() | Skip() | WaveNews() | Hold() | Wait() | Report():
-                pass  # carried out by the status write of the same plan, or only to be told
+                pass  # done by the status write of the same plan, or merely reported
             case _:
                 assert_never(action)
 
@@ -180,15 +180,15 @@ class Actuator:
             case Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
             case Blank(task=task):
-                nothing = to_json(TaskStatus(observed_generation=task.generation))  # of no run: none has begun
-                await self._kube.replace_status(TASKS, task.name, nothing, resource_version=task.resource_version)
+                blank = to_json(TaskStatus(observed_generation=task.generation))  # no run ID: no run has begun
+                await self._kube.replace_status(TASKS, task.name, blank, resource_version=task.resource_version)
             case Abort(task=task):
-                wanted = {
+                changes = {
                     "action": TaskAction.ABORT.value,
                     "actionReason": action.reason.value,
                     "actionMessage": action.message[:MESSAGE_LENGTH],
                 }
-                await self._merge_task(task, {"spec": wanted})
+                await self._merge_task(task, {"spec": changes})
             case GiveUp():
                 await self._give_up(action)
             case Judge(task=task, verdict=verdict):
@@ -201,7 +201,7 @@ class Actuator:
                 await self._kube.delete(TASKS, task.name, uid=task.uid)
 
     async def _write_guard(self, action: RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard) -> None:
-        """The parameters come first: who reads the task's answer may rely on them."""
+        """Write the parameters, then the task: the answer in the task means that the parameters are in place."""
         if not isinstance(action, DeclineGuard):
             await self._guard.write(action.parameters, action.changes)
         if not isinstance(action, LiftGuard):
@@ -216,11 +216,11 @@ class Actuator:
         await self._kube.merge(UPGRADES, self._upgrade.name, patch, resource_version=self._upgrade.resource_version)
 
     async def _set_schedulable(self, node: NodeView, *, cordoned_by: str | None) -> None:
-        """Cordon or uncordon, and say in the same write whose doing it is."""
+        """Cordon or uncordon the node, and record the owner of the cordon in the same write."""
         await self._kube.merge(NODES, node.name, cordon(cordoned_by), resource_version=node.resource_version)
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
-        """Create a node's task, or change the very one that was read."""
+        """Create a node's task, or update it if it has not changed since it was read."""
         labels = {UPGRADE_LABEL: self._upgrade.name}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
@@ -245,7 +245,7 @@ class Actuator:
         try:
             await self._kube.create(PODS.within(self._agents.namespace), agent_pod(task, self._agents))
         except ConflictError:
-            return  # created before, by a pass that did not live to see it; the next pass looks at what is there
+            return  # an interrupted pass created it; the next pass reads what exists
 
     async def _give_up(self, action: GiveUp) -> None:
         task, now = action.task, self._kube.utcnow()
@@ -262,7 +262,7 @@ class Actuator:
 
 
 def cordon(by: str | None) -> Json:
-    """Write a cordon and whose it is, or that there is none."""
+    """Return the patch that cordons a node for the NodeUpgrade with this UID, or uncordons it if None."""
     return {
         "metadata": {"annotations": {CORDON_ANNOTATION: by}},
         "spec": {"unschedulable": True if by else None},
@@ -273,9 +273,9 @@ _GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
 def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
-    """Say which events a decision deserves: on the Node whose fate it is, and on the NodeUpgrade.
+    """Return the events for an action: on the Node concerned, and on the NodeUpgrade.
 
-    There, successes are told by wave and not by node: a fleet has thousands of them.
+    On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
     """
     rollout = stub(UPGRADES, upgrade.name, upgrade.uid)
 
@@ -304,7 +304,7 @@ def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
 
 
 def stub(resource: Resource, name: str, uid: str) -> Json:
-    """Write as much of an object as an event needs to be about it."""
+    """Return the part of an object that an event needs in order to refer to it."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

@@ -1,7 +1,7 @@
-"""The agent's pod: one per node in flight, made to measure and deleted afterwards.
+"""The manifest of an agent pod: one pod per node in flight, deleted after the run.
 
-It is privileged and sees the host, so everything in it is fixed here; a NodeUpgrade decides only which image the
-kubelet comes from, and that image runs nothing of its own.
+It is privileged and mounts the host, so everything in it is fixed here. A NodeUpgrade only chooses the image that the
+kubelet comes from, and no program of that image is run.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from nodeupgrade.ports.kube import PODS
 AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
 AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.io/part-of": "nodeupgrade"}
 SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
-"""The priority is high but not system-critical: for a critical pod a full node's kubelet evicts other pods."""
+"""The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
 _NAME_LIMIT = 253
 _BUNDLE_MOUNT = PurePosixPath("/bundle")
@@ -27,14 +27,14 @@ _BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodSettings:
-    """What the operator's own deployment decides about agent pods."""
+    """Settings of agent pods that follow from the operator's own deployment."""
 
     namespace: str
     image: str
 
 
 def agent_pod_name(node: NodeName) -> str:
-    """Name the agent pod of a node; a name that would be too long is cut and told apart by a digest."""
+    """Return the name of a node's agent pod; one that is too long is truncated and made unique by a digest."""
     name = f"nodeupgrade-agent-{node}"
     if len(name) <= _NAME_LIMIT:
         return name
@@ -43,10 +43,10 @@ def agent_pod_name(node: NodeName) -> str:
 
 
 def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
-    """Write the pod that serves one run."""
+    """Return the manifest of the agent pod for one run."""
     artifact = task.spec.artifact
     from_image = artifact.kind is ArtifactKind.IMAGE
-    staging = from_image or _looks_only(task)
+    staging = from_image or _is_precheck(task)
     secrets = [{"name": artifact.pull_secret}] if artifact.pull_secret else []
     return {
         "apiVersion": PODS.api_version,
@@ -79,12 +79,12 @@ def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
 
 
 def copy_command(path: str) -> tuple[str, ...]:
-    """Run our own Python inside any image, with our own loader and libraries, to copy one file out of it."""
+    """Return the command that copies one file out of any image, using the bundle's Python, loader and libraries."""
     return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, "/staging/kubelet")
 
 
-def _looks_only(task: Task) -> bool:
-    """Whether the node's root is mounted read-only, and what is looked at is fetched into the pod."""
+def _is_precheck(task: Task) -> bool:
+    """Report whether the run is a precheck: the host is mounted read-only, and the artifact is fetched into the pod."""
     return task.spec.action is TaskAction.PRECHECK
 
 
@@ -103,7 +103,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -
                 "name": "host",
                 "mountPath": "/host",
                 "mountPropagation": "HostToContainer",
-                **({"readOnly": True} if _looks_only(task) else {}),
+                **({"readOnly": True} if _is_precheck(task) else {}),
             },
             *([{"name": "staging", "mountPath": "/staging"}] if staging else []),
         ],
@@ -111,7 +111,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -
 
 
 def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> list[Json]:
-    """First our bundle, then the artifact's image, in which the bundle copies the kubelet to where we find it."""
+    """Return the init containers: one provides the bundle, the next uses it to copy the kubelet out of the artifact."""
     confined = {
         "runAsUser": 0,
         "allowPrivilegeEscalation": False,

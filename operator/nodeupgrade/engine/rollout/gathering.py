@@ -1,4 +1,4 @@
-"""What a plan is made from, read from the API: for the operator, and for whoever only looks at what it would do."""
+"""Gathers the planner's input from the API, for the operator and for commands that only show what it would do."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,19 +25,19 @@ async def gather(
     setbacks: Setbacks | None = None,
     agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
 ) -> FleetSnapshot:
-    """Read everything a plan depends on, but for pods that run on the nodes.
+    """Read everything a plan depends on, except the pods on the nodes.
 
-    An object that cannot be read costs its own node only, or counts as a rollout that may touch nodes.
+    An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
 
     Args:
         kube: The API server.
-        upgrade: As it was read before anything else: its resourceVersion guards the status write, so anything that
-            was true when the slots were counted is at least as new as that.
-        source: Where Nodes, tasks, agent pods and the other NodeUpgrades are read.
-        namespace: Where the operator is installed.
-        operator_node: The node the operator runs on.
-        setbacks: What the API server has refused lately.
-        agents_lost: How many agents of a run in a row did not live long.
+        upgrade: The NodeUpgrade, read before anything else: its resourceVersion is the precondition of the status
+            write, so everything that the slots are counted from is at least as new.
+        source: Provides Nodes, tasks, agent pods and the other NodeUpgrades.
+        namespace: The operator's namespace.
+        operator_node: The node that the operator runs on, if known.
+        setbacks: Writes that failed lately.
+        agents_lost: By node, the run ID and how many of its agents in a row ended early.
     """
     objects = await source.read(upgrade)
     active, rivals = _others(upgrade, objects.upgrades)
@@ -58,7 +58,7 @@ async def gather(
 
 
 def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:
-    """Return the UIDs of all NodeUpgrades that may still touch nodes, and the others of them that can be read."""
+    """Return the UIDs of all active NodeUpgrades, and those other than ``upgrade`` that can be parsed."""
     others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
     own = {upgrade.uid} if upgrade.active else set()
     return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)

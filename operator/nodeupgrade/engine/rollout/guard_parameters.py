@@ -1,4 +1,4 @@
-"""Reading and writing the readiness guard's parameters: one ConfigMap in the operator's namespace."""
+"""Reads and writes the parameters of the readiness guard: one ConfigMap in the operator's namespace."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from nodeupgrade.domain.rollout.guard import GUARD_NAME, GuardParameters
 from nodeupgrade.ports.kube import CONFIGMAPS, ForbiddenError, KubeApi, NotFoundError
 
 INSTALLED_IN = "nodeupgrade-system"
-"""The namespace of the manifests, which the guard's bindings name."""
+"""The namespace that the manifests use and the guard's bindings refer to."""
 
 
 async def read_parameters(kube: KubeApi, namespace: str) -> GuardParameters | None:
-    """Read them; None where the guard is not installed, or may not be read."""
+    """Return the parameters, or None if the guard is not installed or may not be read."""
     try:
         body = await kube.get(CONFIGMAPS.within(namespace), GUARD_NAME)
     except (NotFoundError, ForbiddenError):
@@ -19,7 +19,7 @@ async def read_parameters(kube: KubeApi, namespace: str) -> GuardParameters | No
 
 
 class GuardWriter:
-    """Writes them for one plan: each change relies on what the plan was made from, and on our own changes since."""
+    """Writes the parameters for one plan; fails if anyone else has changed them since the plan's input was read."""
 
     def __init__(self, kube: KubeApi, namespace: str) -> None:
         self._kube = kube
@@ -27,11 +27,11 @@ class GuardWriter:
         self._version: str | None = None
 
     async def write(self, seen: GuardParameters, changes: Mapping[str, str | None]) -> None:
-        """Set and, for None, remove entries.
+        """Set entries, and remove those whose value is None.
 
         Raises:
-            ConflictError: Somebody else has changed them.
-            NotFoundError: They are gone.
+            ConflictError: Someone else has changed the ConfigMap.
+            NotFoundError: The ConfigMap does not exist any more.
         """
         version = self._version or seen.resource_version
         patch = {"data": dict(changes)}

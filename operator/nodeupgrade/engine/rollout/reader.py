@@ -1,4 +1,4 @@
-"""Where a pass reads Nodes, tasks and agent pods: live lists, or what informers know."""
+"""Sources of Nodes, tasks, agent pods and NodeUpgrades for a pass: live lists or informers."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -23,10 +23,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetObjects:
-    """All Nodes, all tasks, the agent pods by node, and all NodeUpgrades by name.
+    """All Nodes, tasks and agent pods by node, and all NodeUpgrades by name.
 
     Attributes:
-        unreadable: why a Node or its task cannot be read by this version, by node.
+        unreadable: by node, why this version cannot parse the Node or its task.
     """
 
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
@@ -37,38 +37,38 @@ class FleetObjects:
 
 
 class FleetSource(Protocol):
-    """Whoever can say what the fleet looks like."""
+    """A source of the fleet's objects."""
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:
         """Return all objects, none of them older than this state of the NodeUpgrade.
 
-        That is what bounds the nodes in flight: a slot that is free in this state was freed by somebody who saw
-        the run end, and nobody who reads after him may still believe in the run, or in an earlier one.
+        The limit on nodes in flight depends on this: a slot that is free in this state was freed by a writer that saw
+        the run end, so no later reader may still see that run in progress, or an earlier one.
 
         Raises:
-            UnavailableError: They cannot be had just now.
+            UnavailableError: The objects cannot be read at the moment.
         """
         ...
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        """Return all Nodes, be it as they were a while ago."""
+        """Return all Nodes, possibly outdated."""
         ...
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
         """Return all NodeUpgrades as they are now, by name.
 
         Raises:
-            UnavailableError: They cannot be had just now.
+            UnavailableError: They cannot be listed at the moment.
         """
         ...
 
 
 class LiveFleet:
-    """Lists everything on every pass: exact, and the dearer the larger the fleet.
+    """Lists everything on every pass: always current, but expensive for a large fleet.
 
     Args:
-        kube: Where to list.
-        namespace: Where agent pods are; None for whoever does nothing about a node in flight, and needs none.
+        kube: The API server.
+        namespace: The namespace of agent pods; None for callers that do not need them.
     """
 
     def __init__(self, kube: KubeApi, namespace: str | None) -> None:
@@ -76,8 +76,8 @@ class LiveFleet:
         self._agents = None if namespace is None else PODS.within(namespace)
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
-        """Return what the API server lists now."""
-        return _assembled(
+        """Return all objects as the API server lists them now."""
+        return _assemble(
             await self._all(NODES, view_node),
             await self._all(TASKS, parse_task),
             ObjectCache(_view_agent)
@@ -87,11 +87,11 @@ class LiveFleet:
         )
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        """Return what the API server lists now."""
+        """Return the Nodes as the API server lists them now."""
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
-        """Return what the API server lists now."""
+        """Return the NodeUpgrades as the API server lists them now."""
         return {body["metadata"]["name"]: known_upgrade(body) for body in await self._kube.list(UPGRADES)}
 
     async def _all(
@@ -104,13 +104,13 @@ class LiveFleet:
 
 
 class InformedFleet:
-    """Knows everything from informers, and from what our own writes returned; of NodeUpgrades, from ``upgrades``.
+    """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
 
     Args:
-        kube: Where to list and watch.
-        namespace: Where agent pods are.
-        concerned: Hears the name of a NodeUpgrade whose nodes changed; None stands for any of them.
-        troubled: Hears which kind cannot be listed or watched just now, and why.
+        kube: The API server.
+        namespace: The namespace of agent pods.
+        concerned: Called with the name of a NodeUpgrade whose objects changed; with None if it may be any of them.
+        troubled: Called with kind and error when listing or watching fails.
     """
 
     def __init__(
@@ -142,37 +142,37 @@ class InformedFleet:
 
     @property
     def informers(self) -> tuple[Informer[NodeView], Informer[Task], Informer[AgentPodView]]:
-        """All of them."""
+        """The informers for Nodes, tasks and agent pods."""
         return self.nodes, self.tasks, self.agents
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self.informers:
                 group.create_task(informer.run())
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:
-        """Return what is known, once it is not older than the NodeUpgrade.
+        """Return the cached objects, once the caches are at least as new as the NodeUpgrade.
 
-        After a write of our own it is not: what the write relied upon was known, and nobody else can have written
-        the NodeUpgrade in between. After somebody else's write we wait for the watches to come so far.
+        After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
+        between. After someone else's write, wait for the watches to catch up.
         """
         if self._written.get(upgrade.name) != upgrade.resource_version:
             version = int(upgrade.resource_version)
             await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
             self._written[upgrade.name] = upgrade.resource_version
-        return _assembled(self.nodes, self.tasks, self.agents, self.upgrades.views)
+        return _assemble(self.nodes, self.tasks, self.agents, self.upgrades.views)
 
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        """Return what the informer knows."""
+        """Return the cached Nodes."""
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
-        """Return what the API server lists now."""
+        """Return the NodeUpgrades as the API server lists them now."""
         return await self.upgrades.listed()
 
     def learn(self, resource: Resource, body: Json) -> None:
-        """Take over what the API server answered to a write of ours."""
+        """Store the response to one of our own writes."""
         if resource == UPGRADES:
             self._written[body["metadata"]["name"]] = body["metadata"]["resourceVersion"]
             self.upgrades.learn(body)
@@ -181,13 +181,13 @@ class InformedFleet:
                 informer.learn(body)
 
     def forget(self, resource: Resource, name: str, uid: str | None) -> None:
-        """Take note that an object is gone; without ``uid``, the one that is known by that name."""
+        """Remove an object that is gone; without ``uid``, the cached one of that name."""
         for informer in self.informers:
             if informer.resource == resource:
                 informer.forget(name, uid)
 
     def follows(self, resource: Resource) -> bool:
-        """Whether there is an informer for a kind."""
+        """Report whether there is an informer for a resource."""
         return any(informer.resource == resource for informer in self.informers)
 
     def _node_changed(self, delta: Delta[NodeView]) -> None:
@@ -207,7 +207,7 @@ class InformedFleet:
 
 
 def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:
-    """Whether more changed than the resourceVersion: most writes to a Node are heartbeats that we do not look at."""
+    """Report whether more than the resourceVersion changed: most writes to a Node are heartbeats, which we ignore."""
     before, after = delta.before, delta.after
     if before is None or after is None:
         return True
@@ -218,8 +218,8 @@ def _view_agent(body: Json) -> AgentPodView:
     return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
 
 
-class _Known(Protocol[T_co]):
-    """What a cache and an informer have in common."""
+class _Views(Protocol[T_co]):
+    """The common interface of a cache and an informer."""
 
     @property
     def views(self) -> Mapping[str, T_co]: ...
@@ -228,11 +228,11 @@ class _Known(Protocol[T_co]):
     def unreadable(self) -> Mapping[str, str]: ...
 
 
-def _assembled(
-    nodes: _Known[NodeView], tasks: _Known[Task], agents: _Known[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
+def _assemble(
+    nodes: _Views[NodeView], tasks: _Views[Task], agents: _Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
 ) -> FleetObjects:
     return FleetObjects(
-        # Both kinds are named after their node.
+        # Objects of both kinds have the name of their node.
         nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
         tasks=cast("Mapping[NodeName, Task]", tasks.views),
         agents={pod.node: pod for pod in agents.views.values()},

@@ -1,4 +1,4 @@
-"""One rollout's loop: gather what the API shows, plan, apply. Only how often something failed is kept in memory."""
+"""The reconcile loop of one rollout: gather, plan, apply. Only failure counts are kept in memory."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,15 +24,15 @@ from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """What one pass decided, and when it is worth looking again.
+    """The result of one pass, and whether to reconcile again.
 
     Attributes:
-        actions: the decisions, in the order in which they were applied.
-        conflicted: whether somebody else wrote in between, so that it must be looked at again at once.
+        actions: the planned actions, in the order in which they were applied.
+        conflicted: whether an action did not succeed, e.g. because of a concurrent write, so that it is requeued.
         in_flight: whether a node holds a slot, so that its task is worth watching.
         over: whether nothing is left to do until the object itself changes.
-        applied: those of the decisions that took.
-        upgrade: the NodeUpgrade as it was read; None if it is gone.
+        applied: the actions that succeeded.
+        upgrade: the NodeUpgrade as it was read; None if it does not exist.
     """
 
     actions: tuple[NodeAction, ...] = ()
@@ -49,14 +49,14 @@ class Pass:
 
 
 class Rollouts:
-    """Drives NodeUpgrades, one pass at a time; safe to stop after any write and to start again anywhere.
+    """Reconciles NodeUpgrades, one pass at a time; may be stopped after any write and resumed by any other instance.
 
     Args:
         kube: The API server.
-        agents: What agent pods look like.
-        operator_node: The node the control plane runs on.
-        fleet: Where Nodes, tasks, agent pods and other NodeUpgrades are read; live lists by default.
-        status_interval: How far writes of a status are apart that only move counters along.
+        agents: Settings of agent pods.
+        operator_node: The node that the operator runs on, if known.
+        fleet: Source of Nodes, tasks, agent pods and other NodeUpgrades; live lists by default.
+        status_interval: Minimum interval between status writes that only update counters.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Rollouts:
         self._memories: dict[str, Memory] = {}
 
     async def unfinished(self) -> tuple[str, ...]:
-        """Name all NodeUpgrades that may need work."""
+        """Return the names of all NodeUpgrades that may need work."""
         known = await self._fleet.upgrades_listed()
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Restore cordons that nobody answers for any more."""
+        """Remove orphaned cordons; see ``Sweep``."""
         return await self._sweep.make()
 
     async def reconcile(self, name: str) -> Pass:
-        """Make one pass over one NodeUpgrade; one that is gone is over."""
+        """Run one pass for one NodeUpgrade; if it does not exist, there is nothing to do."""
         try:
             fleet = await self.gather(name)
         except NotFoundError:
@@ -118,7 +118,7 @@ class Rollouts:
         )
 
     async def gather(self, name: str) -> FleetSnapshot:
-        """Read everything the plan depends upon.
+        """Read everything the plan depends on, pods included.
 
         Raises:
             NotFoundError: There is no such NodeUpgrade.
@@ -134,8 +134,8 @@ class Rollouts:
             agents_lost=memory.agents_lost,
         )
         while missing := unread(fleet, self._kube.utcnow()):
-            found = {node: tuple(map(parse_pod, await self._kube.list_pods_on_node(node))) for node in missing}
-            fleet = replace(fleet, pods={**fleet.pods, **found})
+            pods = {node: tuple(map(parse_pod, await self._kube.list_pods_on_node(node))) for node in missing}
+            fleet = replace(fleet, pods={**fleet.pods, **pods})
         return fleet
 
     def _memory(self, name: str) -> Memory:
@@ -143,5 +143,5 @@ class Rollouts:
 
 
 def _needs_work(upgrade: Upgrade | None) -> bool:
-    """Whether a pass may have something to do; one that cannot be read counts, so that its pass complains."""
+    """Report whether a pass may have something to do; an unreadable NodeUpgrade counts, so that its pass reports it."""
     return upgrade is None or upgrade.active or upgrade.deleting or retry_asked(upgrade)

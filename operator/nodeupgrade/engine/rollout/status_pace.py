@@ -1,4 +1,4 @@
-"""Which writes of a NodeUpgrade's status may wait: those that only move counters along."""
+"""Rate limiting of status writes: those that only update counters may be delayed."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,23 +11,23 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_wait(before: UpgradeStatus, actions: Iterable[NodeAction]) -> bool:
-    """Whether all that a plan does is to write a status that says the same, with other numbers.
+    """Report whether a plan only writes a status that differs in counters and messages.
 
-    What is told to people is told when the status is written, so a plan with news never waits.
+    A plan that also emits events is never delayed, because they depend on the status that is written with them.
     """
-    doing = [action for action in actions if not isinstance(action, Wait | Hold)]
-    return bool(doing) and all(
-        isinstance(action, WriteStatus) and only_progress(before, action.status) for action in doing
+    effective = [action for action in actions if not isinstance(action, Wait | Hold)]
+    return bool(effective) and all(
+        isinstance(action, WriteStatus) and only_progress(before, action.status) for action in effective
     )
 
 
 def only_progress(before: UpgradeStatus, after: UpgradeStatus) -> bool:
-    """Whether nothing changed but counters and messages: no slot, no condition, no wave, nothing to go by."""
+    """Report whether only counters and messages changed: no slot, no condition status, no wave state."""
     return _essence(before) == _essence(after)
 
 
 def _essence(status: UpgradeStatus) -> UpgradeStatus:
-    """Blank what may be late. Whatever a later version adds to the status is essential until it is named here."""
+    """Blank the fields that may be delayed; a field added to the status later is essential until it is listed here."""
     return replace(
         status,
         progress="",

@@ -1,4 +1,4 @@
-"""Restores cordons that were left behind: by a NodeUpgrade that was abandoned, or went without its finalizer."""
+"""The sweep removes orphaned cordons: those of a NodeUpgrade that was abandoned or deleted without its finalizer."""
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
@@ -23,33 +23,33 @@ from nodeupgrade.ports.kube import (
 
 
 class Sweep:
-    """Looks over all Nodes, whoever has a rollout."""
+    """Examines all Nodes, whether or not they belong to a rollout."""
 
     def __init__(self, kube: TypedKube, fleet: FleetSource, namespace: str) -> None:
         self._kube = kube
         self._fleet = fleet
         self._agents = PODS.within(namespace)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def make(self) -> tuple[NodeAction, ...]:
-        """Restore what can be restored, and return what was decided.
+        """Remove the orphaned cordons that can be removed, and return what was decided.
 
-        The Nodes are read first: whoever has cordoned one of them is then listed, unless he is gone.
+        Nodes are read before NodeUpgrades: the owner of a cordon is then in the list, unless it is gone.
         """
         nodes = await self._fleet.nodes_known()
         suspects = [node for _, node in sorted(nodes.items()) if node.unschedulable and node.cordoned_by]
         if not suspects:
             return ()
         active = frozenset(each.uid for each in (await self._fleet.upgrades_listed()).values() if each.active)
-        return tuple([await self._look_at(node) for node in suspects if is_orphaned(node, active)])
+        return tuple([await self._examine(node) for node in suspects if is_orphaned(node, active)])
 
-    async def _look_at(self, node: NodeView) -> NodeAction:
+    async def _examine(self, node: NodeView) -> NodeAction:
         task, problem = await self._task(node)
         pod = await self._agent(node)
         decision: NodeAction = decide(node, task, pod, problem)
         if isinstance(decision, RestoreCordon):
             decision = await self._restore(decision, pod)
-        await self._tell(node, decision)
+        await self._report(node, decision)
         return decision
 
     async def _restore(self, decision: RestoreCordon, pod: AgentPodView | None) -> NodeAction:
@@ -64,21 +64,21 @@ class Sweep:
             return Wait(node=node.name, reason=Reason.WRITE_REFUSED, message=f"node {node.name}: {error}")
         return decision
 
-    async def _tell(self, node: NodeView, decision: NodeAction) -> None:
-        """Tell each thing once; it would be told every half minute."""
-        if decision.reason is Reason.PROGRESSING or decision.message in self._told:
+    async def _report(self, node: NodeView, decision: NodeAction) -> None:
+        """Emit an event, each one once: the sweep runs every half minute."""
+        if decision.reason is Reason.PROGRESSING or decision.message in self._reported:
             return
-        self._told.add(decision.message)
+        self._reported.add(decision.message)
         warning = not isinstance(decision, RestoreCordon)
         about = stub(NODES, node.name, node.uid)
         await self._kube.emit_event(
             Event(regarding=about, reason=decision.reason, message=decision.message, warning=warning)
         )
         if not warning:
-            self._told.clear()
+            self._reported.clear()
 
     async def _task(self, node: NodeView) -> tuple[Task | None, str]:
-        """Read the task as it is now, or say why it cannot be read."""
+        """Return the task as it is now, None if there is none, and why it cannot be read, if so."""
         try:
             return parse_task(await self._kube.get(TASKS, node.name)), ""
         except NotFoundError:
@@ -87,6 +87,6 @@ class Sweep:
             return None, f"its NodeUpgradeTask cannot be read ({error})"
 
     async def _agent(self, node: NodeView) -> AgentPodView | None:
-        found = await self._kube.list(self._agents, labels=AGENT_LABELS)
-        pods = (view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER) for body in found)
+        listed = await self._kube.list(self._agents, labels=AGENT_LABELS)
+        pods = (view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER) for body in listed)
         return next((pod for pod in pods if pod.node == node.name), None)

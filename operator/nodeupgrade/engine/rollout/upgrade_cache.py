@@ -1,7 +1,8 @@
-"""What is known of all NodeUpgrades: from whoever watches them, from lists, and from what our own writes returned.
+"""A cache of all NodeUpgrades, fed by events, by lists and by the responses to our own writes.
 
-Unlike an informer it does not watch: in the operator kopf does, and tells. kopf tells nothing of deletions that it
-missed itself, nor how far it has come; so whoever needs to know that nothing is missing asks for a version, or a list.
+Unlike an informer it does not watch: in the operator, kopf watches and passes events on. kopf reports neither deletions
+that it missed nor how far its watch has come, so a caller that needs a complete view asks for a resourceVersion
+(``at_least``) or a list (``listed``).
 """
 
 import asyncio
@@ -17,28 +18,28 @@ from nodeupgrade.ports.kube import UPGRADES, KubeApi
 
 @dataclass(frozen=True, slots=True)
 class KnownUpgrade:
-    """One NodeUpgrade; ``upgrade`` is None where this version cannot read it."""
+    """One NodeUpgrade; ``upgrade`` is None if this version cannot parse it."""
 
     uid: str
     upgrade: Upgrade | None
 
     @property
     def active(self) -> bool:
-        """Whether it may still touch nodes; one that cannot be read may, to be on the safe side."""
+        """Whether it may still touch nodes; assumed if it cannot be parsed."""
         return self.upgrade is None or self.upgrade.active
 
 
 def known_upgrade(body: Json) -> KnownUpgrade:
-    """Read a NodeUpgrade, whatever it looks like."""
+    """Return the cache entry of a NodeUpgrade, even if it cannot be parsed."""
     uid = body["metadata"]["uid"]
     try:
         return KnownUpgrade(uid, parse_upgrade(body))
     except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError):
-        return KnownUpgrade(uid, None)  # never left out: whoever is not known does not count
+        return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
 
 
 class UpgradeCache:
-    """NodeUpgrades by name, each parsed once for every change and not for every pass."""
+    """NodeUpgrades by name, parsed once per change and not once per pass."""
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
@@ -47,39 +48,42 @@ class UpgradeCache:
 
     @property
     def views(self) -> dict[str, KnownUpgrade]:
-        """What is known now, by name; a copy."""
+        """The cached NodeUpgrades by name; a copy."""
         return dict(self._cache.views)
 
     def learn(self, body: Json) -> None:
-        """Take over one state of an object, from an event or as the answer to a write; older news changes nothing."""
+        """Store one version of an object, from an event or the response to a write; an outdated one is ignored."""
         self._cache.learn(body)
 
     def forget(self, name: str, uid: str) -> None:
-        """Take note that an object is gone."""
+        """Remove an object that is gone."""
         self._cache.forget(name, uid)
 
     async def at_least(self, version: int) -> None:
-        """List unless everything up to a resourceVersion is known.
+        """List, unless the cache is complete up to a resourceVersion.
 
         Raises:
-            UnavailableError: They cannot be had just now.
+            UnavailableError: They cannot be listed at the moment.
         """
         async with self._listing:
             if self._cache.version < version:
                 await self._list()
 
     async def listed(self) -> Mapping[str, KnownUpgrade]:
-        """Return all that there are now.
+        """List and return all NodeUpgrades.
 
         Raises:
-            UnavailableError: They cannot be had just now.
+            UnavailableError: They cannot be listed at the moment.
         """
         async with self._listing:
             await self._list()
             return self.views
 
     async def _list(self) -> None:
-        """One list at a time: an older one that came later would be taken for an API server restored from a backup."""
+        """List and store all NodeUpgrades.
+
+        The caller holds the lock: an older list that arrives later would be taken for a restored backup.
+        """
         listed, version = dict[str, Reduced[KnownUpgrade]](), 0
         async for page in self._kube.pages(UPGRADES):
             version = int(page.resource_version)

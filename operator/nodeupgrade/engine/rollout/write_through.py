@@ -1,4 +1,4 @@
-"""A KubeApi that tells informers what our own writes returned, so that no pass acts on less than its own doing."""
+"""A KubeApi that updates the caches with the responses to our own writes, so that the next pass sees them."""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -12,10 +12,10 @@ from nodeupgrade.ports.kube import ConflictError, NotFoundError, Page, Resource,
 
 
 class WriteThrough(TypedKube):
-    """Passes everything on, and what comes back to the fleet.
+    """Delegates to another TypedKube, and stores the results of writes in the fleet's caches.
 
-    After a deletion, and after a write that found something else than we believed in, the object is read once: the
-    next pass then sees what is there instead of being refused again until the watch has told.
+    After a deletion, and after a write that failed with a conflict or because the object is gone, the object is read
+    once. The next pass then sees the current state instead of failing again until the watch catches up.
     """
 
     def __init__(self, kube: TypedKube, fleet: InformedFleet) -> None:
@@ -23,7 +23,7 @@ class WriteThrough(TypedKube):
         self._fleet = fleet
 
     def utcnow(self) -> datetime:
-        """Wall-clock time, UTC."""
+        """Return the wall-clock time, UTC."""
         return self._kube.utcnow()
 
     async def get(self, resource: Resource, name: str) -> Json:
@@ -33,11 +33,11 @@ class WriteThrough(TypedKube):
     async def list(
         self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
     ) -> list[Json]:
-        """Read all objects that match."""
+        """List all objects that match."""
         return await self._kube.list(resource, labels=labels, fields=fields)
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
-        """Read all objects page by page."""
+        """List all objects page by page."""
         return self._kube.pages(resource, labels=labels)
 
     def watch(
@@ -48,12 +48,12 @@ class WriteThrough(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Follow what happens."""
+        """Watch objects that match."""
         return self._kube.watch(resource, resource_version=resource_version, labels=labels, fields=fields)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         """Create an object."""
-        async with self._looking(resource, body["metadata"]["name"]):
+        async with self._refreshing(resource, body["metadata"]["name"]):
             created = await self._kube.create(resource, body)
         self._fleet.learn(resource, created)
         return created
@@ -69,7 +69,7 @@ class WriteThrough(TypedKube):
         dry_run: bool = False,
     ) -> Json:
         """Merge a patch into an object."""
-        async with self._looking(resource, name):
+        async with self._refreshing(resource, name):
             merged = await self._kube.merge(
                 resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
             )
@@ -81,31 +81,31 @@ class WriteThrough(TypedKube):
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
         """Replace the whole status of an object."""
-        async with self._looking(resource, name):
+        async with self._refreshing(resource, name):
             replaced = await self._kube.replace_status(resource, name, status, resource_version=resource_version)
         self._fleet.learn(resource, replaced)
         return replaced
 
     async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Ask for an object's deletion."""
-        async with self._looking(resource, name, uid):
+        """Delete an object."""
+        async with self._refreshing(resource, name, uid):
             await self._kube.delete(resource, name, uid=uid)
-        await self._look(resource, name, uid)
+        await self._refresh(resource, name, uid)
 
     async def server_version(self) -> str:
-        """The API server's ``gitVersion``."""
+        """Return the ``gitVersion`` of the API server."""
         return await self._kube.server_version()
 
     @contextlib.asynccontextmanager
-    async def _looking(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
-        """Look at the object if it turns out to be another one than we believed."""
+    async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
+        """Refresh the cached object if the write fails because it has changed or is gone."""
         try:
             yield
         except (ConflictError, NotFoundError):
-            await self._look(resource, name, uid)
+            await self._refresh(resource, name, uid)
             raise
 
-    async def _look(self, resource: Resource, name: str, uid: str | None) -> None:
+    async def _refresh(self, resource: Resource, name: str, uid: str | None) -> None:
         if not self._fleet.follows(resource):
             return
         with contextlib.suppress(NodeUpgradeError):
