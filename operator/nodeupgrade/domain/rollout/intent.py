@@ -61,7 +61,7 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
         return Intent(rollout=rollout, front=at)
     if (behind := queued(fleet, spec)) is not None:
-        preparations, waiting = _split(claims.let_go(fleet), fleet, now)
+        preparations, waiting = _split(claims.release_all(fleet), fleet, now)
         return Intent(rollout=rollout, front=at, preparations=preparations, held_back=waiting, choice=behind)
     choice = choose(rollout, at, now)
     preparations, waiting = _split(claims.prepare(rollout, now, stalled=choice.stalls), fleet, now)

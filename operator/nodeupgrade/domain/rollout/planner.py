@@ -24,7 +24,7 @@ from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
-from nodeupgrade.domain.rollout.report.events import impediment_events, news, reported
+from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
 from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
 from nodeupgrade.domain.rollout.select.membership import in_flight
@@ -80,8 +80,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     status = conditions.summarise(
         settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
-    events = (*news(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
-    blanks = held_back(claims.blanked(intent.rollout), fleet.setbacks, now)
+    events = (*new_events(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
+    blanks = held_back(claims.clear_stale(intent.rollout), fleet.setbacks, now)
     return (*advances, *intent.preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
 
 
@@ -128,7 +128,7 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
     """
     if not fleet.upgrade.has_finalizer:
         return ()
-    releases = (each for each in claims.let_go(fleet) if not is_held_back(each, fleet.setbacks, now))
+    releases = (each for each in claims.release_all(fleet) if not is_held_back(each, fleet.setbacks, now))
     if not abandoned and (due := tuple(releases)):
         return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"

@@ -43,8 +43,8 @@ def may_claim(rollout: RolloutView) -> bool:
     return rollout.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not rollout.upgrade.braked
 
 
-def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
-    """Release tasks that are claimed but whose run never began."""
+def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
+    """Return the releases of tasks that are claimed but whose run never began."""
     own = (task for name, task in sorted(fleet.tasks.items()) if fleet.own_task(name) is not None)
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
@@ -55,8 +55,8 @@ def let_go(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     )
 
 
-def blanked(rollout: RolloutView) -> tuple[Blank, ...]:
-    """Clear the status of waiting tasks that still describe an earlier run."""
+def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
+    """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
     waiting = (s.task for s in rollout.members.values() if s.place is not Place.IN_FLIGHT)
     stale = (
         task

@@ -13,10 +13,10 @@ from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
-News: TypeAlias = Refuse | Skip | WaveNews | Report
+EventAction: TypeAlias = Refuse | Skip | WaveNews | Report
 
 
-def news(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[News, ...]:
+def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:
     """Return what the new status reports for the first time, except for the state of the rollout as a whole."""
     return (
         *_refusals(rollout, before, after),
@@ -34,7 +34,9 @@ def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Repo
     return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
 
 
-def reported(upgrade: Upgrade, status: UpgradeStatus, others: Iterable[News] = ()) -> tuple[WriteStatus | Report, ...]:
+def reported(
+    upgrade: Upgrade, status: UpgradeStatus, others: Iterable[EventAction] = ()
+) -> tuple[WriteStatus | Report, ...]:
     """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so."""
     before = upgrade.status
     if status == before:

@@ -1,4 +1,4 @@
-"""Automatic retries of nodes that were refused for reasons that usually resolve by themselves."""
+"""Second looks: automatic retries of nodes that were refused for reasons that usually resolve by themselves."""
 
 from datetime import datetime, timedelta
 from itertools import takewhile
