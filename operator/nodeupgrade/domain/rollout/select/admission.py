@@ -1,6 +1,6 @@
-"""May this node be upgraded now? A list of named checks; the first that objects decides.
+"""Admission checks: may this node be upgraded now? The first check that objects decides.
 
-They are asked before anything is written or cordoned, and once more before the node's task is created.
+They run before anything is written or cordoned, and once more before the node's task is started.
 """
 
 from dataclasses import dataclass, field
@@ -32,22 +32,25 @@ from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, era_of
 
 EMBEDDED = ("k3s", "rke2", "k0s")
-"""Distributions whose kubelet is part of their own program, or run by it, by how its version's suffix begins."""
+"""Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""
 
 PATIENCE = timedelta(minutes=5)
-"""How long a node may be not Ready before it is passed over: where a kubelet or a runtime is merely restarted it is so
-for some seconds, and while it boots for minutes. Kubernetes leaves its pods there for as long by default."""
+"""How long a node may be not Ready before it is skipped.
+
+Restarting a kubelet or a runtime takes seconds, a reboot minutes. By default, Kubernetes leaves the pods of such a node
+in place for the same time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One node and what must be known to judge it.
+    """One node and the facts that admission checks need.
 
     Attributes:
-        now: when it is judged.
-        pods: None while they have not been read.
-        unreadable: why the node's task cannot be read, if it cannot.
-        setbacks: writes that were refused, for this and for other nodes.
+        now: wall-clock time, UTC.
+        pods: the node's pods; None if they have not been read.
+        unreadable: why the Node or its task cannot be parsed; empty if they can.
+        setbacks: writes that failed, for this node and others.
     """
 
     upgrade: Upgrade
@@ -64,26 +67,27 @@ class Candidate:
 
     @property
     def target(self) -> KubeletVersion:
-        """The version to reach."""
+        """The target version."""
         return _version(self.spec.version)
 
     @property
     def current(self) -> KubeletVersion:
-        """The version the node runs; only after ``node_version_is_known`` has agreed."""
+        """The version that the node runs; valid only after ``node_version_is_known`` has passed."""
         return _version(self.node.kubelet_version)
 
 
-_BEGINNING = tuple(deed.__name__ for deed in (Claim, Cordon, StartTask))
+_BEGINNING = tuple(action.__name__ for action in (Claim, Cordon, StartTask))
+"""The writes that begin the upgrade of a node."""
 
 
 def judge(candidate: Candidate) -> Finding | None:
-    """Run all checks whose facts are known, in order."""
+    """Return the first finding of the checks whose facts are known, or None."""
     checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
     return next((finding for check in checks for finding in check(candidate)), None)
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
-    """Say what is unusual about an upgrade that is admitted all the same."""
+    """Return warnings about an upgrade that is admitted nevertheless."""
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"
@@ -96,7 +100,7 @@ def warnings(candidate: Candidate) -> tuple[Finding, ...]:
 
 @lru_cache(maxsize=256)
 def unsupported_version(version: str) -> str | None:
-    """Say why the hashes of a kubelet version are not known, or return None when they are."""
+    """Return why container hashes of a kubelet version cannot be computed, or None if they can."""
     try:
         era_of(KubeletVersion.parse(version))
     except UnsupportedKubelet as error:
@@ -106,7 +110,7 @@ def unsupported_version(version: str) -> str | None:
 
 @check_one(Reason.OBJECT_UNREADABLE)
 def task_is_readable(candidate: Candidate) -> Finding | None:
-    """A task of a newer version, or one that somebody damaged, may stand for a run that goes on."""
+    """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
     if not candidate.unreadable:
         return None
     detail = f"{_named(candidate)} has a task for which holds: {candidate.unreadable}"
@@ -115,14 +119,14 @@ def task_is_readable(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.UNSUPPORTED_VERSION)
 def node_version_is_known(candidate: Candidate) -> Finding | None:
-    """The hashes stored on the node can be recomputed only for versions we know."""
+    """The hashes stored on the node can be recomputed, which is possible only for known versions."""
     problem = unsupported_version(candidate.node.kubelet_version)
     return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{_named(candidate)}: {problem}") if problem else None
 
 
 @check_one(Reason.ALREADY_AT_TARGET)
 def node_is_not_at_target(candidate: Candidate) -> Finding | None:
-    """A node that runs the target needs nothing, unless another rollout is just taking it elsewhere."""
+    """The node does not run the target version already, unless another rollout is changing it right now."""
     if candidate.current != candidate.target or _is_being_upgraded_for_others(candidate):
         return None
     return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{_named(candidate)} runs {candidate.target} already")
@@ -130,7 +134,7 @@ def node_is_not_at_target(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.UNSUPPORTED_SOURCE)
 def source_is_wanted(candidate: Candidate) -> Finding | None:
-    """``spec.fromVersions`` lists the versions, or their beginnings, from which nodes are taken."""
+    """The node's version matches ``spec.fromVersions``, a list of versions or version prefixes."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
     if not wanted or any(runs == start or runs.startswith((f"{start}.", f"{start}+", f"{start}-")) for start in wanted):
         return None
@@ -140,7 +144,7 @@ def source_is_wanted(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.DOWNGRADE_NOT_ALLOWED)
 def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
-    """Going back has to be asked for."""
+    """The target is not older than the current version, unless ``spec.allowDowngrade`` is set."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
         return None
     because = f"{_named(candidate)} runs {candidate.current}, which is newer than {candidate.target}"
@@ -149,7 +153,7 @@ def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.VERSION_SKEW, follows=(history.THREE_MINORS_BEHIND,))
 def skew_is_supported(candidate: Candidate) -> Finding | None:
-    """The API server must support the target, unless the step brings a too old node nearer to it."""
+    """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
     target, server = candidate.target, candidate.server
@@ -164,7 +168,7 @@ def skew_is_supported(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.UNSUPPORTED_NODE)
 def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
-    """There must be a kubelet under Linux that is a program of its own."""
+    """The node runs Linux, and its kubelet is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
         because = f"{_named(candidate)} runs {system or 'an unknown operating system'}, not linux"
@@ -177,7 +181,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.UNSUPPORTED_RUNTIME)
 def runtime_is_supported(candidate: Candidate) -> Finding | None:
-    """Only runtimes whose stored hashes we can rewrite."""
+    """The hashes stored by the node's runtime can be rewritten."""
     if is_supported(candidate.node.runtime_name):
         return None
     detail = f"{_named(candidate)} runs {candidate.node.runtime or 'an unknown runtime'}"
@@ -192,7 +196,7 @@ def runtime_is_supported(candidate: Candidate) -> Finding | None:
     ),
 )
 def required_guard_is_possible(candidate: Candidate) -> Finding | None:
-    """Where the readiness guard is required, no node is exchanged without it."""
+    """Where the readiness guard is required, it is available."""
     verify = candidate.spec.verify
     if verify.readiness_guard is not GuardPolicy.REQUIRE or not guard.is_wanted(verify, candidate.target):
         return None
@@ -204,7 +208,7 @@ def required_guard_is_possible(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.ARTIFACT_UNAVAILABLE)
 def artifact_has_platform(candidate: Candidate) -> Finding | None:
-    """There must be a binary for the node's platform."""
+    """There is a kubelet binary for the node's platform."""
     if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
         return None
     because = f"spec.artifact has no {candidate.node.platform}, which is the platform of {_named(candidate)}"
@@ -213,7 +217,7 @@ def artifact_has_platform(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.OVERLAP_CONFLICT)
 def node_is_free(candidate: Candidate) -> Finding | None:
-    """Two rollouts never hold one node."""
+    """No other rollout holds the node."""
     task = _task_of_others(candidate)
     if task is None or is_claimable(task, candidate.active_upgrades):
         return None
@@ -223,7 +227,7 @@ def node_is_free(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS)
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
-    """Somebody's cordon means hands off, unless spec.nodes.cordoned says otherwise."""
+    """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
     foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
@@ -237,10 +241,10 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.NODE_NOT_READY)
 def node_is_ready(candidate: Candidate) -> Finding | None:
-    """A sick node is not operated upon: it is passed over or waited for, as spec.nodes.notReady says.
+    """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
 
-    Whatever that says, it is waited for at first: many a node is not Ready for a moment, and a rollout that passed it
-    over then would end without it, and call that a success.
+    Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and a
+    rollout that skipped them at once would end without them and report success.
     """
     node, because = candidate.node, f"{_named(candidate)} is not Ready"
     if node.ready:
@@ -254,22 +258,22 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.WRITE_REFUSED)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
-    """A node for which the API server refuses what begins its upgrade is tried again later; others go on meanwhile."""
+    """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
-    done = {
+    done = {  # even if the response to the write was lost
         Claim.__name__: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
         Cordon.__name__: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
-    }  # although nobody heard so
-    due = (deed for deed in _BEGINNING if not done.get(deed))
-    known = (setback for deed in due if (setback := candidate.setbacks.get((name, deed))) is not None)
+    }
+    due = (action for action in _BEGINNING if not done.get(action))
+    known = (setback for action in due if (setback := candidate.setbacks.get((name, action))) is not None)
     setback = next((each for each in known if candidate.now < each.again), None)
     return None if setback is None else setback.finding(name)
 
 
 @check_one(Reason.NODE_AFFINITY_NOT_MET)
 def placements_are_met(candidate: Candidate) -> Finding | None:
-    """A kubelet that starts kills pods whose node selector or required node affinity its node no longer meets."""
-    for pod in _living(candidate):
+    """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
+    for pod in _active_pods(candidate):
         if problem := unmet_placement(pod, candidate.node):
             return Finding(reason=Reason.NODE_AFFINITY_NOT_MET, detail=f"pod {pod} on {_named(candidate)}: {problem}")
     return None
@@ -277,10 +281,10 @@ def placements_are_met(candidate: Candidate) -> Finding | None:
 
 @check_one(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,))
 def taints_are_tolerated(candidate: Candidate) -> Finding | None:
-    """A kubelet from 1.24 on kills pods that do not tolerate a NoExecute taint when it starts."""
+    """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
         return None
-    for pod in _living(candidate):
+    for pod in _active_pods(candidate):
         if taint := untolerated_taint(pod, candidate.node):
             because = f"pod {pod} on {_named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
             return Finding(reason=Reason.TAINT_NOT_TOLERATED, detail=because)
@@ -312,14 +316,14 @@ def _is_being_upgraded_for_others(candidate: Candidate) -> bool:
 
 
 def _task_of_others(candidate: Candidate) -> Task | None:
-    """The task of this very node, if another rollout made or claimed it."""
+    """Return the task of this instance of the Node if it belongs to another rollout, else None."""
     task = candidate.task
     if task is None or task.spec.node_uid != candidate.node.uid or task.spec.upgrade_ref.uid == candidate.upgrade.uid:
         return None
     return task
 
 
-def _living(candidate: Candidate) -> list[Pod]:
+def _active_pods(candidate: Candidate) -> list[Pod]:
     return [pod for pod in candidate.pods or () if not pod.finished and not pod.terminating]
 
 
