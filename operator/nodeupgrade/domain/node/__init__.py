@@ -1,1 +1,1 @@
-"""One node: what is found on it, what its run is to do, what comes next, and what became of it."""
+"""The upgrade of one node: inventory, checks, plan, journal and state machine. Pure decisions; no I/O."""

@@ -1,4 +1,4 @@
-"""Who answers for which Service: from EndpointSlices, or from Endpoints where an API server has no slices yet."""
+"""The ready endpoints of Services: from EndpointSlices, or from Endpoints where the API server has no slices yet."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """A Service and who answers for it now.
+    """A Service and its ready endpoints.
 
     Attributes:
-        service: as ``namespace/name``.
-        ready: pods as ``namespace/name``, and the addresses of what is no pod.
+        service: ``namespace/name``.
+        ready: pods as ``namespace/name``; an endpoint that is not a pod by its addresses.
     """
 
     service: str
@@ -22,18 +22,18 @@ class Answering:
 
 
 def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
-    """Read Services, EndpointSlices and Endpoints.
+    """Return the ready endpoints of each Service, given Services, EndpointSlices and Endpoints.
 
-    Services that publish the addresses of unready pods are left out: they lose nobody who becomes unready.
+    Services with ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
     """
-    indifferent = set[str]()
+    publishing_unready = set[str]()
     ready: dict[str, set[str]] = {}
     for body in objects:
         metadata = body["metadata"]
         namespace = str(metadata["namespace"])
         match body["kind"]:
             case "Service" if (body.get("spec") or {}).get("publishNotReadyAddresses"):
-                indifferent.add(f"{namespace}/{metadata['name']}")
+                publishing_unready.add(f"{namespace}/{metadata['name']}")
             case "EndpointSlice" if service := (metadata.get("labels") or {}).get(SERVICE_LABEL):
                 ready.setdefault(f"{namespace}/{service}", set()).update(_of_slice(body, namespace))
             case "Endpoints":
@@ -41,9 +41,9 @@ def answering(objects: Iterable[Json]) -> tuple[Answering, ...]:
             case _:
                 pass
     return tuple(
-        Answering(service=service, ready=frozenset(who))
-        for service, who in sorted(ready.items())
-        if service not in indifferent
+        Answering(service=service, ready=frozenset(endpoints))
+        for service, endpoints in sorted(ready.items())
+        if service not in publishing_unready
     )
 
 

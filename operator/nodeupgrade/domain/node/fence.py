@@ -1,4 +1,4 @@
-"""Where the fence of a unit stands, for everything that raises or lifts it: this program, and the rescue script."""
+"""The paths and the drop-in that make up a unit's fence. Shared by the executor and the rescue script."""
 
 from pathlib import PurePosixPath
 
@@ -8,15 +8,15 @@ _FLAGS = PurePosixPath("/run/nodeupgrade/fence")
 
 
 def flag(unit: str) -> PurePosixPath:
-    """The fence is up while this file exists."""
+    """Return the path of the flag file: the fence is up while it exists."""
     return _FLAGS / unit
 
 
 def drop_in(unit: str) -> PurePosixPath:
-    """The drop-in by which systemd heeds the flag."""
+    """Return the path of the drop-in that makes systemd check the flag."""
     return PurePosixPath("/run/systemd/system", f"{unit}.d", _DROP_IN)
 
 
 def drop_in_text(unit: str) -> str:
-    """What the drop-in says."""
+    """Return the content of the drop-in."""
     return f"[Unit]\nAssertPathExists=!{flag(unit)}\n"

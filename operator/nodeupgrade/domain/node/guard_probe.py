@@ -1,7 +1,7 @@
-"""Whether the readiness guard is in force: what to try as the node's own kubelet, and what the answers mean.
+"""Trial requests that show whether the readiness guard is in force, and what the answers mean.
 
-A kubelet's reports are what the guard denies, so whether one would be denied is the only proof that it is there: the
-policies, their bindings, the parameters, and an API server that has heard of all of them.
+The guard denies status updates of the node's kubelet. Only a trial update with the kubelet's own credentials proves
+that all of it works: the policies, their bindings, the parameters, and an API server that has observed them.
 """
 
 import json
@@ -18,7 +18,7 @@ from nodeupgrade.kubelet.probe_delay import MARGIN
 POD_POLICY = "readiness-guard.nodeupgrade.dev"
 NODE_POLICY = "node-guard.nodeupgrade.dev"
 TRIED_PODS = 3
-"""Pods that are tried at most at a time, should some be gone or have become unready in this moment."""
+"""At most this many pods are tried at a time, in case some are gone or have just become unready."""
 
 _UNREADY = {"type": "Ready", "status": "False"}
 
@@ -28,8 +28,9 @@ class Trial:
     """A patch that the guard has to deny.
 
     Attributes:
-        subject: what is patched, for people.
-        path: of the object's status, below the API server.
+        subject: the object that is patched, for messages.
+        path: request path of the object's status.
+        policy: name of the policy that must deny it.
     """
 
     subject: str
@@ -38,16 +39,16 @@ class Trial:
     policy: str
 
     def lack(self, status: int, text: str) -> str:
-        """What the answer says instead of the guard's denial; empty if it is that."""
+        """Return why the answer is not the guard's denial; empty if it is."""
         if status < 400:
             return f"the kubelet may report {self.subject} unready"
         if self.policy in text:
             return ""
-        return f"asked about {self.subject}, the API server answers {status}: {_said(text)}"
+        return f"asked about {self.subject}, the API server answers {status}: {_message(text)}"
 
 
 def node_trial(node: str) -> Trial:
-    """Report the Node unready, as its kubelet."""
+    """Return a trial that reports the Node unready, as its kubelet."""
     return Trial(
         subject=f"node {node}",
         path=f"/api/v1/nodes/{quote(node)}/status",
@@ -57,17 +58,17 @@ def node_trial(node: str) -> Trial:
 
 
 def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
-    """Report one of the pods unready that a fresh kubelet has to probe anew: any of these is as good."""
+    """Return trials that report a pod unready. Any pod that a new kubelet has to probe again will do."""
     trials = (_pod_trial(pod) for pod in sorted(pods, key=_name) if _guardable(pod))
     return tuple(trial for trial, _ in zip(trials, range(TRIED_PODS), strict=False))
 
 
 def exposure_seconds(pods: Iterable[Json]) -> int:
-    """How long after its start a fresh kubelet may need to have probed every pod."""
+    """Return how many seconds after its start a new kubelet may take to probe every pod."""
     return ceil(longest_exposure(map(PodState.of, map(parse_pod, pods))).total_seconds())
 
 
-def _said(text: str) -> str:
+def _message(text: str) -> str:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
@@ -75,8 +76,8 @@ def _said(text: str) -> str:
 
 
 def _guardable(pod: Json) -> bool:
-    seen = parse_pod(pod)
-    return seen.ready and seen.whole and not (seen.terminating or seen.finished) and seen.exposure > MARGIN
+    view = parse_pod(pod)
+    return view.ready and view.whole and not (view.terminating or view.finished) and view.exposure > MARGIN
 
 
 def _pod_trial(pod: Json) -> Trial:

@@ -1,4 +1,4 @@
-"""What a node's runtime and service manager say about themselves."""
+"""What the container runtime and systemd report about a node."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from nodeupgrade.api.values import Digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeProcess:
-    """The process that answers on the runtime's socket.
+    """The process that listens on the runtime's socket.
 
     Attributes:
         words: its command line.
-        program: digest of the program that it runs, whatever lies in its place by now.
+        program: digest of the program that it runs, even if the file was replaced since; ``None`` if unknown.
     """
 
     pid: int
@@ -21,12 +21,12 @@ class RuntimeProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePlaces:
-    """Where a runtime keeps everything.
+    """The directories and the socket that a runtime uses.
 
     Attributes:
-        root: directory of images, containers and their metadata.
-        state: directory of what is about processes.
-        address: its socket.
+        root: directory for images, containers and their metadata.
+        state: directory for the state of running processes.
+        address: path of its socket.
     """
 
     root: str
@@ -36,16 +36,16 @@ class RuntimePlaces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeInfo:
-    """Which runtime answers.
+    """The runtime that answers on the CRI socket.
 
     Attributes:
         name: as the CRI names it, for example ``cri-o``.
         version: for example ``1.6.20``.
         cri_versions: CRI API versions it serves, for example ``("v1", "v1alpha2")``.
-        cgroup_driver: the driver that it tells kubelets to use, ``cgroupfs`` or ``systemd``; ``None`` if it does not.
-        binary_version: version of the program on disk; a restart would start that one. ``None`` if unknown.
-        process: ``None`` if it cannot be told.
-        places: those in use, as it says itself; ``None`` if it does not.
+        cgroup_driver: the driver that it reports to kubelets, ``cgroupfs`` or ``systemd``; ``None`` if it reports none.
+        binary_version: version of the program on disk, which a restart would start; ``None`` if unknown.
+        process: ``None`` if unknown.
+        places: those in use, as it reports them; ``None`` if it does not.
     """
 
     name: str
@@ -64,8 +64,8 @@ class UnitCommand:
     Attributes:
         when: the setting it comes from, for example ``ExecStartPre``.
         program: path of the program.
-        line: all its words, a blank between them; systemd marks no borders.
-        may_fail: whether the unit goes on if it fails.
+        line: the command line, words separated by blanks; systemd does not show where a quoted word ends.
+        may_fail: whether the unit continues if it fails.
     """
 
     when: str
@@ -79,7 +79,7 @@ class UnitCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitStatus:
-    """One unit, as systemd shows it.
+    """One unit, as ``systemctl show`` reports it.
 
     Attributes:
         load_state: ``loaded``, ``masked``, ``not-found`` …
@@ -89,21 +89,21 @@ class UnitStatus:
         kill_mode: ``process``, ``control-group`` …
         fragment_path: the unit file; empty for units that have none.
         result: result of the last run, for example ``success``, ``exit-code``.
-        exit_status: of the main process that ended last (ExecMainStatus); 0 if none has.
+        exit_status: exit status of the last main process that ended (ExecMainStatus); 0 if none has.
         bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
-        restarts: automatic restarts since the unit was last started by hand (NRestarts).
-        fenced: our mask (see ServiceManager.mask) is in force.
-        needs_reload: its files were changed after systemd read them.
-        started: when its main process was started, seconds since boot; ``None`` if it never was.
+        restarts: automatic restarts since the unit was last started manually (NRestarts).
+        fenced: whether our fence (see ServiceManager.mask) is up.
+        needs_reload: whether its files were changed after systemd read them.
+        started: when its main process was started, in seconds since boot; ``None`` if it never was.
         program: first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none.
-        command: all words of ExecStart; empty where they cannot be told for sure.
-        commands: everything that is run for it, ExecStart among others.
-        drop_ins: paths of the files that systemd has read beside the unit's own.
-        environment_files: path of each file with further variables, and whether the unit needs it to start.
-        start_line: ExecStart as systemd shows it, without quotes and with variables in their places; empty if there
-            are several commands or none.
-        environment: assignments of the unit's own Environment.
-        started_at: when its main process was started by the clock of that time, seconds since 1970.
+        command: all words of ExecStart; empty if they cannot be determined.
+        commands: every command that systemd runs for it, including ExecStart.
+        drop_ins: paths of the drop-ins that systemd has read.
+        environment_files: path of each EnvironmentFile, and whether the unit needs it to start.
+        start_line: ExecStart as systemd shows it, without quotes and with variables not expanded; empty if there are
+            several commands or none.
+        environment: assignments of the unit's Environment setting.
+        started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
     """
 
     name: str
@@ -131,5 +131,5 @@ class UnitStatus:
 
     @property
     def running(self) -> bool:
-        """Whether a main process runs now."""
+        """Report whether a main process runs now."""
         return self.active_state in {"active", "reloading"} and self.main_pid > 0

@@ -1,7 +1,7 @@
-"""What a runtime holds at one moment: every container and sandbox, with the marks that make it *that* instance.
+"""The inventory: every container and sandbox that a runtime holds at one moment, with what identifies each instance.
 
-A restart count in the API can stay at zero although everything was replaced (a static pod with a new UID, for
-example). Whether something restarted is therefore decided on these values only.
+Whether something restarted is decided on these values only. A restart count in the API can stay at zero although
+everything was replaced, for example when a static pod gets a new UID.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process, told apart from a later one with the same PID by its start time.
+    """One process. Its start time distinguishes it from a later one with the same PID.
 
     Attributes:
         pid: process id in the node's PID namespace.
@@ -53,12 +53,12 @@ class ContainerInstance:
     """One container as the runtime reports it.
 
     Attributes:
-        attempt: CRI attempt number; grows when the kubelet recreates the container.
+        attempt: CRI attempt number; increases when the kubelet recreates the container.
         created_at: nanoseconds since the epoch.
         started_at: nanoseconds since the epoch; ``None`` where the runtime was not asked.
         process: the container's init process; ``None`` unless it runs.
-        monitor: the process that looks after it for the runtime. Where one looks after a whole pod, that of its
-            sandbox, or ``None`` where the runtime was not asked; one of its own is told always.
+        monitor: the process that supervises it for the runtime. A container's own monitor is always set. Where one
+            monitor supervises a whole pod, it is the sandbox's, or ``None`` where the runtime was not asked.
         exit_code: ``None`` unless the container exited and the runtime was asked.
     """
 
@@ -87,9 +87,9 @@ class SandboxInstance:
 
     Attributes:
         process: the sandbox's (pause) process.
-        monitor: the process that looks after the pod for the runtime. A container that lost it looks healthy to the
-            API and cannot be stopped, logged or restarted any more.
-        ip: address the runtime reports; empty for host-network sandboxes; ``None`` where it was not asked.
+        monitor: the process that supervises the pod for the runtime. A container that lost it looks healthy in the
+            API, but can no longer be stopped, logged or restarted.
+        ip: address that the runtime reports; empty for host-network sandboxes; ``None`` where it was not asked.
         static_hash: annotation ``kubernetes.io/config.hash`` of a static pod.
     """
 
@@ -107,7 +107,7 @@ class SandboxInstance:
 
     @property
     def is_static(self) -> bool:
-        """Whether the pod comes from a manifest on the node (file or URL) rather than from the API."""
+        """Report whether the pod comes from a manifest (file or URL) rather than from the API."""
         return self.config_source in {"file", "http"}
 
 
@@ -119,13 +119,13 @@ class Inventory:
     sandboxes: tuple[SandboxInstance, ...] = field(default=())
 
     def running(self) -> Iterator[ContainerInstance]:
-        """Containers whose process is alive."""
+        """Return the containers that run."""
         return (c for c in self.containers if c.state is ContainerState.RUNNING)
 
     def container(self, container_id: ContainerId) -> ContainerInstance | None:
-        """The container with this id, if the runtime still holds it."""
+        """Return the container with this id, if the runtime still holds it."""
         return next((c for c in self.containers if c.id == container_id), None)
 
     def sandbox(self, sandbox_id: SandboxId) -> SandboxInstance | None:
-        """The sandbox with this id, if the runtime still holds it."""
+        """Return the sandbox with this id, if the runtime still holds it."""
         return next((s for s in self.sandboxes if s.id == sandbox_id), None)

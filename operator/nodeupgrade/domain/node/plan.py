@@ -1,7 +1,7 @@
-"""What is going to be done to one node, decided completely before anything is touched.
+"""The plan of one node's run: everything that will be done, decided before anything is touched.
 
-The plan is written to the node's disk before the kubelet is stopped; from then on neither the API server nor
-the agent pod is needed to carry it out or to undo it.
+The plan is written to the node's disk before the kubelet stops. From then on the executor needs neither the API server
+nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 """
 
 from dataclasses import dataclass
@@ -20,27 +20,26 @@ PLAN_SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """A finding that forbids nothing, as the plan keeps it on disk."""
+    """A warning, as the plan keeps it on disk."""
 
     reason: Reason
     detail: str
 
     @property
     def finding(self) -> Finding:
-        """What it was written from."""
+        """Return it as a finding."""
         return Finding(reason=self.reason, detail=self.detail, severity=Severity.WARN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedContainer:
-    """One running container and the hashes it has and shall have.
+    """One running container, with its stored hashes and the hashes to write.
 
     Attributes:
         compared: whether the kubelet that ran it compares its hash, so that the stored value was proven.
-        may_complete: whether it may end by itself with exit code 0 without anything being wrong (init and
-            ephemeral containers, and pods whose restart policy is not Always).
-        expendable: whether its end is of no concern, however it comes: it belongs to the agent's pod, and the run
-            goes on without an agent.
+        may_complete: whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose
+            restart policy is not Always).
+        expendable: whether its end is ignored: it belongs to the agent's pod, and the run continues without it.
     """
 
     id: ContainerId
@@ -54,13 +53,13 @@ class PlannedContainer:
 
     @property
     def changes(self) -> bool:
-        """Whether anything has to be written."""
+        """Report whether anything has to be written."""
         return self.before != self.after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedContainer:
-    """A container that does not run, but may any moment, and the hash that either kubelet would give it."""
+    """A container that does not run but may start at any moment, and the hash that each kubelet would store with it."""
 
     pod: PodUid
     name: str
@@ -70,11 +69,11 @@ class AwaitedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomers:
-    """Pods that came to the node after its run was planned, as the agent tells of them.
+    """Pods that were added to the node after its run was planned, as the agent reports them.
 
     Attributes:
         pods: all of them.
-        containers: their containers whose hash depends on the kubelet.
+        containers: those of their containers whose hash differs between the two kubelets.
     """
 
     pods: tuple[PodUid, ...] = ()
@@ -89,7 +88,7 @@ class StaticPodPin:
         path: manifest on the node.
         uid: the UID the pod runs under now.
         before: digest of the manifest as planned.
-        content: the manifest with the UID added and every other byte unchanged.
+        content: the manifest with the UID added, every other byte unchanged.
     """
 
     path: str
@@ -100,12 +99,12 @@ class StaticPodPin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsOverride:
-    """A systemd drop-in that starts the kubelet without flags the new version no longer knows.
+    """A systemd drop-in that starts the kubelet without flags that the new version no longer knows.
 
     Attributes:
         path: the drop-in file.
         content: its text.
-        removed: the flags left out, for people.
+        removed: the flags left out, for messages.
     """
 
     path: str
@@ -115,10 +114,10 @@ class ArgumentsOverride:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSwap:
-    """The program that is exchanged.
+    """The swap of the kubelet's program.
 
     Attributes:
-        path: where the running kubelet's program lies; a regular file.
+        path: the running kubelet's program; a regular file.
         staged: the new program, on the same filesystem.
         backup: where the old program is kept until the next run.
         before: digest of the old program.
@@ -136,13 +135,13 @@ class KubeletSwap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long things may take, in seconds.
+    """Timeouts and retries of a run; times in seconds.
 
     Attributes:
-        kubelet_down: the kubelet-down budget: for all the time without a kubelet, a rollback included.
-        settle: how long everything must hold before the run is committed.
-        runtime_restart: how long the runtime may take to answer again.
-        undo_attempts: how often one undo may fail before automation stops.
+        kubelet_down: the kubelet-down budget: for all time without a kubelet, a rollback included.
+        settle: the settle period, before the commit.
+        runtime_restart: how long the runtime may take to answer after its restart.
+        undo_attempts: how often one undo may fail before the run ends as Degraded.
         keep_lease: whether the node's Lease is renewed while the kubelet is down, until the budget is spent.
     """
 
@@ -155,18 +154,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Everything the executor needs, and nothing it would have to ask for.
+    """Everything that the executor needs.
 
     Attributes:
-        runtime: name and version of the runtime, a blank between them.
+        runtime: name and version of the runtime, separated by a blank.
         runtime_endpoint: path of the runtime's socket.
-        healthz_url: where the kubelet answers about its health.
+        healthz_url: URL of the kubelet's health endpoint.
         state_files: files of the kubelet whose format an older kubelet may refuse; saved before the new
             kubelet starts and put back on a rollback.
         kubeconfig: the kubelet's credentials, for renewing its Lease.
-        boot: the boot of the node that was looked at; the plan is for no other, and so for no other node.
-        cautions: what people should know of, for as long as anybody tells of the run.
-        tuning: what makes the runtime's restart gentler.
+        boot: the boot that the plan was made in; the plan is valid for no other, and so for no other node.
+        cautions: warnings, reported for as long as the run is.
+        tuning: temporary settings for the runtime's restart.
         awaited: containers of the node's pods that do not run now.
         kubelet_start: how the kubelet's unit was started when the run was planned.
         runtime_start: likewise the runtime's.
@@ -198,26 +197,26 @@ class RunPlan:
 
     @property
     def runtime_name(self) -> str:
-        """Which kind of runtime it is."""
+        """Return the runtime's name, without its version."""
         return self.runtime.partition(" ")[0]
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What people should know of, as it was found."""
+        """Return the warnings as findings."""
         return tuple(caution.finding for caution in self.cautions)
 
     def files(self) -> tuple[str, ...]:
-        """Every file that the run may write."""
+        """Return every file that the run may write."""
         swap = self.swap
         override = () if swap.arguments is None else (swap.arguments.path,)
         return (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins), *self.state_files)
 
     def pods(self) -> frozenset[PodUid]:
-        """Pods that were on the node when the run was planned."""
+        """Return the pods that were on the node when the run was planned."""
         present = {sandbox.pod.uid for sandbox in self.baseline.sandboxes}
         present |= {container.pod.uid for container in self.baseline.containers}
         return frozenset(present).union(container.pod for container in self.awaited)
 
     def rewrites(self) -> tuple[PlannedContainer, ...]:
-        """Containers whose stored hash has to change."""
+        """Return the containers whose stored hash has to change."""
         return tuple(c for c in self.containers if c.changes)

@@ -1,4 +1,4 @@
-"""From what was found on a node to the complete plan of its run, or to everything that speaks against one."""
+"""Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,15 +36,15 @@ _PROGRAM_VANISHED = Finding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What looking at a node has shown.
+    """The result of examining a node.
 
     Attributes:
-        facts: as gathered, with static pods as their manifests have them.
+        facts: as gathered, with static pods taken from their manifests.
         static: the static pods.
-        rewriting: what would be written; empty when the hashes of one of the versions are not known.
+        rewriting: the hashes that would be written; empty if one of the versions is not supported.
         pins: the manifests that would be pinned.
-        refusals: everything that forbids the run.
-        plan: the complete plan; exactly when nothing forbids it.
+        refusals: the findings that forbid the run.
+        plan: the complete plan; ``None`` exactly if something forbids the run.
     """
 
     request: RunRequest
@@ -57,17 +57,17 @@ class Examination:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What people should know of, whatever forbids the run."""
+        """Return the findings that only warn."""
         return registry.warnings(self.facts)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that there is to say about the node."""
+        """Return all findings about the node, refusals first."""
         return (*self.refusals, *self.warnings)
 
     @property
     def agents(self) -> frozenset[PodUid]:
-        """The pods of the agent that looks: they are there for the run only."""
+        """Return the pods of this run's agent, which exist only for the run."""
         return frozenset(
             pod.ref.uid for pod in self.facts.pods if pod.labels.get(RUN_LABEL) == task_run(self.request.run_id)
         )
@@ -79,7 +79,7 @@ def examine(
     """Run every check, prove every hash, and plan the run if nothing forbids it."""
     static = match(manifests, facts.inventory, request.spec.node_name)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
-    facts = replace(facts, pods=_united(facts.pods, from_manifests))
+    facts = replace(facts, pods=_prefer_manifests(facts.pods, from_manifests))
     rewriting = _rewriting(facts)
     pins: tuple[StaticPodPin, ...] = ()
     unpinned: tuple[Finding, ...] = ()
@@ -87,32 +87,32 @@ def examine(
     if current is not None and current.minor != facts.target.minor:
         pins, kept = plan_pins(static)
         unpinned = (*static.findings, *kept)
-    found = Examination(request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=())
+    examination = Examination(request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=())
     proof = Proof(
         target=facts.target,
         hash_mode=request.spec.hash_mode,
         rewriting=rewriting,
         unread=unread,
         unpinned=unpinned,
-        agents=found.agents,
+        agents=examination.agents,
     )
     if refusals := registry.refusals(facts, proof):
-        return replace(found, refusals=refusals)
-    plan = _plan(found, layout)
-    return replace(found, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
+        return replace(examination, refusals=refusals)
+    plan = _plan(examination, layout)
+    return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
 
 def _rewriting(facts: NodeFacts) -> Rewriting:
     current = facts.kubelet.current
     if current is not None:
-        with suppress(UnsupportedKubelet):  # the preflight has named it
+        with suppress(UnsupportedKubelet):  # reported by the preflight
             return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
     return Rewriting(containers=(), findings=())
 
 
-def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
-    """Put the plan together; ``None`` when a program vanished meanwhile."""
-    request, facts = found.request, found.facts
+def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
+    """Assemble the plan; ``None`` if a kubelet program vanished meanwhile."""
+    request, facts = examination.request, examination.facts
     kubelet, current = facts.kubelet, facts.kubelet.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
         return None
@@ -136,15 +136,17 @@ def _plan(found: Examination, layout: KubeletLayout) -> RunPlan | None:
             after=kubelet.after,
             arguments=_override(facts),
         ),
-        containers=tuple(replace(c, expendable=c.pod.uid in found.agents) for c in found.rewriting.containers),
-        awaited=found.rewriting.awaited,
+        containers=tuple(
+            replace(c, expendable=c.pod.uid in examination.agents) for c in examination.rewriting.containers
+        ),
+        awaited=examination.rewriting.awaited,
         baseline=facts.inventory,
-        pins=found.pins,
+        pins=examination.pins,
         state_files=layout.state_files,
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
-        cautions=tuple(Caution(reason=each.reason, detail=each.detail) for each in found.warnings),
+        cautions=tuple(Caution(reason=each.reason, detail=each.detail) for each in examination.warnings),
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
@@ -162,7 +164,7 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     )
 
 
-def _united(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """The pods of the API server, where a manifest counts for more than its mirror."""
-    read = {pod.ref.uid for pod in from_manifests}
-    return (*(pod for pod in served if pod.ref.uid not in read), *from_manifests)
+def _prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    """Return the pods of the API server, with mirror pods replaced by what their manifests say."""
+    from_files = {pod.ref.uid for pod in from_manifests}
+    return (*(pod for pod in served if pod.ref.uid not in from_files), *from_manifests)

@@ -1,6 +1,6 @@
-"""What an upgrade would do on a node, and what a plain kubelet swap would do there instead.
+"""Preview what an upgrade would do on a node, and what a plain kubelet swap would do instead.
 
-Both come from the examination that a real run is planned from; nothing is decided here that is not decided there.
+Both are derived from the same examination that a real run is planned from, so that the two never differ.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,65 +31,67 @@ _RESTARTS = frozenset(
         Reason.RESIZE_POLICY_RESTART,
     }
 )
-"""Findings about a pod, or one of its containers, which say that the next kubelet kills or restarts it."""
+"""Reasons of findings which say that the next kubelet kills or restarts a pod or one of its containers."""
 
 
-def preview(found: Examination) -> Preview | None:
-    """Sum up what would be done; ``None`` when the hashes of one of the two versions are not known.
+def preview(examination: Examination) -> Preview | None:
+    """Sum up what would be done; ``None`` if one of the two versions is not supported.
 
-    The pod of the agent that looked is left out: it is gone before anything else happens.
+    The agent's own pod is left out: it is gone before anything else happens.
     """
-    current, target = found.facts.kubelet.current, found.facts.target
+    current, target = examination.facts.kubelet.current, examination.facts.target
     if current is None or not (_is_known(current) and _is_known(target)):
         return None
-    planned = [container for container in found.rewriting.containers if container.pod.uid not in found.agents]
+    planned = [
+        container for container in examination.rewriting.containers if container.pod.uid not in examination.agents
+    ]
     rewritten = sum(container.changes for container in planned)
-    restarts = sorted(_restarts(found, current), key=lambda restart: restart.container)
+    restarts = sorted(_restarts(examination, current), key=lambda restart: restart.container)
     return Preview(
         rewritten=rewritten,
         unchanged=len(planned) - rewritten,
         would_restart=len(restarts),
         would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
-        static_pods=len(found.pins),
-        removed_flags=found.facts.kubelet.arguments.removed,
+        static_pods=len(examination.pins),
+        removed_flags=examination.facts.kubelet.arguments.removed,
     )
 
 
-def _restarts(found: Examination, current: KubeletVersion) -> Iterator[RestartForecast]:
-    """Every container that would not outlive an exchange of the kubelet's program and nothing else."""
-    pods = {pod.ref.uid: pod for pod in found.facts.pods}
-    renamed = dict(_renamed(found, current))
-    killed = {v.subject: v.detail for v in found.refusals if v.reason in _RESTARTS}
-    for instance in found.facts.inventory.running():
-        if instance.pod.uid in found.agents:
+def _restarts(examination: Examination, current: KubeletVersion) -> Iterator[RestartForecast]:
+    """Forecast every container that would not survive a plain swap of the kubelet's program."""
+    pods = {pod.ref.uid: pod for pod in examination.facts.pods}
+    renamed = dict(_with_another_uid(examination, current))
+    killed = {v.subject: v.detail for v in examination.refusals if v.reason in _RESTARTS}
+    for instance in examination.facts.inventory.running():
+        if instance.pod.uid in examination.agents:
             continue
-        whys = (
+        explanations = (
             renamed.get(instance.pod.uid),
             killed.get(str(instance.pod)),
             killed.get(instance.label),
-            _other_hash(instance, pods, current, found.facts.target),
+            _hash_difference(instance, pods, current, examination.facts.target),
         )
-        told = "; besides, ".join(why for why in whys if why)
-        if told:
-            yield RestartForecast(container=instance.label, why=shorten(told, FORECAST_LENGTH))
+        explanation = "; besides, ".join(why for why in explanations if why)
+        if explanation:
+            yield RestartForecast(container=instance.label, why=shorten(explanation, FORECAST_LENGTH))
 
 
-def _renamed(found: Examination, current: KubeletVersion) -> Iterator[tuple[PodUid, str]]:
-    """Static pods whose UID is another one for the new kubelet, which takes them for other pods."""
-    target = found.facts.target
+def _with_another_uid(examination: Examination, current: KubeletVersion) -> Iterator[tuple[PodUid, str]]:
+    """Find static pods to which the new kubelet gives another UID, and so takes them for new pods."""
+    target = examination.facts.target
     if static_uid_may_stay(current, target):
         return
-    named = {pod.sandbox.pod.uid for pod in found.static.pods if pod.manifest["metadata"].get("uid")}
-    for sandbox in found.facts.inventory.sandboxes:
+    named = {pod.sandbox.pod.uid for pod in examination.static.pods if pod.manifest["metadata"].get("uid")}
+    for sandbox in examination.facts.inventory.sandboxes:
         if sandbox.ready and sandbox.is_static and sandbox.pod.uid not in named:
             why = f"kubelet {target.series} gives its static pod another UID, since its manifest names none"
             yield sandbox.pod.uid, why
 
 
-def _other_hash(
+def _hash_difference(
     instance: ContainerInstance, pods: Mapping[PodUid, Pod], current: KubeletVersion, target: KubeletVersion
 ) -> str | None:
-    """Why the new kubelet would not recognise a container by its stored hash; ``None`` when it would."""
+    """Explain why the new kubelet would not recognise a container by its stored hash; ``None`` if it would."""
     pod = pods.get(instance.pod.uid)
     spec = None if pod is None else pod.container(instance.name)
     if pod is None or spec is None or not is_compared(spec.role, target):
@@ -100,7 +102,7 @@ def _other_hash(
             return None
         was = hash_of(pod, spec, current)
         change = explain(spec.spec, current, target)
-    except UnhashableContainer:  # the proof has named it
+    except UnhashableContainer:  # reported by the proof
         return None
     stored = instance.hashes.container or "(missing)"
     if stored != was or change is None:

@@ -1,6 +1,6 @@
-"""What is asked of a node: the task's spec, for one attempt, with the program that shall replace the kubelet.
+"""The request for one attempt at a node's run: the task's spec and the program that replaces the kubelet.
 
-For gathering, which looks at what it names, and for planning. It repeats nothing that the spec says.
+Used to gather facts and to plan. It repeats nothing that the spec says.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The program that shall replace the kubelet.
+    """The program that replaces the kubelet.
 
     Attributes:
-        program: where the node finds it.
-        digest: of its content; ``None`` when it vanished.
-        takes: bytes that it has yet to take beside the old program; 0 once it is staged there.
+        program: its path on the node.
+        digest: digest of its content; ``None`` if it vanished.
+        takes: bytes that staging it next to the old program will take; 0 once it is staged.
     """
 
     program: PurePosixPath
@@ -31,14 +31,15 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """One attempt at what a task asks for.
+    """One attempt to do what a task asks for.
 
     Attributes:
-        run_id: of this attempt.
-        replacement: the new program, or why it cannot be had.
-        staged: path beside the old program from which the new one is swapped in.
-        backup: path beside the old program that keeps it.
-        exposure: seconds until a fresh kubelet has probed every pod of the node.
+        run_id: id of this attempt.
+        replacement: the new program, or why it is not available.
+        staged: path next to the old program from which the new one is swapped in.
+        backup: path next to the old program where the old one is kept.
+        exposure: seconds until a new kubelet has probed every pod of the node.
+        boot: the present boot of the node.
     """
 
     spec: TaskSpec
@@ -51,26 +52,26 @@ class RunRequest:
 
     @property
     def target(self) -> KubeletVersion:
-        """The version that is wanted."""
+        """Return the version to upgrade to."""
         return KubeletVersion.parse(self.spec.to_version)
 
     @property
     def promised(self) -> Digest | None:
-        """The digest that the new program must have, if the artifact says so."""
+        """Return the digest that the new program must have, if the artifact specifies one."""
         return Digest(self.spec.artifact.sha256) if self.spec.artifact.sha256 else None
 
     @property
     def strips_flags(self) -> bool:
-        """Whether flags that the new program does not know are left out."""
+        """Report whether flags that the new program does not know are left out."""
         return self.spec.kubelet.flag_policy is FlagPolicy.STRIP
 
     @property
     def settle(self) -> float:
-        """Seconds for which the run watches the containers once the new kubelet runs."""
+        """Return for how many seconds the run watches the containers once the new kubelet runs."""
         return max(self.spec.verify.settle.total_seconds(), self.exposure)
 
     @property
     def limits(self) -> Limits:
-        """How long things may take."""
+        """Return the run's timeouts."""
         verify = self.spec.verify
         return Limits(kubelet_down=verify.kubelet_down_budget.total_seconds(), settle=verify.settle.total_seconds())

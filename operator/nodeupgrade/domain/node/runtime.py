@@ -1,6 +1,6 @@
-"""What one kind of container runtime is, and what it says about being restarted, for the engine and the checks.
+"""A container runtime, as the engine and the checks see it: its unit, its next start, and the hazards of a restart.
 
-Runtimes differ in all of it, so that nothing in here may name one: the values come from the adapter behind the port.
+Nothing here may name a particular runtime: the values come from its adapter.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from nodeupgrade.domain.node.host import RuntimeInfo, RuntimePlaces, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 
 TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
-"""Where drop-ins lie that a reboot takes away."""
+"""Directory of drop-ins that a reboot removes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeKind:
-    """What is the same for a runtime on every node.
+    """A kind of runtime: what is the same on every node.
 
     Attributes:
-        name: as the Node's status and the CRI name it, for example ``cri-o``.
+        name: as the Node's status and the CRI report it, for example ``cri-o``.
         unit: the systemd unit that is restarted.
-        tuning: every path that a RestartTuning of this runtime may write, so that it can be taken away without one.
+        tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
     """
 
     name: str
@@ -31,7 +31,7 @@ class RuntimeKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningFile:
-    """A file that lies on the node for as long as a run lasts."""
+    """A file that exists on the node only during a run."""
 
     path: str
     content: bytes
@@ -39,11 +39,11 @@ class TuningFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTuning:
-    """What makes the restart of one run gentler.
+    """Temporary settings that make the runtime's restart gentler.
 
     Attributes:
-        why: in words, for the journal.
-        files: in the order in which they are written; empty if the runtime is restarted as it is configured.
+        why: a description, for the journal.
+        files: in the order of writing; empty if the runtime is restarted as configured.
     """
 
     why: str = "the runtime is restarted as it is configured"
@@ -51,7 +51,7 @@ class RestartTuning:
 
     @property
     def drop_in(self) -> str | None:
-        """The drop-in of the runtime's unit, if there is one."""
+        """Return the path of the runtime unit's drop-in, if there is one."""
         return next((file.path for file in self.files if is_drop_in(PurePosixPath(file.path))), None)
 
 
@@ -59,23 +59,23 @@ AS_CONFIGURED = RestartTuning()
 
 
 def is_drop_in(path: PurePosixPath) -> bool:
-    """Whether systemd reads that file."""
+    """Report whether a file is a systemd drop-in."""
     return path.is_relative_to(TRANSIENT_UNITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStart:
-    """How a runtime would come back, as its own program on disk tells.
+    """How a runtime would come back after a restart, according to its program on disk.
 
     Attributes:
-        program: path of the runtime's own program.
-        starter: of what the unit runs in its stead, such as a script; empty if there is no such thing.
-        as_it_runs: whether the unit's command line is that of the running process, apart from what an earlier run of
-            ours set for a time.
-        places: where it would keep everything; ``None`` if that cannot be told.
-        complaint: why it cannot be told.
-        files: what it would read beside the unit's files, there or not: it would count if it appeared.
-        directories: where it would look for such files.
+        program: path of the runtime's program.
+        starter: path of what the unit runs instead, such as a script; empty if it runs the program itself.
+        as_it_runs: whether the unit's command line is that of the running process, apart from temporary settings of
+            an earlier run.
+        places: the directories and the socket that it would use; ``None`` if unknown.
+        complaint: why they are unknown.
+        files: files that it would read besides the unit's, including those that do not exist yet.
+        directories: directories in which it would look for such files.
     """
 
     program: str
@@ -89,10 +89,10 @@ class NextStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAtWork:
-    """A runtime as it runs, with everything in its charge.
+    """A running runtime, with everything that it holds.
 
     Attributes:
-        listing_seconds: how long it took to list all of that.
+        listing_seconds: how long listing the inventory took.
     """
 
     info: RuntimeInfo
@@ -103,12 +103,12 @@ class RuntimeAtWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartHazards:
-    """What a restart of the runtime would cost, however well everything else is.
+    """Findings that make a restart of the runtime unsafe.
 
     Attributes:
-        unit: by the way systemd stops it.
-        pods: by the state that single pods are in.
-        runtime: by its version, and by how it is just now.
+        unit: because of how systemd stops it.
+        pods: because of the state of single pods.
+        runtime: because of its version or its present state.
     """
 
     unit: tuple[Finding, ...] = ()

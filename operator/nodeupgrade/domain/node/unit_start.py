@@ -1,4 +1,4 @@
-"""What a start of a unit reads, as it was when the run was planned, so that the last look before a start is cheap."""
+"""Everything that a start of a unit reads, recorded when the run is planned, so that a change is cheap to detect."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,7 @@ from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 _OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf")
 _GENERATED = "/run/systemd/generator"
-"""Below it, files are written anew each time systemd reads its units."""
-
-Files = Mapping[str, str]
-"""By path: the digest of a file, the names in a directory, nothing where there is neither."""
+"""Files below it are generated again at each ``daemon-reload``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +18,11 @@ class UnitStart:
     """How a unit is started.
 
     Attributes:
-        program: path of what systemd runs.
-        commands: that, and everything that it runs beside.
-        files: all that decides about it: the unit's files, variables, and what the program itself reads.
-        digest: of the program, where it is one that the run does not exchange.
+        program: path of the program that systemd runs.
+        commands: every command that systemd runs for the unit, the program's included.
+        files: what affects the start: the unit's files, its environment files, and what the program reads itself. By
+            path: the digest of a file, the names in a directory, or an empty string if there is neither.
+        digest: digest of the program, unless the run swaps it.
     """
 
     unit: str
@@ -35,18 +33,18 @@ class UnitStart:
 
 
 def unit_files(unit: UnitStatus) -> tuple[str, ...]:
-    """The files that say how a unit is started, without those that a run itself puts there and takes away."""
+    """Return the files that define how a unit is started, without a run's own temporary drop-ins."""
     named = (unit.fragment_path, *unit.drop_ins, *(path for path, _ in unit.environment_files))
     return tuple(path for path in named if path and not path.startswith(_GENERATED) and not is_ours(path))
 
 
 def is_ours(path: str) -> bool:
-    """Whether a drop-in is one that a run puts there and takes away."""
+    """Report whether a drop-in is one that a run adds and removes."""
     return _OURS.fullmatch(PurePosixPath(path).name) is not None
 
 
 def differences(planned: UnitStart, now: UnitStart, *, override: str | None = None) -> Iterator[str]:
-    """What is not as planned, in words; ``override`` is a drop-in of this run that sets another command line."""
+    """Describe each difference; ``override`` is this run's own drop-in, which replaces the command line."""
     for path in sorted(planned.files.keys() | now.files.keys()):
         if path != override and planned.files.get(path, "") != now.files.get(path, ""):
             yield f"{path} was changed"
