@@ -1,1 +1,1 @@
-"""One node's run, carried out over ports."""
+"""Carry out one node's run through the ports."""

@@ -1,4 +1,4 @@
-"""Whole files: as before-images in the journal, and whether they are what was promised."""
+"""Read and restore whole files, as before-images in the journal, and check digests of programs."""
 
 import base64
 from collections.abc import Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from nodeupgrade.engine.node.node import Node
 
 
 def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:
-    """Content of each file as base64 text, ``None`` where there is no such file."""
+    """Return the content of each file as base64 text; ``None`` if the file does not exist."""
     contents: dict[str, JsonValue] = {}
     for path in paths:
         data = node.files.read(path)
@@ -21,7 +21,7 @@ def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonV
 
 
 def restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
-    """Make each file what it was, including absent; files that already are so are not written."""
+    """Restore each file, or remove it if it did not exist; a file that is already restored is not written."""
     for name, content in contents.items():
         path = PurePosixPath(name)
         before = None if content is None else base64.b64decode(str(content))
@@ -34,10 +34,10 @@ def restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
 
 
 def require_digest(node: Node, path: str, promised: Collection[Digest]) -> None:
-    """Read a program.
+    """Require a program to have one of the planned digests.
 
     Raises:
-        StepFailed: it is none of those that were planned for.
+        StepFailed: it has none of them.
     """
     found = node.files.digest(PurePosixPath(path))
     if found not in promised:

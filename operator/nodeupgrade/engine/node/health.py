@@ -1,4 +1,4 @@
-"""Waiting for a kubelet to be healthy, and noticing early that it never will be."""
+"""Wait for a kubelet to become healthy, and detect early that it never will."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ DEATHS_TOLERATED = 1
 
 
 def nothing() -> None:
-    """Watch nothing."""
+    """Do nothing."""
 
 
 def wait_until_healthy(
@@ -22,13 +22,13 @@ def wait_until_healthy(
     """Return once ``/healthz`` answers ok.
 
     Args:
-        forgiving: whether it may die any number of times. A new kubelet that dies twice at its start will do so again,
-            and every second of hope is one without a kubelet (one death may be the runtime's fault, which answers
-            for a moment and then not); the old one has to come up in the end.
-        watch: called all the while; may raise to end the waiting.
+        forgiving: whether the kubelet may exit any number of times. A new kubelet that exits twice at its start will
+            do so again, and waiting for it costs downtime (one exit may be the fault of a runtime that stops answering
+            for a moment); the old kubelet has to come up eventually.
+        watch: called repeatedly while waiting; may raise to end the wait.
 
     Raises:
-        StepFailed: it did not within ``timeout`` seconds, or there is no hope that it will.
+        StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
     """
     deadline = node.clock.monotonic() + timeout
     next_look = node.clock.monotonic() + LOOK_AT_UNIT_SECONDS

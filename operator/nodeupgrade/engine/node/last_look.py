@@ -1,7 +1,7 @@
-"""The last look before a start, and the first one after it: what is started is what was planned for, and nothing else.
+"""Last checks before a start, and the first one after it: exactly what was planned is started, and nothing else.
 
-Whatever was proven about a program or a configuration may be untrue a moment later. So it is looked at in the last
-moment before a start, at the cost of a few milliseconds, and the program that runs is looked at right after it.
+A program or a configuration may change after it was checked. So both are checked again right before a start, which
+costs a few milliseconds, and the program that runs is checked right after it.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ from nodeupgrade.engine.node.facts.unit_start import read_again
 from nodeupgrade.engine.node.node import Node
 
 LOOK_SECONDS = 0.03
-"""A kubelet needs a third of a second until it does anything to a container."""
+"""A kubelet takes a third of a second before it does anything to a container."""
 
 
 def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
-    """Look at all that a start of the runtime reads.
+    """Require everything that a start of the runtime reads to be as planned.
 
     Raises:
-        StepFailed: something of it is not as it was when the run was planned, so that it might not come back as it is.
+        StepFailed: something changed since planning, so that the runtime might not come back as it runs.
     """
     if (planned := plan.runtime_start) is None:
         return
@@ -43,10 +43,10 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
 
 
 def require_new_program(node: Node, plan: RunPlan) -> str | None:
-    """Look at what the kubelet's unit starts, and at the program, which is to be the new one.
+    """Require the kubelet's unit to start what was planned, and its program to be the new one.
 
     Returns:
-        The stamp of the program that is going to run.
+        The stamp of the program that will run.
 
     Raises:
         StepFailed: either is not as planned.
@@ -61,15 +61,15 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
 
 
 def require_old_program(node: Node, plan: RunPlan) -> str | None:
-    """Look at what the kubelet's unit starts, and at the program, which is to be the old one, or is made to be it.
+    """Require the kubelet's unit to start the old program, which is put back from the backup if necessary.
 
-    What else was changed in the unit is somebody's wish, and no reason to leave the node without a kubelet.
+    Any other change of the unit is taken as intended, and is no reason to leave the node without a kubelet.
 
     Returns:
-        The stamp of the program that is going to run.
+        The stamp of the program that will run.
 
     Raises:
-        StepFailed: something else would be started, on hashes that are the old kubelet's.
+        StepFailed: another program would be started, although the hashes are the old kubelet's.
     """
     swap, planned = plan.swap, plan.kubelet_start
     known = _confirmed(node).get(swap.path)
@@ -88,10 +88,10 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 
 @dataclass(slots=True)
 class Running:
-    """Looks which program a kubelet that was just started runs, until it is known to be the right one.
+    """Checks which program a newly started kubelet runs, until it is known to be the right one.
 
     Attributes:
-        stamp: of the right program; ``None`` if there is nothing to compare with.
+        stamp: stamp of the right program; ``None`` if there is nothing to compare with.
     """
 
     node: Node
@@ -101,7 +101,7 @@ class Running:
     _seen: bool = False
 
     def __call__(self) -> None:
-        """Look, if it is time to.
+        """Check, if the next check is due.
 
         Raises:
             StepFailed: another program runs.
@@ -111,16 +111,16 @@ class Running:
             self._next = self.node.clock.monotonic() + LOOK_SECONDS
 
     def confirm(self) -> None:
-        """Look unless the right program was seen.
+        """Check a last time, unless the right program was seen already.
 
         Raises:
-            StepFailed: another program runs, or nobody can tell.
+            StepFailed: another program runs, or it cannot be determined which.
         """
         if not self._seen:
             self._look(last=True)
 
     def is_right(self) -> bool:
-        """Whether the right program runs now."""
+        """Report whether the right program runs now."""
         unit = self.node.services.status(self.plan.swap.unit)
         return self.stamp is None or self.node.kubelet.program_stamp(unit.main_pid) == self.stamp
 
@@ -138,7 +138,7 @@ class Running:
         )
 
     def _starts_directly(self, unit: UnitStatus) -> bool:
-        """Otherwise another program comes first, and then the kubelet in its place."""
+        """Report whether the unit starts the kubelet itself, not a program that then executes the kubelet."""
         planned = self.plan.kubelet_start
         return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program
 
@@ -153,7 +153,7 @@ def _difference(node: Node, planned: UnitStart, *, override: str | None = None) 
 
 
 def _lifted(node: Node, unit: UnitStatus) -> bool:
-    """Whether systemd has yet to hear that our own fence is gone, after an interruption right before the start."""
+    """Report whether systemd has still loaded our removed fence, after an interruption right before the start."""
     drop_in = fence.drop_in(unit.name)
     return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
 
@@ -180,7 +180,7 @@ def _require_no_more_commands(unit: UnitStatus, planned: UnitStart) -> None:
 
 
 def _require(node: Node, path: str, wanted: Digest, known: JsonValue) -> str | None:
-    """The stamp of a program; its content is read only if the stamp is not the one that was confirmed."""
+    """Return the stamp of a program; its content is read only if the stamp is not the confirmed one."""
     stamp = node.files.stamp(PurePosixPath(path))
     if stamp is None or stamp != known:
         found = node.files.digest(PurePosixPath(path))

@@ -1,4 +1,4 @@
-"""Has the node's Lease renewed while no kubelet does."""
+"""Start and stop the lease keeper, which renews the node's Lease while no kubelet does."""
 
 from contextlib import suppress
 
@@ -8,14 +8,14 @@ from nodeupgrade.engine.node.node import LEASE_KEEPER, Node
 
 
 def keep(node: Node, plan: RunPlan) -> None:
-    """Start the keeper, unless it runs; it ends by itself, so that it never outlives who starts it for long."""
+    """Start the lease keeper, unless it runs. It ends by itself, so it never outlives the executor for long."""
     if _wanted(plan):
-        with suppress(StepFailed):  # nothing depends on it
+        with suppress(StepFailed):  # the run does not depend on it
             node.services.start(LEASE_KEEPER, wait=False)
 
 
 def release(node: Node, plan: RunPlan) -> None:
-    """Stop the keeper."""
+    """Stop the lease keeper."""
     if _wanted(plan):
         with suppress(StepFailed):
             node.services.stop(LEASE_KEEPER)

@@ -1,4 +1,4 @@
-"""One node, seen through its ports."""
+"""One node: the ports through which a run, or an examination, accesses it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,39 +21,39 @@ from nodeupgrade.ports.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.services import ServiceManager, ServicesView
 
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
-"""Starts the executor again whenever it is gone while a run is unfinished."""
+"""Starts the executor again if it is gone while a run is unfinished."""
 
 LEASE_KEEPER = rescue_script.KEEPER
 """Renews the node's Lease while no kubelet does."""
 
 
 def never() -> bool:
-    """Nobody asks for anything."""
+    """Return False: nothing was requested."""
     return False
 
 
 def none() -> frozenset[PodUid]:
-    """Nobody has deleted a pod."""
+    """Return an empty set: no pod was deleted."""
     return frozenset()
 
 
 def nobody_tells() -> Newcomers | None:
-    """There is no agent that knows who came."""
+    """Return None: no agent reports new pods."""
     return None
 
 
 def no_rescue() -> Rescue:
-    """The executor always ran."""
+    """Return NONE: the rescue script did nothing."""
     return Rescue.NONE
 
 
 def nothing_recorded(_step: Step) -> Mapping[str, JsonValue] | None:
-    """No step was announced."""
+    """Return None: no step was announced."""
     return None
 
 
 def inert(_name: Failpoint) -> None:
-    """No test interrupts anything."""
+    """Do nothing: no test interrupts the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +61,14 @@ class Node:
     """Everything a step may use.
 
     Attributes:
-        abort: whether somebody asked to go back; asked before every decision and while a step waits for long.
-        deleted_pods: pods that somebody has deleted since the run began, as the agent hears from the API server.
-        newcomers: pods that came after the planning, as the agent sees them; ``None`` as long as it has not told.
+        abort: whether a rollback was requested; called before every decision and during long waits.
+        deleted_pods: pods that were deleted since the run began, as the agent reports them.
+        newcomers: pods that were added after planning, as the agent reports them; ``None`` without a report.
         rescue: how far the rescue script has come with the run.
-        go_on: whether somebody wants the old kubelet started on a runtime that lost pods.
+        go_on: whether a person requested to start the old kubelet on a runtime that lost pods.
         failpoint: called at every place where a test may interrupt the run.
-        seconds: how long the step at hand may wait for something.
-        recorded: what the journal keeps of an earlier step.
+        seconds: how long the current step may wait.
+        recorded: the journal's payload of an earlier step.
     """
 
     runtime: ContainerRuntime
@@ -87,109 +87,117 @@ class Node:
 
 
 class ReadOnlyNode(Protocol):
-    """As much of a node as looking at it takes: whoever holds no more than this cannot change anything."""
+    """Read-only access to a node and its runtime."""
 
     @property
     def runtime(self) -> RuntimeView:
-        """Its runtime."""
+        """The container runtime."""
         ...
 
     @property
     def services(self) -> ServicesView:
-        """Its service manager."""
+        """The service manager."""
         ...
 
     @property
     def files(self) -> FilesView:
-        """Its files."""
+        """The files."""
         ...
 
     @property
     def kubelet(self) -> Kubelet:
-        """Its kubelet."""
+        """The kubelet."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Its clock."""
+        """The clock."""
         ...
 
 
 class HostView(Protocol):
-    """What can be seen of a node before it is known where its runtime listens."""
+    """Read-only access to a node before its runtime's socket is known."""
 
     @property
     def files(self) -> FilesView:
-        """Its files."""
+        """The files."""
         ...
 
     @property
     def services(self) -> ServicesView:
-        """Its service manager."""
+        """The service manager."""
         ...
 
     @property
     def kubelet(self) -> Kubelet:
-        """Its kubelet."""
+        """The kubelet."""
         ...
 
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
-        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+        """Return the node with its runtime.
+
+        Args:
+            endpoint: path of the runtime's socket on the node.
+            runtime: name of the kind of runtime.
 
         Raises:
-            Refused: there is no such kind.
+            Refused: this kind is not supported.
         """
         ...
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+        """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
 
         Raises:
-            StepFailed: there are none in it that can be used.
+            StepFailed: it has no usable credentials.
         """
         ...
 
 
 class Host(Protocol):
-    """What can be used of a node before it is known where its runtime listens."""
+    """Access to a node before its runtime's socket is known."""
 
     @property
     def files(self) -> Files:
-        """Its files."""
+        """The files."""
         ...
 
     @property
     def services(self) -> ServiceManager:
-        """Its service manager."""
+        """The service manager."""
         ...
 
     @property
     def kubelet(self) -> Kubelet:
-        """Its kubelet."""
+        """The kubelet."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """Its clock."""
+        """The clock."""
         ...
 
     @property
     def runtimes(self) -> Iterable[RuntimeKind]:
-        """Every kind of runtime that any run may have found here."""
+        """Every kind of runtime that this program supports."""
         ...
 
     def node(self, endpoint: str, runtime: str) -> Node:
-        """The same node with its runtime, of the kind of that name; ``endpoint`` is the path of the socket on the node.
+        """Return the node with its runtime.
+
+        Args:
+            endpoint: path of the runtime's socket on the node.
+            runtime: name of the kind of runtime.
 
         Raises:
-            Refused: there is no such kind.
+            Refused: this kind is not supported.
         """
         ...
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        """The API server, with the credentials of the kubelet's kubeconfig as they are now.
+        """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
 
         Raises:
-            StepFailed: there are none in it that can be used.
+            StepFailed: it has no usable credentials.
         """
         ...

@@ -1,4 +1,4 @@
-"""Sums a finished run up."""
+"""Sum up a run that ends."""
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.domain.node.evidence.verification import affected
@@ -14,24 +14,24 @@ ROLLBACK_SETTLE_SECONDS = 15.0
 
 
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
-    """Look at the node once more and sum up.
+    """Inspect the node a last time and return the run's report.
 
-    After a rollback the old kubelet gets a moment to show what it does to the containers it finds.
+    After a rollback, wait a moment for what the old kubelet does to the containers that it finds.
     """
-    looked = _settled(node, plan, finish.outcome)
-    labels = affected(looked.seen.damage)
+    final = _settled(node, plan, finish.outcome)
+    labels = affected(final.seen.damage)
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
         message=finish.why,
-        # The journal does not know when the rescue script started the kubelet.
+        # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
-        ended=affected(looked.seen.ended),
-        looked=looked.complete,
+        ended=affected(final.seen.ended),
+        looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
 
@@ -43,7 +43,7 @@ def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
 
 
 def _down_seconds(journal: Journal) -> float | None:
-    """Time without a healthy kubelet: once on the way there, and once more if it went back after that."""
+    """Return the seconds without a healthy kubelet, during the upgrade and during a later rollback."""
     there, back = journal.first(Step.START_KUBELET, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.UNDONE)
     windows = [(journal.first(Step.STOP_KUBELET, Mark.DOING), there or back)]
     if there is not None and (again := journal.first(Step.START_KUBELET, Mark.UNDOING)) is not None:

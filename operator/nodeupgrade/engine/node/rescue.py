@@ -1,4 +1,4 @@
-"""Lays the rescue script down, and keeps it exact."""
+"""Write the rescue script, and keep it up to date."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -13,10 +13,10 @@ MODE = 0o600
 
 
 def lay_down(node: Node, plan: RunPlan) -> None:
-    """Write the script that restores hashes and files as they are now, unless it is there already.
+    """Write the script that restores hashes and files as they are now, unless it exists with this content.
 
-    Called while the kubelet runs, so that it is ready, and with the kubelet down, right before the first of them
-    changes, so that it is exact. It is only written twice if something changed in between.
+    Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
+    hash or file changes, so that it is exact. The second call writes only if something changed in between.
 
     Raises:
         StepFailed: it cannot be written.

@@ -1,4 +1,4 @@
-"""Makes the restart of a run gentler for as long as the run lasts, by files that only lie there meanwhile."""
+"""Apply and remove the temporary settings of the runtime's restart, files that exist only during a run."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,23 +15,23 @@ MODE = 0o644
 
 
 def give(node: Node, plan: RunPlan) -> None:
-    """Have systemd start the runtime as tuned from now on; as configured, if that fails."""
+    """Make systemd start the runtime with the tuning; if that fails, as configured."""
     if not plan.tuning.files:
         return
     try:
         for file in plan.tuning.files:
             node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
         node.services.reload()
-    except StepFailed:  # a file that systemd has not read would look like somebody's change of the unit
+    except StepFailed:  # a file that systemd has not loaded would look like a change of the unit by somebody else
         with suppress(StepFailed):
             _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
 
 
 def take_back(files: Files, services: ServiceManager, kind: RuntimeKind) -> None:
-    """Have systemd start the runtime as before; what the drop-ins name goes last, since until then it may be needed.
+    """Make systemd start the runtime as configured again. Files that the drop-ins refer to are removed last.
 
     Raises:
-        StepFailed: something of it is still there.
+        StepFailed: a file could not be removed.
     """
     _remove(files, filter(is_drop_in, kind.tuning))
     services.reload()

@@ -1,7 +1,6 @@
-"""One node's run: observe, decide, record, act; until the journal says that it is over.
+"""The loop of one node's run: observe, decide, record, act, until the journal has a FINISHED record.
 
-Starting it again after any interruption continues where the journal ends. That is the normal path, not a
-special one.
+Starting it again after any interruption continues where the journal ends. There is no separate recovery path.
 """
 
 from collections.abc import Callable
@@ -43,7 +42,7 @@ SAY_AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """Carries one plan out.
+    """One run, which carries out one plan.
 
     Attributes:
         heartbeat: called before every decision, for a watchdog.
@@ -55,7 +54,7 @@ class NodeRun:
     heartbeat: Callable[[], None] = lambda: None
 
     def carry_out(self) -> RunReport:
-        """Run to the end.
+        """Run to the end and return the report.
 
         Raises:
             Inconsistent: the journal cannot be trusted; the node is left as it is.
@@ -110,37 +109,37 @@ class NodeRun:
             self.node.failpoint(at(step, When.DONE))
         except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
             return self._record(
-                journal, Mark.FAILED, step, payload=_found(error), error=_sentence(error), reason=_reason(error)
+                journal, Mark.FAILED, step, payload=_changes(error), error=_sentence(error), reason=_reason(error)
             )
         return self._record(journal, Mark.DONE, step)
 
     def _undo(self, journal: Journal, step: Step, undo: Undo) -> Journal:
         payload = journal.payload(step)
-        if payload is None:  # it failed while it was prepared, before it could have any effect
+        if payload is None:  # it failed in ``prepare``, before it could have any effect
             return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
         try:
             self.node.failpoint(at(step, When.UNDOING))
-            left = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
+            unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.UNDONE))
         except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
-        return self._record(journal, Mark.UNDONE, step, error=left)
+        return self._record(journal, Mark.UNDONE, step, error=unreversed)
 
     def _announce(self, journal: Journal, undo: Undo) -> Journal:
-        """Write down that, and why, a step is being undone, unless that is written or there is nothing to undo."""
+        """Record that, and why, a step is being undone, unless that is recorded or there is nothing to undo."""
         if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
 
     def _hold(self, journal: Journal, hold: HoldFenced) -> Journal:
-        """Wait for the runtime; say so at once, and again if there is something else to say, but not all the time."""
+        """Wait for the runtime. Record why at once, and a changed cause at most once a minute."""
         lease.keep(self.node, self.plan)
         lack, last = hold.lack, journal.records[-1]
-        told = last.mark is Mark.HELD and (
+        recorded_already = last.mark is Mark.HELD and (
             (last.reason, last.error) == (lack.reason, lack.why)
             or self.node.clock.monotonic() - last.monotonic < SAY_AGAIN_SECONDS
         )
-        if not told:
+        if not recorded_already:
             journal = self._record(journal, Mark.HELD, hold.undo.step, error=lack.why, reason=lack.reason)
         self.node.clock.sleep(hold.seconds)
         return journal
@@ -150,7 +149,7 @@ class NodeRun:
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
             return shown.lack(self.node, self.plan, rebooted=rebooted)
-        except Exception as error:  # noqa: BLE001 - what cannot be known is no proof that the runtime is fit
+        except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Lack(reason=_reason(error), why=_sentence(error))
 
     def _record(
@@ -178,13 +177,13 @@ class NodeRun:
         return journal.with_record(record)
 
     def _clean_up(self) -> None:
-        """After the end: what may be repeated for ever and may fail without harm."""
+        """Clean up after the end. All of it can be repeated, and may fail without harm."""
         with suppress(StepFailed):
             self.store.scrub()
         for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
-        with suppress(StepFailed, Transient):  # lets systemd forget the fence as well; too slow without a kubelet
+        with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
             restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
         for path in (PurePosixPath(self.plan.swap.staged), rescue_script.SCRIPT, rescue_script.LOOK):
             with suppress(StepFailed):
@@ -197,12 +196,12 @@ class NodeRun:
 def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
     """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
 
-    Masks do not survive a reboot, and the kubelet's program, arguments and manifests may be half exchanged.
+    The fence does not survive a reboot, and the kubelet's program, arguments and manifests may be half swapped.
     """
     last = journal.last
     if last is None or journal.finished is not None or last.boot == node.clock.boot():
         return
-    if committed(journal, node.rescue()):  # nothing will be undone, so nobody would lift the fence
+    if committed(journal, node.rescue()):  # nothing will be undone, so nothing would lift the fence
         return
     if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
         node.services.mask(plan.swap.unit)
@@ -219,7 +218,7 @@ def _reason(error: Exception) -> Reason:
             return Reason.INTERNAL_ERROR
 
 
-def _found(error: Exception) -> dict[str, JsonValue] | None:
+def _changes(error: Exception) -> dict[str, JsonValue] | None:
     return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
 
 

@@ -1,1 +1,1 @@
-"""Compares what the runtime shows with what the plan knows, before and during a run."""
+"""Compare what the runtime shows with the plan, before and during a run."""

@@ -1,4 +1,4 @@
-"""Whether what runs is what was planned for, told at as little cost as possible: mostly no kubelet runs meanwhile."""
+"""Compare the running instances with the plan, as cheaply as possible: usually no kubelet runs meanwhile."""
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
@@ -9,31 +9,31 @@ from nodeupgrade.engine.node.node import Node
 
 
 def compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
-    """What runs now, and what of the plan's baseline is not as it was.
+    """Return the present inventory, and how it differs from the plan's baseline.
 
-    What a process and its start time prove is not asked for container by container, unless something differs: a
-    container that completed meanwhile is told by its exit code.
+    Process and start time identify an instance, so details are requested for each container only if something
+    differs: the exit code shows whether a container completed meanwhile.
 
     Args:
         addresses: also compare the addresses of sandboxes.
     """
     now = node.runtime.inventory(full=False, addresses=addresses)
-    if not (found := unplanned(plan, now)):
-        return now, found
+    if not (changes := unplanned(plan, now)):
+        return now, changes
     now = node.runtime.inventory(full=True)
     return now, unplanned(plan, now)
 
 
 def require_planned(node: Node, plan: RunPlan) -> None:
-    """Look whether everything runs that the plan knows, and nothing else.
+    """Require exactly the planned containers to run.
 
     Raises:
-        StepFailed: something was changed since.
+        StepFailed: something changed since planning.
     """
     now, lost = compare(node, plan)
-    if found := (*lost, *appeared(plan.baseline, now, planned=plan.containers)):
+    if changes := (*lost, *appeared(plan.baseline, now, planned=plan.containers)):
         raise StepFailed(
-            f"{len(found)} containers changed since planning, first: {found[0]}",
+            f"{len(changes)} containers changed since planning, first: {changes[0]}",
             reason=Reason.INVENTORY_CHANGED,
             changed=affected(lost),
         )

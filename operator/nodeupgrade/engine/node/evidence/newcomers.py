@@ -1,7 +1,7 @@
-"""Containers of pods that came after the planning, and that the new kubelet began: they get the old kind of hash.
+"""Restore the old kubelet's hashes of containers in pods that were added after planning.
 
-Nobody on the node can compute it: the executor has no pods. So the agent is asked, if there is one, and waited for only
-a moment; nothing that it says, or does not say, stops the way back.
+The executor cannot compute them, since it has no pods. So it uses the agent's report, if there is one, and waits for it
+only for a moment; neither its content nor its absence stops a rollback.
 """
 
 import re
@@ -17,45 +17,45 @@ HASH = re.compile("[0-9a-f]{1,16}")
 
 
 def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
-    """Store the old kubelet's hash with each of them that stores the very hash which the agent expects there.
+    """Store the old kubelet's hash with each new container that stores exactly the hash which the agent reported.
 
     Returns:
-        Those that store it now, and the names of those that the old kubelet may not recognise.
+        The containers that store it now, and the labels of those that the old kubelet may not recognise.
     """
     known = plan.pods()
     present = node.runtime.inventory(full=False).containers
-    strangers = [c for c in present if c.pod.uid not in known and c.state is not ContainerState.EXITED]
-    told = _told(node, strangers)
-    words = {(c.pod, c.name): c for c in told.containers}
+    unplanned = [c for c in present if c.pod.uid not in known and c.state is not ContainerState.EXITED]
+    report = _reported(node, unplanned)
+    expectations = {(c.pod, c.name): c for c in report.containers}
     taken, doubtful = [], []
-    for container in strangers:
-        word = words.get((container.pod.uid, container.name))
-        if word is None:
-            doubtful += [container.label] if container.pod.uid not in told.pods else []
-        elif _store(node, container.id, word):
-            taken.append(word)
+    for container in unplanned:
+        expected = expectations.get((container.pod.uid, container.name))
+        if expected is None:
+            doubtful += [container.label] if container.pod.uid not in report.pods else []
+        elif _store(node, container.id, expected):
+            taken.append(expected)
         else:
             doubtful.append(container.label)
     return tuple(taken), tuple(sorted(doubtful))
 
 
-def _told(node: Node, strangers: list[ContainerInstance]) -> Newcomers:
-    pods = {container.pod.uid for container in strangers}
-    patience = node.clock.monotonic() + WORD_SECONDS
-    told = (node.newcomers() if strangers else None) or Newcomers()
-    while not pods.issubset(told.pods) and node.clock.monotonic() < patience:
+def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
+    pods = {container.pod.uid for container in unplanned}
+    deadline = node.clock.monotonic() + WORD_SECONDS
+    report = (node.newcomers() if unplanned else None) or Newcomers()
+    while not pods.issubset(report.pods) and node.clock.monotonic() < deadline:
         node.clock.sleep(LOOK_SECONDS)
-        told = node.newcomers() or told
-    return told
+        report = node.newcomers() or report
+    return report
 
 
-def _store(node: Node, container: ContainerId, word: AwaitedContainer) -> bool:
+def _store(node: Node, container: ContainerId, expected: AwaitedContainer) -> bool:
     try:
         image = node.runtime.before_images([container]).get(container)
-    except StepFailed:  # of no form that could be changed
+    except StepFailed:  # its stored form cannot be rewritten
         return False
-    if image is None or not HASH.fullmatch(word.before):
+    if image is None or not HASH.fullmatch(expected.before):
         return False
-    if image.hashes.container == word.after:
-        node.runtime.rewrite([(image, StoredHashes(container=word.before))])
-    return image.hashes.container in {word.before, word.after}  # the former after an interruption
+    if image.hashes.container == expected.after:
+        node.runtime.rewrite([(image, StoredHashes(container=expected.before))])
+    return image.hashes.container in {expected.before, expected.after}  # the former after an interruption

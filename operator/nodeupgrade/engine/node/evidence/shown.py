@@ -1,4 +1,4 @@
-"""Looks whether the runtime shows what still runs, before anything is entrusted to it."""
+"""Check that the runtime shows everything that still runs, before hashes or a kubelet depend on it."""
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed, Transient
@@ -9,13 +9,13 @@ from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
 PATIENCE_SECONDS = 10.0
-"""How long a runtime that was just restarted is waited for before it is said not to answer."""
+"""How long to wait for a runtime that was just restarted before it counts as not answering."""
 
 
 def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
-    """Say why the runtime is not fit for the old kubelet.
+    """Return why the runtime is not fit for the old kubelet; ``None`` if it is.
 
-    Nothing is expected where a kubelet runs already; after a reboot, which ended everything, only an answer.
+    Where a kubelet runs already, nothing is required; after a reboot, which ended everything, only an answer.
     """
     try:
         if node.services.status(plan.swap.unit).main_pid:
@@ -28,20 +28,20 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
         return Lack(reason=error.reason, why=str(error))
     if not hidden:
         return None
-    told = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
+    listed = ", ".join(hidden[:NAMED]) + (f" and {len(hidden) - NAMED} more" if len(hidden) > NAMED else "")
     anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
     return Lack(
         reason=Reason.RUNTIME_LOST_PODS,
-        why=f"the runtime does not show {len(hidden)} of the instances that still run: {told} "
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {listed} "
         f"(to start the kubelet all the same, which makes them a second time: {anyway})",
     )
 
 
 def require_shown(node: Node, plan: RunPlan) -> None:
-    """Look once more right before a kubelet is started: since the last look, somebody may have restarted the runtime.
+    """Check again right before a kubelet starts: the runtime may have been restarted since the last check.
 
     Raises:
-        StepFailed: the runtime does not show what still runs.
+        StepFailed: the runtime does not show everything that still runs.
         Transient: it does not answer.
     """
     if hidden := unshown(plan, node.runtime.inventory(full=False), node.runtime.alive):

@@ -1,7 +1,7 @@
-"""Looking whether anything that ran before was harmed, often and at little cost, from the moment a kubelet starts.
+"""Detect harm to containers that ran before, frequently and cheaply, from the moment a kubelet starts.
 
-Polled rather than subscribed to: a listing takes 10 ms on a node with 110 pods, not every runtime has events over the
-CRI, and an event would save a quarter of a second at most.
+It polls instead of subscribing to events: a listing takes 10 ms on a node with 110 pods, not every runtime has events
+over the CRI, and an event would save a quarter of a second at most.
 """
 
 from dataclasses import dataclass, field
@@ -17,23 +17,23 @@ from nodeupgrade.engine.node.node import Node
 
 LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
-"""So long it looks often: a kubelet judges every pod in its first seconds."""
+"""How long to poll frequently: a kubelet synchronises every pod in its first seconds."""
 LATER_LOOK_SECONDS = 1.0
 WORD_SECONDS = 3.0
-"""How long the runtime may take to say how something ended, or the agent that its pod was deleted."""
+"""How long to wait for the runtime to report how something ended, or the agent that its pod was deleted."""
 LAST_LOOK_SECONDS = 30.0
-"""How long the report waits for a runtime that does not answer; nothing depends on it any more."""
+"""How long the final report waits for a runtime that does not answer; no decision depends on it."""
 QUOTED = 320
 NOTHING = Departures(damage=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look came to.
+    """The result of one look.
 
     Attributes:
-        complete: whether the runtime answered everything; if not, nothing is proved.
-        suspected: what seemed to have changed when the runtime fell silent, and could not be looked at again.
+        complete: whether the runtime answered every request; if not, nothing is proven.
+        suspected: differences that could not be confirmed because the runtime stopped answering.
     """
 
     seen: Departures = NOTHING
@@ -44,7 +44,7 @@ class Look:
 
 @dataclass(slots=True)
 class Watch:
-    """Looks when it is called, but not too often; raises as soon as something is harmed."""
+    """Looks when it is called, at a limited rate; raises as soon as something is harmed."""
 
     node: Node
     plan: RunPlan
@@ -56,54 +56,54 @@ class Watch:
 
     @classmethod
     def from_now(cls, node: Node, plan: RunPlan, *, first_look: float = LOOK_SECONDS) -> "Watch":
-        """A watch whose first look is a moment from now, in seconds."""
+        """Return a watch whose first look is ``first_look`` seconds from now."""
         now = node.clock.monotonic()
         return cls(node, plan, now, now + first_look)
 
     def __call__(self) -> None:
-        """Look, if it is time to.
+        """Look, if the next look is due.
 
         Raises:
-            StepFailed: something that ran before was stopped or replaced, and not by its own doing.
+            StepFailed: something that ran before was stopped or replaced, and did not end by itself.
         """
         if self.node.clock.monotonic() >= self._next:
             self.content()
 
     def content(self, *, thorough: bool = False) -> bool:
-        """Look now, and say whether everything was seen and nothing has to be waited for.
+        """Look now, and report whether the runtime showed everything and nothing is pending.
 
         Raises:
-            StepFailed: as above; or the runtime has been silent for too long. For a while it is waited for: a kubelet
-                cannot end anything through a runtime that does not answer, and going back needs the runtime too.
+            StepFailed: as above; or the runtime has not answered for too long. Until then the watch waits: a kubelet
+                cannot end anything through a runtime that does not answer, and a rollback needs the runtime too.
         """
         now = self.node.clock.monotonic()
         waits = self._waiting_since is not None
         self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
-        looked = look(self.node, self.plan, thorough=thorough)
-        if not looked.complete:
-            self._bear_silence(now, looked.suspected)
+        result = look(self.node, self.plan, thorough=thorough)
+        if not result.complete:
+            self._tolerate_silence(now, result.suspected)
             return False
         self._silent_since, self._suspected = None, ()
-        damage = looked.seen.damage
+        damage = result.seen.damage
         if not damage:
             self._waiting_since = None
             return True
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
         patience = now - self._waiting_since < WORD_SECONDS
-        if not (patience and may_be_harmless(self.plan, looked.inventory, damage)):
+        if not (patience and may_be_harmless(self.plan, result.inventory, damage)):
             raise StepFailed(
-                f"the new kubelet did not leave everything alone: {_story(self.node, self.plan, damage)}",
+                f"the new kubelet did not leave everything alone: {_describe(self.node, self.plan, damage)}",
                 reason=Reason.CONTAINER_RESTARTED,
             )
         return False
 
-    def _bear_silence(self, began: float, suspected: tuple[Difference, ...]) -> None:
+    def _tolerate_silence(self, began: float, suspected: tuple[Difference, ...]) -> None:
         self._silent_since = began if self._silent_since is None else self._silent_since
         self._suspected = suspected or self._suspected
         seconds = self.node.clock.monotonic() - self._silent_since
         if seconds < self.plan.limits.runtime_restart:
             return
-        last = _story(self.node, self.plan, self._suspected) if self._suspected else ""
+        last = _describe(self.node, self.plan, self._suspected) if self._suspected else ""
         raise StepFailed(
             f"the runtime has shown nothing for {seconds:.0f} s, so whether the containers still run is not known"
             + (f"; what it showed last: {last}" if last else ""),
@@ -112,15 +112,15 @@ class Watch:
 
 
 def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
-    """Look thoroughly, and wait for what somebody has yet to say; what it comes to is told and not acted upon."""
+    """Look thoroughly, and wait for pending evidence. The result is only reported; nothing acts on it."""
     began = node.clock.monotonic()
     while True:
-        looked = look(node, plan, thorough=True, new_kubelet=new_kubelet)
+        result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
         seconds = node.clock.monotonic() - began
-        damage = looked.seen.damage
-        waits = damage and may_be_harmless(plan, looked.inventory, damage) and seconds < WORD_SECONDS
-        if not waits and (looked.complete or seconds >= LAST_LOOK_SECONDS):
-            return looked
+        damage = result.seen.damage
+        waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < WORD_SECONDS
+        if not waits and (result.complete or seconds >= LAST_LOOK_SECONDS):
+            return result
         node.clock.sleep(LOOK_SECONDS)
 
 
@@ -129,8 +129,8 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool
 
     Args:
         thorough: also look at what costs a call per item, such as start times and addresses.
-        new_kubelet: it runs, and is the only one that has run since the runtime was restarted. After a rollback the
-            runtime's log does not go back far enough, so that nothing is taken to have ended by itself.
+        new_kubelet: whether the new kubelet runs, and is the only one that has run since the runtime was restarted.
+            After a rollback the runtime's log does not go back far enough, so nothing counts as ended by itself.
     """
     found: tuple[Difference, ...] = ()
     try:
@@ -153,7 +153,7 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
 
 
 def _runtime_is_older(node: Node, plan: RunPlan) -> bool:
-    """Whether all that the kubelet asked of the runtime is in the log of the runtime that runs now."""
+    """Report whether the log of the present runtime process covers every request of the kubelet."""
     runtime, kubelet = (node.services.status(unit).started for unit in (plan.runtime_unit, plan.swap.unit))
     return runtime is not None and kubelet is not None and runtime < kubelet
 
@@ -165,15 +165,15 @@ def _log(node: Node, unit: str) -> tuple[str, ...]:
         return ()
 
 
-def _story(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
+def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
     log = _log(node, plan.swap.unit)
-    listed = "; ".join(f"{difference}{_about(plan, difference, log)}" for difference in damage[:CONTAINERS_LISTED])
+    listed = "; ".join(f"{each}{_evidence_of(plan, each, log)}" for each in damage[:CONTAINERS_LISTED])
     more = f" and {len(damage) - CONTAINERS_LISTED} more" if len(damage) > CONTAINERS_LISTED else ""
     return f"{listed}{more}"
 
 
-def _about(plan: RunPlan, difference: Difference, log: tuple[str, ...]) -> str:
-    """The hash that the kubelet found, and what it wrote about it."""
+def _evidence_of(plan: RunPlan, difference: Difference, log: tuple[str, ...]) -> str:
+    """Return the hash that the kubelet found, and its log line about the container."""
     planned = next((c for c in plan.containers if c.id == difference.container), None)
     if planned is None:
         return ""

@@ -1,1 +1,1 @@
-"""Collects the facts that the checks judge. Nothing is changed here."""
+"""Gather the facts that the checks judge. Nothing here changes the node."""

@@ -1,4 +1,4 @@
-"""Look at a node once, completely, and touch nothing."""
+"""Gather all facts about a node, at one time. Changes nothing."""
 
 import re
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ STRIPPED_FLAGS_LIMIT = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningKubelet:
-    """The kubelet as it runs now."""
+    """The running kubelet: its unit, program and arguments."""
 
     unit: UnitStatus
     program: PurePosixPath | None
@@ -68,7 +68,7 @@ def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> Runn
 
 
 def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
-    """Read where the running kubelet keeps things.
+    """Read the running kubelet's configuration.
 
     Raises:
         Refused: its configuration file cannot be read.
@@ -83,7 +83,7 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
 
 
 def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:
-    """The configuration files that a kubelet with this command line reads, in order."""
+    """Return the configuration files that a kubelet with this command line reads, in order."""
     paths = [PurePosixPath(path) for path in (config_path(words),) if path is not None]
     if (directory := config_directory(words)) is not None:
         paths += [path for path in files.walk(PurePosixPath(directory)) if is_drop_in(path.name)]
@@ -91,7 +91,7 @@ def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath
 
 
 def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Static pod manifests by path; files that a kubelet ignores are left out."""
+    """Return the static pod manifests by path, without files that a kubelet ignores."""
     if layout.manifests is None:
         return {}
     found: dict[str, bytes] = {}
@@ -110,7 +110,7 @@ def gather(
     pods: Iterable[Json],
     clients: Clients,
 ) -> NodeFacts:
-    """Collect everything the checks and the plan need."""
+    """Gather everything that the checks and the plan need."""
     views = tuple(parse_pod(pod) for pod in pods)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
@@ -165,7 +165,7 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
 
 
 def _runtime_unit(node: ReadOnlyNode) -> UnitStatus:
-    """The runtime's unit; of the units bound to it only those that run, since a restart leaves the others alone."""
+    """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
     unit = node.services.status(node.runtime.kind.unit)
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if _is_up(node.services, name)))
 
@@ -212,7 +212,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
 
 
 def _version(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
-    """What a program says its version is, and all that it printed."""
+    """Return the version that a program reports, and everything that it printed."""
     try:
         status, output = kubelet.version_output(program)
     except Transient as error:
@@ -231,7 +231,7 @@ def _parse(version: str | None) -> KubeletVersion | None:
 def _accepted_arguments(
     kubelet: Kubelet, running: RunningKubelet, request: RunRequest, program: PurePosixPath
 ) -> tuple[Arguments, int, str]:
-    """Let the new program parse the command line; where asked, leave out each flag it does not know."""
+    """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
     remove = set(request.spec.kubelet.remove_flags)
     for _ in range(STRIPPED_FLAGS_LIMIT):
         arguments = adapt(running.words, target=request.target, remove=remove)

@@ -1,4 +1,4 @@
-"""Collect what decides whether the new kubelet would start, and the runtime survive its restart; touch nothing."""
+"""Gather what decides whether the new kubelet would start and admit every pod. Changes nothing."""
 
 import re
 from pathlib import PurePosixPath
@@ -17,15 +17,15 @@ APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
 NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
 DEVICES = "kubelet_internal_checkpoint"
-# How a pod's own cgroup is named by either driver. A pod sees the others' paths relative to its own, so that the
-# beginning may be missing; the kubelet may have a name before "kubepods" (cgroupRoot).
+# Names of a pod's cgroup with either driver. The agent's pod sees other pods' paths relative to its own, so the
+# beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
 CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
 
 
 def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: KubeletLayout) -> str:
-    """What a program says to the feature gates of the node; nothing if none is set."""
+    """Return what a program prints about the node's feature gates; empty if none is set."""
     try:
         return kubelet.gates_output(program, layout.gates) if layout.gates else ""
     except (StepFailed, Transient) as error:
@@ -33,7 +33,7 @@ def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: Kube
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
-    """What the run would have to change and cannot: the program and its directory, and manifests of static pods."""
+    """Return the immutable paths among those a run changes: the program, its directory, and static pod manifests."""
     paths = [] if program is None else [program, program.parent]
     if layout.manifests is not None:
         directory = PurePosixPath(layout.manifests)
@@ -42,13 +42,13 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
 
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
-    """Directories that are mounted read-only on the node, however they are mounted where this runs."""
+    """Return the directories that are mounted read-only on the host, which may differ from this process's mounts."""
     table = _mounts(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
 
 
 def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
-    """Whether a mount forbids to execute programs below a directory; nothing else that could is known here."""
+    """Report whether a directory is mounted ``noexec``. Other obstacles to running programs are not detected."""
     return has_option("noexec", _mounts(files), directory)
 
 
@@ -57,7 +57,7 @@ def _mounts(files: FilesView) -> str:
 
 
 def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
-    """By the path of any pod's cgroup: systemd names a slice after the pod, the other driver a directory."""
+    """Detect the driver by the path of any pod's cgroup: a slice with systemd, a directory with cgroupfs."""
     for process in (sandbox.process for sandbox in inventory.sandboxes):
         data = None if process is None else files.read(PurePosixPath(f"/proc/{process.pid}/cgroup"))
         for part in (data or b"").decode(errors="replace").replace("\n", "/").split("/"):
@@ -69,7 +69,7 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Content of the state files whose format the checks know."""
+    """Return the content of the state files whose format the checks know, by file name."""
     paths = [PurePosixPath(path) for path in layout.state_files]
     paths += [paths[0].with_name("pod_status_manager_state")]
     known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
@@ -77,23 +77,23 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
 
 
 def host(files: FilesView, layout: KubeletLayout) -> HostFacts:
-    """What of the host decides about pods."""
+    """Gather the properties of the host that pod admission depends on."""
     profiles = files.read(APPARMOR_PROFILES)
     devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
     return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
-        numa_nodes=_counted((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
         devices=None if devices is None else files.read(PurePosixPath(devices)),
     )
 
 
 def _profiles(text: str) -> frozenset[str]:
-    """Names in lines such as ``docker-default (enforce)``."""
+    """Parse names from lines such as ``docker-default (enforce)``."""
     return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
 
 
-def _counted(listed: str) -> int:
-    """How many a list such as ``0-1,3`` names; at least one."""
+def _count(listed: str) -> int:
+    """Count the entries of a list such as ``0-1,3``; at least one."""
     found = re.findall(r"(\d+)(?:-(\d+))?", listed)
     return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))

@@ -1,4 +1,4 @@
-"""Finds out how the runtime runs and how its unit would start it; touches nothing."""
+"""Gather how the runtime runs, and how its unit would start it. Changes nothing."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ SERVICE = re.compile(r"[^/]+\.service")
 
 
 def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[RuntimeAsFound, UnitStart]:
-    """Look at the running runtime, and let the program on disk say what it would make of its configuration."""
+    """Examine the running runtime, and ask the program on disk how it would start with its configuration."""
     following = node.runtime.next_start(unit, info.process)
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
@@ -35,10 +35,11 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
 
 
 def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tuple[str, ...]:
-    """What was changed after the runtime was started, of everything that a start reads.
+    """Return what a start reads and what was changed after the runtime was started.
 
-    A drop-in or a configuration that was taken away is told by its directory; those in /run hold our own as well. Of
-    what starts the program in its stead, whether the program itself was exchanged its digest tells.
+    A drop-in or a configuration file that was removed is detected by its directory's time; directories in /run are
+    left out, since they hold our own drop-ins too. The program itself is compared by its digest; only a starter, such
+    as a script, is compared by time.
     """
     if unit.started is None:
         return ()
@@ -56,9 +57,9 @@ def _drop_in_directories(unit: UnitStatus) -> Iterable[str]:
 
 
 def _owner(files: FilesView, pid: int) -> str:
-    """The service that a process belongs to, by its control group."""
+    """Return the service that a process belongs to, according to its cgroup; empty if there is none."""
     data = files.read(PurePosixPath(f"/proc/{pid}/cgroup")) or b""
     lines = data.decode(errors="replace").splitlines()
-    told = [line for line in lines if line.startswith(("0::", "1:name=systemd:")) or ":name=systemd:" in line]
-    found = [name for line in told for name in SERVICE.findall(line)]
+    of_systemd = [line for line in lines if line.startswith(("0::", "1:name=systemd:")) or ":name=systemd:" in line]
+    found = [name for line in of_systemd for name in SERVICE.findall(line)]
     return found[0] if found else ""

@@ -1,4 +1,4 @@
-"""Reads what a start of a unit would read; touches nothing."""
+"""Read everything that a start of a unit would read. Changes nothing."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,11 +13,11 @@ from nodeupgrade.ports.files import FilesView
 def read_start(
     files: FilesView, unit: UnitStatus, more: Iterable[str] = (), directories: Iterable[str] = ()
 ) -> UnitStart:
-    """How a unit would be started now.
+    """Return how a unit would be started now.
 
     Args:
         more: further files that its program reads.
-        directories: where it looks for such files.
+        directories: directories in which the program looks for such files.
     """
     content = {path: files.read(PurePosixPath(path)) for path in (*unit_files(unit), *more)}
     found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
@@ -27,7 +27,7 @@ def read_start(
 
 
 def read_again(files: FilesView, unit: UnitStatus, planned: UnitStart) -> UnitStart:
-    """The same, and whatever else was read then: a file that vanished is a change, and so is one that appeared."""
+    """Read again everything that was read for the plan; a file that vanished or appeared is a difference."""
     own = set(unit_files(unit))
     rest = [path for path in planned.files if path not in own]
     now = read_start(

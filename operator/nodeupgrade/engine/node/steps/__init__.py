@@ -1,7 +1,7 @@
 """The steps of one node's run: one module each, with ``prepare``, ``do``, ``undo`` and ``is_done``.
 
-``prepare`` only reads; what it returns is on disk before ``do`` starts and is all that ``undo`` gets. ``do`` and
-``undo`` may be interrupted anywhere and are then run again, so both are idempotent.
+``prepare`` only reads; its result is in the journal before ``do`` starts, and is all that ``undo`` gets. ``do`` and
+``undo`` may be interrupted anywhere and are then run again, so both must be idempotent.
 """
 
 from collections.abc import Mapping
@@ -31,22 +31,22 @@ Payload = Mapping[str, JsonValue]
 
 
 class StepActions(Protocol):
-    """What each step module offers. All may raise StepFailed or Transient."""
+    """The functions of a step's module. All may raise StepFailed or Transient."""
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-        """Read what ``undo`` will need; touch nothing."""
+        """Return what ``undo`` will need; change nothing."""
         ...
 
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Take the step."""
+        """Carry out the step."""
         ...
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
-        """Reverse the step, wherever it was interrupted; say in one sentence what of it could not be reversed."""
+        """Reverse the step, wherever it was interrupted; return a sentence about what could not be reversed."""
         ...
 
     def is_done(self, node: Node, plan: RunPlan, payload: Payload) -> bool:
-        """Whether the world already shows the step as taken; asked after an interruption."""
+        """Report whether the node shows that the step is done; called after an interruption."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Last preparations: what brings a lost executor, or the old kubelet, back; and what systemd has to read ahead of time.
+"""Arm the dead man and the rescue script, and prepare everything that needs a ``daemon-reload``.
 
-That is the kubelet's fence, and how the runtime is restarted: reading unit files takes too long without a kubelet.
+The latter are the kubelet's fence and the tuning of the runtime's restart: a reload takes too long without a kubelet.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from nodeupgrade.engine.node.rescue import lay_down
 
 
 def prepare(_node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered; what is done about the runtime's restart is for people."""
+    """Return the tuning of the runtime's restart, for people; ``undo`` needs nothing."""
     return {"tuning": plan.tuning.why}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Start the timers, and have systemd read what it has to while that costs no kubelet time.
+    """Start the timers, and make systemd load its files while the kubelet still runs.
 
-    What is not as planned any more is found before the kubelet stops; and the look at it then knows every process.
+    Changes since planning are detected here, before the kubelet stops; and the next inventory knows every process.
     """
     require_planned(node, plan)
-    lease.keep(node, plan)  # early: while it starts, it takes a processor for a tenth of a second
+    lease.keep(node, plan)  # early: its start takes a CPU for a tenth of a second
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue_script.TIMER)
@@ -34,10 +34,10 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Stop the timers: nothing is left that they would have to bring to an end."""
+    """Stop the timers: there is nothing left to rescue."""
     node.services.unmask(plan.swap.unit)
     for timer in (rescue_script.TIMER, DEAD_MAN_TIMER):
-        if node.services.status(timer).load_state != "not-found":  # a reboot takes the rescue's away
+        if node.services.status(timer).load_state != "not-found":  # a reboot removes the rescue timer
             node.services.stop(timer)
     lease.release(node, plan)
     node.files.remove(rescue_script.SCRIPT)

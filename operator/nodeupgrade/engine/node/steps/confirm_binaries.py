@@ -1,6 +1,6 @@
-"""Before anything is touched: every program is what the plan says, and the old kubelet's has a backup.
+"""Confirm that every program is as planned, and back up the old kubelet, before anything is touched.
 
-Reading them whole takes longer than the rest of the kubelet's downtime, so it happens while the kubelet runs.
+Reading the programs takes longer than the rest of the kubelet's downtime, so it happens while the kubelet runs.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Keep by what it shows, later and at no cost, that the programs are still those that were read."""
+    """Return the stamps of the programs, which later show cheaply that they are unchanged."""
     runtime = () if plan.runtime_start is None else (plan.runtime_start.program,)
     return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged, *runtime)}
 
@@ -21,8 +21,8 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Link the old program under its backup name, and check the digests.
 
-    It is the backup that is read: should another program take the old one's place at any time, the backup is not it.
-    What cannot be exchanged, since it is a symbolic link by now, is refused here and not with the kubelet down.
+    The backup is read, not the old path, on which another program may appear at any time. A program that cannot be
+    swapped, because it has become a symbolic link, is refused here, not with the kubelet down.
     """
     swap = plan.swap
     node.files.tidy(PurePosixPath(swap.path))
@@ -34,7 +34,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Keep the backup: it costs one directory entry and is the evidence of what ran before."""
+    """Keep the backup: it costs one directory entry, and shows what ran before."""
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

@@ -1,4 +1,4 @@
-"""With the kubelet down nothing moves any more: what runs now must be exactly what was planned for."""
+"""Confirm, with the kubelet down, that exactly the planned containers run. Nothing starts containers any more."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered."""
+    """Return nothing: ``undo`` needs nothing."""
     return {}
 
 
@@ -19,7 +19,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Looking leaves no trace."""
+    """Do nothing: the step changes nothing."""
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

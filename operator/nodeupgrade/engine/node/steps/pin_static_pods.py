@@ -1,7 +1,7 @@
-"""Give static pods their present UID in writing.
+"""Pin static pods: write their present UID into their manifests.
 
-A kubelet derives the UID of a static pod from its decoded manifest, and almost every minor decodes it
-differently; a new UID is a new pod. With ``metadata.uid`` in the manifest nothing is derived.
+A kubelet derives the UID of a static pod from its decoded manifest, and almost every minor decodes it differently; a
+new UID means a new pod. With ``metadata.uid`` in the manifest nothing is derived.
 """
 
 import base64
@@ -17,12 +17,12 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Keep the manifests as they are."""
+    """Return the manifests as they are."""
     return read_contents(node, (PurePosixPath(pin.path) for pin in plan.pins))
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Write each manifest with its UID, unless somebody changed it since planning."""
+    """Write each manifest with its UID; fail if it was changed since planning."""
     for pin in plan.pins:
         path = PurePosixPath(pin.path)
         now = node.files.read(path)
@@ -34,13 +34,13 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Put back the manifests we wrote; one that somebody else wrote meanwhile is theirs."""
+    """Restore the manifests that we wrote; leave those that somebody else changed meanwhile."""
     ours = {pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content}
     restore_contents(node, ours)
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Whether every manifest reads as planned."""
+    """Report whether every manifest is as planned."""
     return all(node.files.read(PurePosixPath(pin.path)) == pin.content for pin in plan.pins)
 
 

@@ -1,4 +1,4 @@
-"""Before the new kubelet may look: what the runtime serves now is what it will see."""
+"""Read back what the runtime serves after its restart, before the new kubelet sees it."""
 
 from collections.abc import Mapping
 
@@ -12,12 +12,12 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered."""
+    """Return nothing: ``undo`` needs nothing."""
     return {}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Every container is the same instance and serves its new hash; every sandbox is ready with its address."""
+    """Require the same instances with their new hashes, and every sandbox ready with its address."""
     now, lost = compare(node, plan, addresses=True)
     if found := (*lost, *hash_differences(plan.containers, now)):
         raise StepFailed(
@@ -27,7 +27,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Looking leaves no trace."""
+    """Do nothing: the step changes nothing."""
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

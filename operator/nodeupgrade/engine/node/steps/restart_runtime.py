@@ -1,4 +1,4 @@
-"""Restart the runtime, which serves annotations from memory, so that it reads what was rewritten."""
+"""Restart the runtime, which serves annotations from memory, so that it reads the rewritten hashes."""
 
 from collections.abc import Mapping
 
@@ -13,14 +13,15 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered."""
+    """Return nothing: ``undo`` needs nothing."""
     return {}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Restart and wait until the CRI *answers*; that the unit is active means nothing yet.
+    """Restart and wait until the CRI *answers*; an active unit does not mean that it does.
 
-    Not if it might come back with another configuration than it has: what runs knows all containers.
+    Fail without a restart if the runtime might come back with another configuration: the running one knows all
+    containers.
     """
     if not plan.rewrites():
         return
@@ -34,11 +35,11 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Nothing: rewriting back comes next and restarts the runtime once it has something else to read."""
+    """Do nothing: undoing REWRITE_HASHES comes next, and restarts the runtime after restoring the hashes."""
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Whether the runtime serves the planned hashes."""
+    """Report whether the runtime serves the planned hashes."""
     try:
         return not hash_differences(plan.containers, node.runtime.inventory(full=False))
     except Transient:

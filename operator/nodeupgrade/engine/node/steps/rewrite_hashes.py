@@ -1,7 +1,7 @@
-"""Replace the stored hashes by those the new kubelet will compute.
+"""Replace the stored hashes by those that the new kubelet will compute.
 
-The runtime answers from memory, so nobody sees any of it until the runtime is restarted: however many
-containers there are, the node changes over in one instant.
+The runtime answers from memory, so the new hashes become visible only with its restart, all at once, however many
+containers there are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runtime import BeforeImage
 
 Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
-"""Of each container whose hash depends on the kubelet, what the old one stores and the hash of the new one."""
+"""By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Read the stored metadata of every container to be rewritten, byte for byte."""
+    """Return the stored metadata of every container to be rewritten, byte for byte."""
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     for container in plan.rewrites():
         image = images.get(container.id)
@@ -42,7 +42,7 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Rewrite all of them; repeating it skips what is written."""
+    """Rewrite all hashes; a repetition skips those that are written."""
     images = _images(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     node.runtime.rewrite(changes[:1])
@@ -51,34 +51,36 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | None:
-    """Put every byte back, and let the runtime serve it.
+    """Restore every byte, and make the runtime serve it.
 
-    Containers that the new kubelet created in the meantime carry its kind of hash: they get the old kind, or
-    the old kubelet would replace them a second time. Of pods that came after the planning the agent knows the hashes.
+    Containers that the new kubelet created meanwhile carry its hashes: they get the old kubelet's, or that would
+    replace them a second time. For pods that were added after planning, the agent reports the hashes.
     """
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in _images(payload).values():
         with suppress(ContainerGone):
             node.runtime.restore(image)
         node.failpoint(FIRST_RESTORED)
-    for container, before in _begun_since(node, plan):
+    for container, before in _started_since(node, plan):
         for present in node.runtime.before_images([container.id]).values():
             node.runtime.rewrite([(present, before)])
-    came, doubtful = newcomers.take_back(node, plan)
-    hashes = _hashes(plan, came)
+    restored, doubtful = newcomers.take_back(node, plan)
+    hashes = _hashes(plan, restored)
     if _serves_another_era(node, hashes):
         last_look.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        if left := [container.label for container, _ in _of_the_new_kubelet(node, hashes)]:
-            raise StepFailed(f"after its restart the runtime still serves hashes of the new kubelet, first: {left[0]}")
+        if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
+            raise StepFailed(
+                f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
+            )
     if not doubtful:
         return None
     return f"these came after the planning, and begin again if the old kubelet hashes otherwise: {', '.join(doubtful)}"
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Whether every stored hash is the planned one."""
+    """Report whether every stored hash is the planned one."""
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
 
@@ -87,14 +89,14 @@ def _images(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
     return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
-def _begun_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
-    """Containers that the new kubelet began, and what the old one would have stored with them."""
+def _started_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Return the containers that the new kubelet started, with the hashes that the old one would have stored."""
     known = {c.id for c in plan.containers}
-    return ((c, before) for c, before in _of_the_new_kubelet(node, _hashes(plan)) if c.id not in known)
+    return ((c, before) for c, before in _with_new_hash(node, _hashes(plan)) if c.id not in known)
 
 
-def _of_the_new_kubelet(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
-    """Containers that are served with its hash, and what it was or would have been with the old one."""
+def _with_new_hash(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Yield the containers that serve the new kubelet's hash, with the hashes of the old one."""
     for container in node.runtime.inventory(full=False).containers:
         before, after = hashes.get((container.pod.uid, container.name), (None, None))
         if before and container.state is not ContainerState.EXITED and container.hashes.container == after:
@@ -109,6 +111,6 @@ def _serves_another_era(node: Node, hashes: Hashes) -> bool:
     )
 
 
-def _hashes(plan: RunPlan, came: Iterable[AwaitedContainer] = ()) -> Hashes:
-    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *came)}
+def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
+    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *restored)}
     return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}

@@ -1,4 +1,4 @@
-"""Keep the kubelet's state files, some of which an older kubelet refuses once a newer one has rewritten them."""
+"""Save the kubelet's state files, some of which an older kubelet refuses once a newer one has rewritten them."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -11,23 +11,23 @@ from nodeupgrade.engine.node.rescue import lay_down
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Read the files; the journal is where they are kept."""
+    """Return the content of the files, which is kept in the journal."""
     return read_contents(node, (PurePosixPath(path) for path in plan.state_files))
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Announcing the step saved the files; the rescue script must know them too, and the hashes as they are now."""
+    """Update the rescue script with the files, and the hashes as they are now. The journal has the files already."""
     lay_down(node, plan)
 
 
 def undo(node: Node, _plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Put back each file that was there and reads differently now.
+    """Restore each file that existed and was changed.
 
-    Files that only the newer kubelet has stay: an older one does not look at them, and a next upgrade does.
+    Files that only the newer kubelet created stay: an older one ignores them, and the next upgrade uses them.
     """
     restore_contents(node, {path: content for path, content in payload.items() if content is not None})
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Do it again after an interruption; what is there already is not written twice."""
+    """Do it again after an interruption; a script that is up to date is not written twice."""
     return False

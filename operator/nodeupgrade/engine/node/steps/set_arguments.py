@@ -12,13 +12,13 @@ DROP_IN_MODE = 0o644
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Keep what is at the drop-in's path now, usually nothing."""
+    """Return what is at the drop-in's path now, usually nothing."""
     arguments = plan.swap.arguments
     return {} if arguments is None else read_contents(node, [PurePosixPath(arguments.path)])
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Write the drop-in and let systemd read it."""
+    """Write the drop-in and make systemd load it."""
     arguments = plan.swap.arguments
     if arguments is None:
         return
@@ -27,7 +27,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Put back what was there."""
+    """Restore what was there."""
     if plan.swap.arguments is None:
         return
     restore_contents(node, payload)
@@ -35,5 +35,5 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
 
 
 def is_done(_node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Whether there is nothing to write; otherwise do it again, since systemd may not have read it."""
+    """Report whether there is nothing to write; otherwise do it again, since systemd may not have loaded it."""
     return plan.swap.arguments is None

@@ -12,16 +12,16 @@ from nodeupgrade.engine.node.health import wait_until_healthy
 from nodeupgrade.engine.node.node import Node
 
 FIRST_LOOK_SECONDS = 0.5
-"""A kubelet needs a third of a second to be up, and harms nothing before; starting is work enough for the node."""
+"""A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered."""
+    """Return nothing: ``undo`` needs nothing."""
     return {}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Start it and wait until it is healthy; what it is, and what it does to containers, may end the waiting."""
+    """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
     require_shown(node, plan)
     running = last_look.Running(node, plan, last_look.require_new_program(node, plan))
     node.services.unmask(plan.swap.unit)
@@ -39,11 +39,11 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Stop and fence the new kubelet; what it would read is about to change under it."""
+    """Fence and stop the new kubelet, before the files that it reads are restored."""
     node.services.mask(plan.swap.unit)
     node.services.stop(plan.swap.unit)
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Do it again after an interruption; one that runs is left as it is, once it is known to be the right one."""
+    """Do it again after an interruption; a running kubelet keeps running, if it is the right program."""
     return False

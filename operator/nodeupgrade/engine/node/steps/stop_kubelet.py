@@ -1,4 +1,4 @@
-"""Stop the kubelet and fence it, so that nothing and nobody can start it before we do."""
+"""Fence and stop the kubelet, so that nothing else can start it."""
 
 from collections.abc import Mapping
 
@@ -13,21 +13,21 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered: the unit's own files are not touched."""
+    """Return nothing: the unit's own files are not changed."""
     return {}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Fence first, so that no automatic restart can slip in between."""
+    """Fence first, so that no automatic restart can happen in between."""
     node.services.mask(plan.swap.unit)
     node.failpoint(FENCED)
     node.services.stop(plan.swap.unit)
 
 
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Start the kubelet again; by now everything it reads is as it left it.
+    """Start the old kubelet again; everything that it reads has been restored.
 
-    Any other is stopped at once: the hashes are the old kubelet's.
+    If another program starts, stop it at once: the hashes are the old kubelet's.
     """
     running = last_look.Running(node, plan, last_look.require_old_program(node, plan))
     node.services.unmask(plan.swap.unit)
@@ -42,6 +42,6 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
-    """Whether the kubelet is down and fenced."""
+    """Report whether the kubelet is down and fenced."""
     status = node.services.status(plan.swap.unit)
     return status.main_pid == 0 and status.fenced

@@ -1,8 +1,8 @@
-"""Watch for the settle period that the new kubelet stays well and leaves every instance alone.
+"""Verify, for the settle period, that the new kubelet stays healthy and changes no instance.
 
-The first seconds are the dangerous ones: every pod is admitted and synchronised anew. Damage ends the watch at once,
-so that the kubelet is stopped while little is lost. Nothing on the node says that a kubelet has synchronised every
-pod: see docs/decisions/settle-period.md for where it was looked for.
+The first seconds are the most dangerous: every pod is admitted and synchronised again. Damage ends the step at once, so
+that the kubelet is stopped while little is lost. Nothing on the node shows that a kubelet has synchronised every pod;
+see docs/decisions/settle-period.md for what was examined.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ UNHEALTHY_LOOKS_TOLERATED = 5
 
 
 def prepare(_node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
-    """Nothing has to be remembered."""
+    """Return nothing: ``undo`` needs nothing."""
     return {}
 
 
 def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Look at containers and kubelet until the settle period is over, and once more thoroughly at its end."""
+    """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
     watch = Watch.from_now(node, plan)
     pid = node.services.status(plan.swap.unit).main_pid
     next_look = float(node.clock.monotonic())
@@ -48,7 +48,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Looking leaves no trace."""
+    """Do nothing: the step changes nothing."""
 
 
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
