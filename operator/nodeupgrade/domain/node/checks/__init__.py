@@ -1,1 +1,1 @@
-"""Checks: what speaks against touching a node, from facts gathered on it. Nothing is read here."""
+"""Checks: what forbids touching a node. They judge gathered facts and read nothing themselves."""

@@ -1,4 +1,4 @@
-"""Everything that is gathered on a node before it may be touched."""
+"""The facts about a node that its checks judge."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletFacts:
-    """The kubelet that runs now, and the program that shall replace it.
+    """The running kubelet, and the program that replaces it.
 
     Attributes:
-        program: real path of the running program; ``None`` if its file was deleted or replaced since.
+        program: real path of the running program; ``None`` if its file was deleted or replaced since its start.
         words: its arguments, without the program.
         current: version of the running program.
-        before: digest of the program on disk.
+        before: digest of the old program on disk.
         arguments: the command line for the new program.
-        missing: why the new program cannot be had; nothing else is known of it then.
-        staged_version: what the new program says it is; empty if it could not be run.
+        missing: why the new program is not available; the fields below are unset then.
+        staged_version: version that the new program reports; empty if it could not be run.
         staged_output: what it printed.
         after: digest of the new program.
         arguments_status: exit status of the new program when it parsed them.
         arguments_output: what it printed then.
-        free_bytes: free space on the filesystem of the program with the new one beside it.
+        free_bytes: free space on the program's filesystem once the new program is staged.
     """
 
     unit: UnitStatus
@@ -57,20 +57,21 @@ class KubeletFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """Everything the checks look at, gathered in one go.
+    """Everything that the checks judge, gathered at one time.
 
     Attributes:
-        promised: digest that the NodeUpgrade promises; ``None`` where an image's digest stands for it.
+        promised: digest that the NodeUpgrade specifies; ``None`` if an image's digest covers the program.
+        state_free_bytes: free space on the filesystem of the journal.
         readiness: what the start of the new kubelet depends on.
-        stored: hashes as they are stored, where ``inventory`` has them as the runtime serves them.
+        stored: hashes as stored on disk; ``inventory`` has them as the runtime serves them.
         traffic: what clients of the pods depend on.
-        hazards: what a restart of the runtime would cost.
-        tuning: what would make the runtime's restart gentler.
-        host: what of the host decides about pods.
-        drift: in what the kubelet would not start as it runs.
-        runtime_found: the runtime that runs, and the one that would be started.
+        hazards: findings that make a restart of the runtime unsafe.
+        tuning: temporary settings that would make the runtime's restart gentler.
+        host: properties of the host that pod admission depends on.
+        drift: differences between the running kubelet and its next start.
+        runtime_found: the running runtime, and the one that would be started.
         kubelet_start: how the kubelet's unit would be started now.
-        runtime_start: likewise the runtime's.
+        runtime_start: how the runtime's unit would be started now.
     """
 
     node: Json
@@ -96,7 +97,7 @@ class NodeFacts:
 
     @property
     def admission(self) -> Admission:
-        """What decides whether a kubelet that starts admits every pod again."""
+        """Return the facts on which the admission of pods depends."""
         layout = self.readiness.layout
         return Admission(
             node=self.node,
@@ -110,16 +111,16 @@ class NodeFacts:
 
     @property
     def probed(self) -> ProbedPods:
-        """What a fresh kubelet asks probes of."""
+        """Return the facts about the pods that a new kubelet probes."""
         seen = self.traffic
         return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
 
     @property
     def units(self) -> tuple[UnitStatus, ...]:
-        """The units whose programs are started anew."""
+        """Return the units that a run restarts."""
         return (self.kubelet.unit, self.runtime_unit)
 
     def running_pods(self) -> Iterator[Pod]:
-        """Those of the pods of which a container runs."""
+        """Return the pods that have a running container."""
         running = {container.pod.uid for container in self.inventory.running()}
         return (pod for pod in self.pods if pod.ref.uid in running)

@@ -1,4 +1,4 @@
-"""The kubelet that runs, and the program that shall replace it."""
+"""Checks of the running kubelet and of the program that replaces it."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ FREE_BYTES = 64 * 1024 * 1024
 
 @check(Reason.UNSUPPORTED_SERVICE_MANAGER)
 def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
-    """The kubelet runs as a systemd service of its own program file."""
+    """The kubelet runs as a systemd service, and its program file is still in place."""
     unit = facts.kubelet.unit
     if unit.load_state != "loaded" or not unit.running:
         detail = f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
@@ -29,7 +29,7 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.UNSUPPORTED_VERSION, Reason.ALREADY_AT_TARGET, Reason.DOWNGRADE_NOT_ALLOWED)
 def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
-    """Both versions' hashes are known, and the step is one that was asked for."""
+    """Both kubelet versions are supported, and the target is newer, or older where ``allowDowngrade`` permits it."""
     current = facts.kubelet.current
     for version in (current, facts.target):
         try:
@@ -54,7 +54,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
     Reason.KUBELET_FLAGS_REJECTED,
 )
 def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
-    """The new program has the promised digest, runs here, and is the version it should be."""
+    """The new program has the specified digest, runs here, reports the target version and accepts the flags."""
     kubelet = facts.kubelet
     if kubelet.missing is not None:
         yield kubelet.missing
@@ -76,7 +76,7 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.KUBELET_FLAGS_REJECTED)
 def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
-    """Where flags have to go, the unit starts the program directly, so that a drop-in can replace its line."""
+    """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them."""
     kubelet = facts.kubelet
     if kubelet.arguments.removed and kubelet.unit.program != kubelet.program:
         flags = ", ".join(kubelet.arguments.removed)
@@ -89,7 +89,7 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.INSUFFICIENT_SPACE)
 def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
-    """With the new program staged there is still room for the journal and for what the kubelet itself writes."""
+    """With the new program staged, there is still free space for the journal and for the kubelet."""
     for what, free in (
         ("the kubelet's program lies", facts.kubelet.free_bytes),
         ("the journal is kept", facts.state_free_bytes),
@@ -101,7 +101,7 @@ def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.UNSUPPORTED_SERVICE_MANAGER)
 def health_can_be_asked(facts: NodeFacts) -> Iterator[Finding]:
-    """The kubelet says whether it is well, so that somebody can tell whether the new one is."""
+    """The kubelet serves its health endpoint, so that the health of the new one can be determined."""
     if facts.readiness.layout.healthz_url is None:
         detail = "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
         yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)

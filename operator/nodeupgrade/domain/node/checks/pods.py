@@ -1,4 +1,4 @@
-"""Would every pod survive the start of another kubelet? Checks of what the runtime and the API server say of pods."""
+"""Checks of pods, as the runtime and the API server report them: would each survive the start of another kubelet?"""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from nodeupgrade.kubelethash import (
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED)
 def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
-    """What the runtime stores is what it serves, so that a restart of the runtime alone changes nothing."""
+    """The runtime stores the hashes that it serves, so that its restart alone changes nothing."""
     for container in facts.inventory.running():
         stored = facts.stored.get(container.id)
         if stored != container.hashes:
@@ -63,15 +63,15 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.POD_HAS_TWO_MONITORS)
 def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
-    """No pod is in a state in which a restart of the runtime is known to cost it."""
+    """No pod is in a state in which a restart of the runtime is known to harm it."""
     yield from facts.hazards.pods
 
 
 @check(Reason.POD_IN_TRANSITION)
 def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
-    """Every container that the API server shows running is one the runtime holds.
+    """Every container that the API server reports as running is held by the runtime.
 
-    Otherwise the kubelet uses another runtime than the one looked at, and what was proven says nothing about it.
+    Otherwise the kubelet uses a runtime other than the one examined, and the proof does not apply to it.
     """
     held = {container.id for container in facts.inventory.containers}
     for pod in facts.pods:
@@ -96,10 +96,10 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
     ),
 )
 def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
-    """The new kubelet looks for each pod where the old one put it.
+    """Every pod has the same QoS class, and so the same cgroup, for both kubelets.
 
-    A kubelet kills a pod whose cgroup it does not find. From 1.16 init containers count for the QoS class
-    (kubernetes #75223), which is part of the cgroup's path.
+    The class is part of the cgroup's path, and a kubelet kills a pod whose cgroup it does not find. From 1.16 on init
+    containers count for the class (kubernetes #75223).
     """
     current = facts.kubelet.current
     if current is None:
@@ -107,7 +107,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
     for pod in facts.running_pods():
         try:
             before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
-        except UnsupportedKubelet:  # versions_are_known has named it
+        except UnsupportedKubelet:  # reported by versions_are_known
             return
         except UnreadablePod as error:
             yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=str(error))
@@ -122,7 +122,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.RESIZE_POLICY_RESTART, follows=(changes.RESIZE_POLICY_ACTED_ON,))
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
-    """No container has a restarting resize policy on the first step to a kubelet that acts on it."""
+    """No container has a resize policy RestartContainer that the new kubelet is the first to act on."""
     current = facts.kubelet.current
     if current is None:
         return
@@ -131,7 +131,7 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
             subject = f"{pod.ref}/{container.name}"
             try:
                 restarted = resize_may_restart(container.spec, current, facts.target)
-            except UnsupportedKubelet:  # versions_are_known has named it
+            except UnsupportedKubelet:  # reported by versions_are_known
                 return
             except UnhashableContainer as error:
                 yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))

@@ -1,7 +1,7 @@
-"""What a fresh kubelet makes of probes: which containers it would kill for them, and what nobody can tell beforehand.
+"""Checks of probes: which containers a new kubelet would kill because of them, and which results cannot be predicted.
 
-Everything is read off the pods. No probe is run: an exec probe is a foreign program, and looking at a node is not to
-run any. So a check forbids only what the pod itself proves, and otherwise says what a person should know.
+Everything is taken from the pods. No probe is run: an exec probe is somebody else's program, and examining a node must
+not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A container that runs, with its spec and its status."""
+    """A running container, with its spec and its status."""
 
     label: str
     role: Role
@@ -33,18 +33,18 @@ class _Running:
 
 
 def named(labels: Sequence[str]) -> str:
-    """List a few names, and how many there are beside them."""
+    """List the first few names, and how many more there are."""
     more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
     return ", ".join(labels[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedPods:
-    """What the checks of this module look at.
+    """The facts that the checks of this module judge.
 
     Attributes:
-        pods: of the node, as the API server shows them; manifests know nothing of probes' results.
-        current: version of the running kubelet; ``None`` if it does not say.
+        pods: the node's pods from the API server; manifests have no results of probes.
+        current: version of the running kubelet; ``None`` if unknown.
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
@@ -61,17 +61,17 @@ class ProbedPods:
     follows=(history.STARTUP_PROBES, history.PROBES_KEPT, history.SIDECAR_STOPS_RESTARTS),
 )
 def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
-    """The new kubelet kills no container for its probes, and looks after all of them.
+    """The new kubelet kills no container because of its startup probe, and still restarts containers that crash.
 
-    A container that has not come up yet is killed sooner or later if it never does, whichever kubelet looks after it.
-    A kubelet that starts counts failures from nothing, so this forbids the run only if it may happen before it is over.
+    Any kubelet kills a container whose startup probe never succeeds. A kubelet that starts counts failures from zero,
+    so a pending startup probe forbids the run only if the container may be killed before the run is over.
     """
     target, defect = facts.target, history.SIDECAR_STOPS_RESTARTS
     for container in _running(facts.pods):
         if (startup := container.spec.get("startupProbe")) is None:
             continue
         if container.status.get("started") is False:
-            if (soonest := _tries(startup) - period(startup)) <= facts.settle:
+            if (soonest := _deadline(startup) - period(startup)) <= facts.settle:
                 detail = (
                     f"its startup probe has not succeeded yet, and kubelet {target} may kill it after {soonest} s of "
                     "failures, while the run still watches it: wait until it has"
@@ -79,7 +79,7 @@ def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
                 yield Finding(reason=Reason.POD_IN_TRANSITION, subject=container.label, detail=detail)
         elif _runs_again(target) and _fails_now(container):
             detail = (
-                f"kubelet {target} runs its startup probe again and kills it after {_tries(startup)} s of failures; "
+                f"kubelet {target} runs its startup probe again and kills it after {_deadline(startup)} s of failures; "
                 "the readiness probe asks the same and fails now"
             )
             yield Finding(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
@@ -93,8 +93,8 @@ def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
 
 @check(Reason.PROBE_FAILS, follows=(history.PROBES_KEPT,))
 def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
-    """No readiness probe fails before anything is done."""
-    failing = [c.label for c in _let_live(facts) if "readinessProbe" in c.spec and _is_unready(c)]
+    """No readiness probe fails already."""
+    failing = [c.label for c in _not_refused(facts) if "readinessProbe" in c.spec and _is_unready(c)]
     if failing:
         moment = "" if keeps_probes(facts.target) else (
             f"; kubelet {facts.target} may report their pods Ready for a moment when it starts (kubernetes #135795)"
@@ -105,11 +105,11 @@ def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
 
 @check(Reason.STARTUP_PROBE_RUNS_AGAIN, follows=(history.STARTUP_PROBES, history.PROBES_KEPT))
 def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
-    """Every startup probe that the new kubelet runs again is known to succeed."""
-    running, target = _let_live(facts), facts.target
+    """Every startup probe that the new kubelet runs again is known to succeed now."""
+    running, target = _not_refused(facts), facts.target
     again = [c for c in running if _runs_again(target) and "startupProbe" in c.spec and not _succeeds_now(c)]
     if again:
-        first = min(_tries(container.spec["startupProbe"]) for container in again)
+        first = min(_deadline(container.spec["startupProbe"]) for container in again)
         detail = (
             f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills what "
             f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
@@ -120,9 +120,9 @@ def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
 
 @check(Reason.EXEC_PROBE_TIMED, follows=(history.EXEC_PROBES_TIMED,))
 def exec_probes_are_timed_already(facts: ProbedPods) -> Iterator[Finding]:
-    """The new kubelet is not the first to hold exec probes to their timeout."""
+    """The new kubelet is not the first to enforce the timeout of exec probes."""
     target, current = facts.target, facts.current
-    timed = [c.label for c in _let_live(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
+    timed = [c.label for c in _not_refused(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
     if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
         detail = (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
@@ -131,8 +131,8 @@ def exec_probes_are_timed_already(facts: ProbedPods) -> Iterator[Finding]:
         yield Finding(reason=Reason.EXEC_PROBE_TIMED, detail=detail)
 
 
-def _let_live(facts: ProbedPods) -> list[_Running]:
-    """Containers that run and that nothing is refused for."""
+def _not_refused(facts: ProbedPods) -> list[_Running]:
+    """Return the running containers, except those that ``probes_let_containers_live`` refuses."""
     refused = {finding.subject for finding in probes_let_containers_live(facts)}
     return [container for container in _running(facts.pods) if container.label not in refused]
 
@@ -154,7 +154,7 @@ def _list(status: Json, key: str) -> Sequence[Json]:
 
 
 def _is_unready(container: _Running) -> bool:
-    """Whether its readiness probe was asked and says no; one that waits for the startup probe was not asked."""
+    """Report whether its readiness probe fails; it is not run before the startup probe succeeds."""
     return container.status.get("ready") is False and container.status.get("started") is not False
 
 
@@ -163,28 +163,31 @@ def _runs_again(target: KubeletVersion) -> bool:
 
 
 def _fails_now(container: _Running) -> bool:
-    """Whether the readiness probe, given at least as much time, asks the same and is told no."""
+    """Report whether the readiness probe is the same as the startup probe, has at least its timeout, and fails now."""
     startup, readiness = container.spec["startupProbe"], container.spec.get("readinessProbe") or {}
-    return _is_unready(container) and _same(startup, readiness) and timeout(startup) <= timeout(readiness)
+    return _is_unready(container) and _same_handler(startup, readiness) and timeout(startup) <= timeout(readiness)
 
 
 def _succeeds_now(container: _Running) -> bool:
-    """Whether a probe that asks the same, in no more time, succeeds: liveness, or it would be killed, or readiness."""
+    """Report whether the same probe, with at most its timeout, succeeds as liveness or readiness probe.
+
+    A liveness probe counts as successful: otherwise the kubelet would kill the container.
+    """
     startup = container.spec["startupProbe"]
     kinds = ("livenessProbe", "readinessProbe") if container.status.get("ready") is True else ("livenessProbe",)
     others = (container.spec.get(kind) or {} for kind in kinds)
-    return any(_same(startup, other) and timeout(startup) >= timeout(other) for other in others)
+    return any(_same_handler(startup, other) and timeout(startup) >= timeout(other) for other in others)
 
 
-def _same(startup: Json, other: Json) -> bool:
-    """Whether two probes ask the same."""
+def _same_handler(startup: Json, other: Json) -> bool:
+    """Report whether two probes have the same handler."""
     return any(handler in startup for handler in _HANDLERS) and all(
         startup.get(handler) == other.get(handler) for handler in _HANDLERS
     )
 
 
-def _tries(probe: Json) -> int:
-    """Seconds of failures after which a kubelet kills the container."""
+def _deadline(probe: Json) -> int:
+    """Return after how many seconds of failures a kubelet kills the container."""
     return int(probe.get("failureThreshold") or 3) * period(probe)
 
 

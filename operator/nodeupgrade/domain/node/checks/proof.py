@@ -1,6 +1,6 @@
-"""Is every stored hash understood? What is looked at here is found while the rewriting of hashes is planned.
+"""Checks of the proof: is every stored hash reproduced? Their facts come from planning the rewriting of hashes.
 
-Prove before you touch: what cannot be recomputed for the kubelet that runs is not rewritten for the one to come.
+A hash that cannot be reproduced for the running kubelet must never be rewritten for the new one.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from nodeupgrade.kubelethash import KubeletVersion, changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the checks of this module look at.
+    """The facts that the checks of this module judge.
 
     Attributes:
-        unread: manifests of static pods that leave open what runs.
-        unpinned: static pods whose UID would change and cannot be kept.
-        agents: the pods of the agent that looks: they are there for the run only.
+        unread: findings about manifests of static pods that cannot be read as the kubelet reads them.
+        unpinned: findings about static pods whose UID would change.
+        agents: the pods of this run's agent, which exist only for the run.
     """
 
     target: KubeletVersion
@@ -46,7 +46,7 @@ def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
     follows=(changes.VERSIONED_STRUCT, changes.JSON_HASHED, changes.NAME_AND_IMAGE_HASHED, changes.SIDECARS_COMPARED),
 )
 def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
-    """Every stored hash that the running kubelet compares is recomputed from its pod, bit by bit."""
+    """Every stored hash that the running kubelet compares is reproduced from its pod."""
     yield from facts.rewriting.findings
 
 
@@ -56,15 +56,15 @@ def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
     follows=(changes.HOST_AND_FILE_IN_STATIC_UID, changes.STATIC_UID_BY_FNV),
 )
 def static_pods_keep_their_uid(facts: Proof) -> Iterator[Finding]:
-    """Every static pod has one manifest, which can be given the UID that the pod has."""
+    """Every static pod has exactly one manifest, to which its present UID can be added."""
     yield from facts.unpinned
 
 
 @check(Reason.HASHES_WOULD_CHANGE)
 def hashes_stay(facts: Proof) -> Iterator[Finding]:
-    """Nothing has to be rewritten where ``hash.mode: AssertUnchanged`` says so.
+    """No hash has to be rewritten where ``hash.mode: AssertUnchanged`` is set.
 
-    The agent's own container is not what anybody wants to hear of first.
+    The agent's own containers are reported last.
     """
     if facts.hash_mode is not HashMode.ASSERT_UNCHANGED:
         return

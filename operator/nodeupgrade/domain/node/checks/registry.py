@@ -1,7 +1,7 @@
-"""All checks of a node, room by room, in the order in which people are told of what they find.
+"""The registry of a node's checks, by module, in the order in which their findings are reported.
 
-Nothing on the node is changed before every check is silent. A new check is named in the ``CHECKS`` of its room; a new
-room is named here, with the facts that its checks look at. What the API server alone tells of a node is asked in
+Nothing on the node may be changed before every check passes. To add a check, add it to the ``CHECKS`` of its module; to
+add a module, add it here, with the facts that its checks judge. Checks that need only the API server are in
 ``rollout/select/admission.py``. docs/checks.md lists all of them.
 """
 
@@ -28,7 +28,7 @@ from nodeupgrade.domain.node.checks.proof import Proof
 F = TypeVar("F")
 
 
-def _of(
+def _reading(
     read: Callable[[NodeFacts], F],
     checks: tuple[Check[F], ...],
     when: Callable[[NodeFacts], bool] = lambda _: True,
@@ -39,41 +39,41 @@ def _of(
 CHECKS: tuple[Check[NodeFacts], ...] = (
     *kubelet.CHECKS,
     *runtime.CHECKS,
-    *_of(lambda facts: facts.units, units.CHECKS),
+    *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,
-    *_of(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
+    *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
-    *_of(lambda facts: facts.probed, probes.CHECKS),
-    *_of(lambda facts: facts.traffic, services.CHECKS),
-    *_of(lambda facts: facts.drift, drift.CHECKS),
-    *_of(lambda facts: facts.admission, admission.CHECKS),
+    *_reading(lambda facts: facts.probed, probes.CHECKS),
+    *_reading(lambda facts: facts.traffic, services.CHECKS),
+    *_reading(lambda facts: facts.drift, drift.CHECKS),
+    *_reading(lambda facts: facts.admission, admission.CHECKS),
     pods.placements_are_met,
     kubelet.health_can_be_asked,
 )
-"""What may forbid a run."""
+"""Checks that may forbid a run."""
 
 PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
-"""What may forbid it once its hashes are planned; told after the rest."""
+"""Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
-    *_of(lambda facts: facts.drift, drift.WARNINGS),
-    *_of(lambda facts: facts.probed, probes.WARNINGS),
-    *_of(lambda facts: facts.traffic, services.WARNINGS),
+    *_reading(lambda facts: facts.drift, drift.WARNINGS),
+    *_reading(lambda facts: facts.probed, probes.WARNINGS),
+    *_reading(lambda facts: facts.traffic, services.WARNINGS),
 )
-"""What people should know of before and after a run, whatever forbids it."""
+"""Checks that only warn, before and after a run."""
 
 
 def preflight(facts: NodeFacts) -> tuple[Finding, ...]:
-    """Everything that forbids a run as far as the node's facts tell."""
+    """Return the findings that forbid a run, as far as the node's facts show."""
     return ask(CHECKS, facts)
 
 
 def refusals(facts: NodeFacts, proven: Proof) -> tuple[Finding, ...]:
-    """Everything that forbids a run; an empty answer permits it."""
+    """Return the findings that forbid a run; none permits it."""
     return (*preflight(facts), *ask(PROOFS, proven))
 
 
 def warnings(facts: NodeFacts) -> tuple[Finding, ...]:
-    """Everything that people should know of."""
+    """Return the findings that only warn."""
     return ask(WARNINGS, facts)

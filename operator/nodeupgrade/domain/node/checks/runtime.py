@@ -1,4 +1,4 @@
-"""The container runtime: may it be restarted, and would it come back as it runs?"""
+"""Checks of the container runtime: may it be restarted, and would it come back as it runs?"""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from nodeupgrade.kubelet import history
 
 @check(Reason.UNSUPPORTED_RUNTIME, follows=(history.CRI_V1_REQUIRED,))
 def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
-    """The runtime is one whose stored hashes can be rewritten, and restarting it leaves containers alone."""
+    """The runtime is supported, and restarting it restarts neither containers nor other services."""
     runtime, unit = facts.runtime, facts.runtime_unit
     if not is_as_expected(facts):
         detail = f"the runtime is {runtime.name} {runtime.version}; only {facts.runtime_found.name} is supported"
@@ -36,7 +36,7 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
 
 
 def is_as_expected(facts: NodeFacts) -> bool:
-    """Whether the runtime that answers is of the kind that the node is said to have, and was looked at as."""
+    """Report whether the runtime that answers is of the kind that the facts were gathered for."""
     return facts.runtime.name == facts.runtime_found.name
 
 
@@ -54,14 +54,14 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
 
 @check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_CONFIGURATION_DRIFT)
 def runtime_comes_back(facts: NodeFacts) -> Iterator[Finding]:
-    """What answers is what would be restarted, and it would come back as it runs."""
+    """The process that answers is the one that would be restarted, and it would come back as it runs."""
     if is_as_expected(facts):
         yield from drift(facts.runtime_found)
 
 
 @check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY)
 def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
-    """The runtime is none that is known to lose something when it is restarted, nor too busy for it."""
+    """The runtime has no version that is known to lose state in a restart, and is not too busy for one."""
     if is_as_expected(facts):
         yield from facts.hazards.runtime
 

@@ -1,7 +1,7 @@
-"""Would the runtime come back as it runs now? What speaks against it, from what its next start would read.
+"""Detect drift of the runtime: differences between the running process and its next start.
 
-A restart is the moment at which everything counts that was changed since the last one: a configuration that it cannot
-read leaves the node without a runtime, another root directory leaves it with an empty one beside all that still runs.
+A restart applies every change since the last one: a configuration that the runtime cannot read leaves the node without
+a runtime; another root directory leaves it with a runtime that knows none of the running containers.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,15 +19,15 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAsFound:
-    """The runtime that runs, and the one that its unit would start.
+    """The running runtime, and the one that its unit would start.
 
     Attributes:
-        name: of this kind of runtime.
-        process: what answers on the socket; ``None`` if it cannot be told.
-        owner: the unit that this process belongs to, as far as its control group tells.
-        places: where the running one keeps everything; ``None`` if it does not say.
+        name: name of this kind of runtime.
+        process: the process that listens on the socket; ``None`` if unknown.
+        owner: the unit that this process belongs to, according to its cgroup; empty if unknown.
+        places: the directories and the socket that the running one uses; ``None`` if it does not report them.
         next: how it would come back.
-        changed: files and directories that a start reads and that were changed after the last one.
+        changed: files and directories that a start reads and that were changed after the last start.
         program: digest of the program on disk.
     """
 
@@ -45,11 +45,11 @@ Check: TypeAlias = Callable[[RuntimeAsFound], Iterator[Finding]]
 
 
 def drift(found: RuntimeAsFound) -> Iterator[Finding]:
-    """Whether what answers is what would be restarted, and whether it would come back as it is.
+    """Report whether the process that answers would be restarted, and whether it would come back as it runs.
 
-    Where a restart would do harm nothing else is said: it is the remedy for everything else.
+    If a restart would do harm, only that is reported: a restart is the remedy for everything else.
     """
-    if not found.unit.running:  # another check says so
+    if not found.unit.running:  # reported by another check
         return
     for checks in (HARMFUL, OUT_OF_DATE):
         wrong = [finding for check in checks for finding in check(found)]
@@ -59,7 +59,7 @@ def drift(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The process on the other side of the kubelet's socket is the one that a restart of the unit replaces."""
+    """The process that serves the kubelet's socket is the one that a restart of the unit replaces."""
     process, unit = found.process, found.unit
     if process is None:
         detail = (
@@ -76,7 +76,7 @@ def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The unit's command line is that of the running process, apart from what an earlier run of ours set for a time."""
+    """The unit's command line is that of the running process, apart from temporary settings of an earlier run."""
     running = () if found.process is None else found.process.words
     if found.unit.command and not found.next.as_it_runs:
         detail = (
@@ -87,7 +87,7 @@ def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The program on disk reads its configuration without complaint."""
+    """The program on disk reads its configuration without an error."""
     if found.next.places is None:
         detail = (
             f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
@@ -97,7 +97,7 @@ def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
-    """It would look for containers where they are, and listen where the kubelet expects it."""
+    """It would look for containers where they are, and listen on the socket that the kubelet uses."""
     if found.next.places is None:
         return
     if found.places is None:
@@ -115,7 +115,7 @@ def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Finding]:
-    """Every file that a start reads is older than the process."""
+    """No file that a start reads was changed after the process started."""
     if found.changed:
         others = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
         named = ", ".join(found.changed[:_NAMED])
@@ -124,7 +124,7 @@ def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Finding]:
 
 
 def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Finding]:
-    """What would be started is what runs, byte for byte; two builds may call themselves the same version."""
+    """The program on disk is the one that runs, byte for byte; two builds may report the same version."""
     running = None if found.process is None else found.process.program
     if running is None or running != found.program:
         detail = f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"

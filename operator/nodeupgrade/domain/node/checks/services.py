@@ -1,13 +1,13 @@
-"""Do the clients of the node's pods notice that the kubelet is exchanged?
+"""Checks of Services: do clients of the node's pods notice the kubelet swap?
 
-Not one container may restart, and still Services may lose endpoints: a kubelet before 1.35 reports pods unready until
-it has probed them anew.
+Services may lose endpoints although no container restarts: a kubelet before 1.35 reports pods unready until it has
+probed them again.
 
-What is looked at, and what is made of it, follows ``verify.readinessGuard``. Where pods are guarded, or the new kubelet
-keeps what probes have found, Services lose nobody. ``Off`` means that nobody asks, so Services are not even read.
-``Auto`` warns, because it promises to go on where there is no guard. ``Require`` promises that no endpoint is lost, so
-a Service whose last one would be is refused; one that keeps others is told. Whether a node will be guarded the control
-plane says in its task, also when the node is only looked at.
+``verify.readinessGuard`` decides what is checked. Where pods are guarded, or the new kubelet keeps the results of
+probes, Services lose no endpoint. With ``Off`` Services are not even read. ``Auto`` continues without a guard, so it
+only warns. ``Require`` promises that no endpoint is lost, so a Service that would lose its last one forbids the run;
+one that would keep some is a warning. The control plane writes into the task whether a node will be guarded, also for
+``action: Plan``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,24 +26,24 @@ from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
 
 TOLD = 5
-"""Services that are told of one by one."""
+"""At most this many Services are reported one by one."""
 
 
 class Risk(StrEnum):
-    """What becomes of endpoints while nothing keeps pods Ready."""
+    """What to do about endpoints that may be lost."""
 
     NONE = "none"
-    """Something keeps them Ready, or nobody asks."""
+    """Pods stay Ready, or the policy is ``Off``."""
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """What is known of the Services that the node's pods answer for.
+    """The Services that the node's pods are endpoints of.
 
     Attributes:
-        services: empty where there is no risk.
+        services: their ready endpoints; empty if there is no risk.
         unread: why they could not be read; empty if they were.
     """
 
@@ -54,11 +54,11 @@ class Clients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What the checks of this module look at.
+    """The facts that the checks of this module judge.
 
     Attributes:
-        pods: of the node, as the API server shows them; manifests know nothing of probes' results.
-        current: version of the running kubelet; ``None`` if it does not say.
+        pods: the node's pods from the API server; manifests have no results of probes.
+        current: version of the running kubelet; ``None`` if unknown.
         settle: seconds for which the run watches the containers once the new kubelet runs.
     """
 
@@ -70,12 +70,12 @@ class Traffic:
 
 
 def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:
-    """Say what a run means for endpoints.
+    """Return what a run means for endpoints.
 
     Args:
-        target: The kubelet to come.
-        policy: What was asked for.
-        guarded: The control plane can guard the node's pods, and will.
+        target: the new kubelet.
+        policy: ``verify.readinessGuard``.
+        guarded: whether the control plane will guard the node's pods.
     """
     if guarded or policy is GuardPolicy.OFF or keeps_probes(target):
         return Risk.NONE
@@ -83,17 +83,17 @@ def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Ri
 
 
 def namespaces(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Where the Services are that may lose a pod of these."""
+    """Return the namespaces of the Services that may lose one of these pods."""
     return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
 
 
 @check(Reason.ENDPOINTS_WOULD_BE_LOST, follows=(history.PROBES_KEPT,))
 def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
-    """No Service loses its last endpoint where ``verify.readinessGuard: Require`` promises that none is lost."""
+    """No Service loses its last endpoint where ``verify.readinessGuard: Require`` is set."""
     if facts.clients.risk is Risk.REFUSED:
         yield from (
             Finding(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
-            for service, gone, left in _losing(facts)
+            for service, gone, left in _losses(facts)
             if not left
         )
 
@@ -104,8 +104,8 @@ def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
     follows=(history.PROBES_KEPT, history.NODE_STEADY),
 )
 def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
-    """Services keep all endpoints, or nobody asks for that; few sentences, however many pods there are."""
-    clients, losing = facts.clients, tuple(_losing(facts))
+    """Services keep all endpoints, unless ``verify.readinessGuard: Off`` is set."""
+    clients, losses = facts.clients, tuple(_losses(facts))
     if clients.risk is Risk.NONE:
         return
     if not history.NODE_STEADY.applies_to(facts.target):
@@ -118,9 +118,9 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
         detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     if clients.risk is not Risk.REFUSED:
-        yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losing if not left])
-    if fewer := [service for service, _, left in losing if left]:
-        gone = [pod for _, pods, left in losing if left for pod in pods]
+        yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losses if not left])
+    if fewer := [service for service, _, left in losses if left]:
+        gone = [pod for _, pods, left in losses if left for pod in pods]
         detail = (
             f"{counted(len(fewer), 'Service')} ({named(fewer)}) would keep some endpoints and lose others for up to "
             f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed their pods"
@@ -145,8 +145,8 @@ def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
     )
 
 
-def _losing(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
-    """Services that lose somebody, whom they lose, and who is left."""
+def _losses(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
+    """Yield each Service that loses endpoints, with those that it loses and those that are left."""
     unready = _unready(facts)
     for each in facts.clients.services:
         if gone := sorted(each.ready & unready):
@@ -158,13 +158,13 @@ def _unready(facts: Traffic) -> frozenset[str]:
 
 
 def _seconds(facts: Traffic, names: Collection[str]) -> int:
-    """How long the slowest probe of these pods takes, at worst."""
+    """Return the longest time, in seconds, until all of these pods are probed."""
     exposed = (pod.exposure for pod in facts.pods if str(pod.ref) in names)
     return round(max(exposed).total_seconds())
 
 
 def _becomes_unready(pod: Pod) -> bool:
-    """Whether it is Ready, and a kubelet that forgot its probes reports it unready."""
+    """Report whether it is Ready, and a kubelet without its probe results would report it unready."""
     return pod.ready and not pod.finished and not pod.terminating and _is_probed(pod)
 
 

@@ -1,6 +1,6 @@
-"""Will the new kubelet start? What speaks against it, from facts of the node.
+"""Checks of the kubelet's start: will the new kubelet start, and find every pod?
 
-Whatever is found here would turn up a few seconds later too, but then without a kubelet, or with containers lost.
+What these checks find would also fail the run itself, but only after the kubelet has stopped or containers are lost.
 """
 
 import json
@@ -20,24 +20,24 @@ MANAGERS = (
     ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
     ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
 )
-"""State file, key and flag of its manager's policy, and what that is by default."""
+"""Name of the state file, key and flag of its manager's policy, and the policy's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """What the checks of this module look at.
+    """The facts that the checks of this module judge.
 
     Attributes:
-        current: version of the running kubelet; ``None`` if it does not say.
-        layout: what its command line and configuration say.
-        gates_status: exit status of the new kubelet, given its feature gates and a configuration that does not exist.
-        gates_output: what it printed then.
-        units: of kubelet and runtime.
-        unchangeable: paths that have to be changed and cannot be, immutable ones.
-        read_only: directories in which something has to be written and that are mounted read-only.
-        cgroup_driver: the driver by which the pods that run were given their cgroups; ``None`` if it cannot be told.
+        current: version of the running kubelet; ``None`` if unknown.
+        layout: its command line and configuration.
+        gates_output: what the new kubelet prints when started with the node's feature gates and a configuration file
+            that does not exist.
+        units: the units of the kubelet and the runtime.
+        unchangeable: paths that have to be changed but are immutable.
+        read_only: directories that have to be written to but are mounted read-only.
+        cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
         cgroup_v2: whether the node has the unified hierarchy.
-        state: content of the kubelet's state files, by the last part of their names.
+        state: content of the kubelet's state files, by file name.
     """
 
     current: KubeletVersion | None
@@ -55,9 +55,9 @@ class Readiness:
 
 @check(Reason.KUBELET_WOULD_NOT_START)
 def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
-    """The new kubelet knows every feature gate that is set, and lets it be set so.
+    """The new kubelet accepts every feature gate that is set.
 
-    It is asked itself: gates that are gone, and gates locked to the other value, end it right at its start.
+    Its own program is asked: it exits at once on a gate that was removed, or that is locked to the other value.
     """
     for sign in ("unrecognized feature gate", "cannot set feature gate"):
         if sign in facts.gates_output:
@@ -73,7 +73,7 @@ def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
 
 @check(Reason.KUBELET_WOULD_NOT_START)
 def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
-    """What starts is what was looked at: systemd has read the unit files as they are."""
+    """The unit files are those that systemd has loaded, so that what starts is what was examined."""
     for unit in facts.units:
         if unit.needs_reload:
             detail = (
@@ -85,7 +85,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
 
 @check(Reason.PROGRAM_NOT_REPLACEABLE)
 def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
-    """Nothing that has to be replaced is immutable, or on a filesystem that is mounted read-only."""
+    """No file that has to be replaced is immutable or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
         detail = f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
         yield Finding(reason=Reason.PROGRAM_NOT_REPLACEABLE, detail=detail)
@@ -100,15 +100,15 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
     follows=(history.CGROUP_DRIVER_FROM_RUNTIME, history.CGROUP_V1_REFUSED),
 )
 def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
-    """The new kubelet uses the cgroup driver that the pods were started with, and runs on this hierarchy at all.
+    """The new kubelet uses the cgroup driver that the pods were started with, and runs on the node's cgroup version.
 
-    From 1.31 a kubelet takes the driver from the runtime, if that tells, and not from its own
-    configuration. With another driver it finds no pod's cgroup, and kills every pod.
+    From 1.31 on a kubelet takes the driver from the runtime, if that reports one, and not from its own configuration.
+    With another driver it finds no pod's cgroup, and kills every pod.
     """
-    told = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
-    driver = told or facts.layout.cgroup_driver
+    reported = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
+    driver = reported or facts.layout.cgroup_driver
     if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
-        source = f"{facts.runtime.name} says so" if told else "its configuration says so"
+        source = f"{facts.runtime.name} says so" if reported else "its configuration says so"
         detail = (
             f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
             f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
@@ -127,7 +127,7 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     Reason.KUBELET_WOULD_NOT_START, follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED)
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
-    """The new kubelet can read the state files that the old one keeps; it would not start otherwise."""
+    """The new kubelet can read the state files that the old one keeps; otherwise it would not start."""
     for name, data in facts.state.items():
         if _is_read(name, facts.target) and (problem := _unreadable(name, data, facts)) is not None:
             detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
@@ -136,7 +136,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
 
 @check(Reason.KUBELET_WOULD_NOT_START, follows=(history.MEMORY_MANAGER,))
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
-    """The state files were written under the policies that are configured; no kubelet would start otherwise."""
+    """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in MANAGERS:
         if not _is_read(name, facts.target):
             continue
@@ -151,10 +151,10 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
 
 
 def _policy(data: bytes) -> str:
-    """The policy under which a state file was kept; empty if it does not say."""
+    """Return the policy under which a state file was written; empty if it does not name one."""
     try:
         document = json.loads(data) if data.strip() else {}
-    except ValueError:  # state_files_are_readable has named it
+    except ValueError:  # reported by state_files_are_readable
         return ""
     return str(document.get("policyName") or "") if isinstance(document, dict) else ""
 

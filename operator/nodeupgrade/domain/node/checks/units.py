@@ -1,8 +1,8 @@
-"""Commands that systemd runs beside a unit's program, and which of them are known to do no harm.
+"""Checks of the commands that systemd runs besides a unit's program, such as ExecStartPre.
 
-Whatever runs before the kubelet may put another program in its place, at every start; whatever runs before the runtime
-may move what it keeps. What such a command does cannot be told from its name, so a short list of forms is known to
-change nothing that a run depends on, and every other is a person's decision. See docs/decisions/unit-commands.md.
+Such a command may replace the kubelet's program at every start, or move the runtime's data. What it does cannot be told
+from its name, so a short list of forms is known to change nothing that a run depends on; every other command is for a
+person to judge. See docs/decisions/unit-commands.md.
 """
 
 import re
@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
 _PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
-"""Neither variables, which may stand for anything, nor quotes, within which a blank separates no words."""
+"""No variables, which may expand to anything, and no quotes, which may contain blanks."""
 _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
 _LIST = frozenset({"-L", "--list", "-S", "--list-rules"})
@@ -58,7 +58,7 @@ _FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
 
 
 def is_harmless(command: UnitCommand) -> bool:
-    """Whether a command is of a form that is known to change nothing that a run depends on."""
+    """Report whether a command is of a form that is known to change nothing that a run depends on."""
     path = PurePosixPath(command.program)
     if str(path.parent) not in _DIRECTORIES or not _PLAIN.fullmatch(command.line):
         return False
@@ -67,13 +67,13 @@ def is_harmless(command: UnitCommand) -> bool:
 
 
 def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
-    """What is run beside the unit's program and may do anything."""
+    """Return the commands besides the unit's program that may do anything."""
     return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
 
 
 @check(Reason.UNIT_COMMAND_UNKNOWN)
 def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]:
-    """Nothing is run beside the programs of these units that might change what a run depends on."""
+    """The units run no other command that might change what a run depends on."""
     for unit in units:
         for command in unknown_commands(unit):
             detail = (

@@ -1,8 +1,8 @@
-"""Would the kubelet that starts admit every pod again? Named checks, each of one thing that a kubelet asks.
+"""Checks of admission: would a kubelet that starts admit every pod again? One check for each condition of admission.
 
-A kubelet admits all pods anew when it starts, running or not, static pods included, in the order of their creation and
-source by source; it kills those that it rejects (kubernetes #123980, still so). The order decides who is rejected,
-not whether anybody is: so what is asked here is whether all of them fit together.
+A kubelet admits all pods again when it starts, running or not, static pods included, in the order of their creation
+and source by source; it kills those that it rejects (kubernetes #123980, still true). The order decides which pods are
+rejected, not whether any is; so these checks ask whether all of them fit together.
 """
 
 from nodeupgrade.domain.node.checks.admission.facts import NOTHING_SEEN, Admission, HostFacts

@@ -1,4 +1,4 @@
-"""Amounts of resources: what a pod asks for, and what a kubelet would have to give."""
+"""Amounts of resources: what a pod requests, and what a kubelet can allocate."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,49 +18,49 @@ DEFAULT_EVICTION = {"memory.available": "100Mi", "nodefs.available": "10%"}
 _EVICTED = {MEMORY: "memory.available", STORAGE: "nodefs.available"}
 
 Amounts = Counter[str]
-"""By resource: CPUs in thousandths, as kubelets count them, everything else in whole units."""
+"""Amounts by resource: CPUs in millicores, everything else in whole units."""
 
 
 def amounts(listed: Mapping[str, Any] | None) -> Amounts:
-    """Read a list of resources.
+    """Parse a resource list.
 
     Raises:
-        ValueError: one of the amounts is not one.
+        ValueError: an amount cannot be parsed.
     """
     return Amounts({name: _units(name, str(value)) for name, value in (listed or {}).items()})
 
 
 def demand(pod: Pod) -> Amounts:
-    """What a kubelet reckons a pod to ask for at most.
+    """Return the effective request of a pod, as a kubelet computes it.
 
-    Init containers run one after another beside the sidecars that were started before them; the pod's own resources
-    count for more than the sum of its containers', and the overhead of its runtime class comes on top. Where a resize
-    is under way the larger amount counts.
+    Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
+    count if they are more than the sum of the containers', and the overhead of the runtime class is added. During a
+    resize the larger amount counts.
 
     Raises:
-        ValueError: an amount is not one.
+        ValueError: an amount cannot be parsed.
     """
     spec = pod.raw.get("spec") or {}
     allocated = _allocated(pod.raw.get("status") or {})
     running, at_start, sidecars = Amounts(), Amounts(), Amounts()
     for container in pod.containers:
-        asked = _asked(container.spec) | allocated.get(container.name, Amounts())
+        requested = _requested(container.spec) | allocated.get(container.name, Amounts())
         match container.role:
             case Role.REGULAR:
-                running += asked
+                running += requested
             case Role.SIDECAR:
-                sidecars += asked
+                sidecars += requested
                 at_start |= sidecars
             case Role.INIT:
-                at_start |= sidecars + asked
+                at_start |= sidecars + requested
             case Role.EPHEMERAL:
                 pass
-    total = (running + sidecars) | at_start | _asked(spec)
+    total = (running + sidecars) | at_start | _requested(spec)
     return total + amounts(spec.get("overhead"))
 
 
 def max_pods(settings: Configured, cpus: int) -> int:
-    """How many pods a kubelet admits on a node with so many thousandths of CPUs.
+    """Return how many pods a kubelet admits on a node with this many millicores.
 
     Raises:
         ValueError: a setting is not a number.
@@ -71,10 +71,10 @@ def max_pods(settings: Configured, cpus: int) -> int:
 
 
 def allocatable(settings: Configured, capacity: Amounts) -> Amounts:
-    """What a kubelet with these settings would give to pods.
+    """Return what a kubelet with these settings can allocate to pods.
 
     Raises:
-        ValueError: a setting is not what it should be.
+        ValueError: a setting cannot be parsed.
     """
     given = Amounts(capacity)
     for kept in (_reserved(settings), _eviction(settings, capacity)):
@@ -114,8 +114,8 @@ def _share(resource: str, text: str, capacity: int) -> int:
         raise ValueError(f"{text} is not a percentage") from error
 
 
-def _asked(holder: Json) -> Amounts:
-    """Requests; where there is only a limit, it is what is requested."""
+def _requested(holder: Json) -> Amounts:
+    """Return the requests; a limit without a request counts as one."""
     resources = holder.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
@@ -126,13 +126,13 @@ def _allocated(status: Json) -> dict[str, Amounts]:
 
 
 def _units(resource: str, text: str) -> int:
-    """Kubelets round up."""
+    """Parse one amount; kubelets round up."""
     amount = resource_amount(text) * (1000 if resource == CPU else 1)
     return -(-amount.numerator // amount.denominator)
 
 
 def _cpus_in(listed: str) -> int:
-    """How many CPUs a list such as ``0-3,8`` names."""
+    """Count the CPUs in a list such as ``0-3,8``."""
     named = set[int]()
     for part in listed.split(","):
         first, dash, last = part.strip().partition("-")

@@ -1,4 +1,4 @@
-"""Does the node still grant what single pods ask for: an operating system, sysctls, AppArmor, sidecars?"""
+"""Checks of what single pods require: an operating system, sysctls, AppArmor, sidecars."""
 
 from collections.abc import Iterator
 
@@ -15,10 +15,10 @@ APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT))
 def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
-    """No kubelet that may start rejects restartable init containers, as 1.28 does while its gate is off.
+    """No kubelet that may start rejects sidecars, as 1.28 does while its gate is off, or is the first not to know them.
 
-    Older ones do not know them at all: they wait for a sidecar to end as for any init container. That they did so
-    before is no reason not to leave them, and is as it was on the way back to them.
+    Older kubelets wait for a sidecar to end, as for any init container. If the running kubelet is one of them, that
+    does not forbid the upgrade, nor a rollback to it.
     """
     for version in facts.starting:
         known, by_default = history.SIDECARS.applies_to(version), history.SIDECARS_BY_DEFAULT.applies_to(version)
@@ -36,12 +36,12 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
                     "is one, so it would be killed or never start again; delete the pod first, or choose "
                     f"{history.SIDECARS_BY_DEFAULT.since} or later",
                 )
-        return  # the same pods, by the same right
+        return  # the other version would only report the same pods again
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())))
 def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
-    """Each sysctl of a pod is one that the kubelet allows by itself or by its configuration."""
+    """Every sysctl of a pod is allowed by the kubelet, by default or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
     for pod in facts.admitted():
         context = spec_of(pod).get("securityContext") or {}
@@ -62,7 +62,7 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,))
 def operating_system_fits(facts: Admission) -> Iterator[Finding]:
-    """No pod is for another operating system."""
+    """No pod requires another operating system."""
     compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
     for pod in facts.admitted():
         system = (spec_of(pod).get("os") or {}).get("name", "linux")
@@ -80,7 +80,7 @@ def operating_system_fits(facts: Admission) -> Iterator[Finding]:
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.APPARMOR_PROFILES_LOOKED_UP,))
 def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
-    """The host confines programs by AppArmor where a pod asks for it, and older kubelets find the profiles loaded."""
+    """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
     looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
     for pod in facts.admitted():
         asked = tuple(dict.fromkeys(_profiles(pod)))
@@ -96,7 +96,7 @@ def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
 
 
 def _profiles(pod: Pod) -> Iterator[str]:
-    """Names of the localhost profiles that a pod asks for, and an empty one for any other kind."""
+    """Yield the localhost profiles that a pod requests, and an empty name for any other kind of profile."""
     for key, value in ((pod.raw.get("metadata") or {}).get("annotations") or {}).items():
         if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
             yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""

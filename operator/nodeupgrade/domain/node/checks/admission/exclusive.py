@@ -1,7 +1,7 @@
-"""Would pods get again what they have for themselves: devices, pinned CPUs, memory of a NUMA node?
+"""Checks of exclusive resources: would pods keep their devices, pinned CPUs and memory of a NUMA node?
 
-The managers of these resources are asked anew for every pod when a kubelet starts. That a running container keeps what
-it has is an exception that they make, and each has its holes.
+When a kubelet starts, it asks the managers of these resources again for every pod. That a running container keeps what
+it has is a special case in each of them, and each has defects.
 """
 
 import json
@@ -31,9 +31,9 @@ from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet,
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
 
-    From 1.25.10 on they are allocated anew for every container that the kubelet does not find running: for init
-    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485); and the
-    plugin cannot have registered again by then (#133382).
+    From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
+    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485). That fails,
+    because the device plugin cannot have registered again by then (#133382).
     """
     names = extended(facts)
     for pod in facts.admitted():
@@ -46,7 +46,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
-    """A memory manager with the policy Static reckons ended init containers of guaranteed pods anew (#123971)."""
+    """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
         return
     if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
@@ -63,7 +63,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED)
 def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
-    """With full-pcpus-only a kubelet wants as many free cores again before it sees what a container has (#129078)."""
+    """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
     options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
     if options.get("full-pcpus-only", "").lower() != "true":
         return
@@ -78,7 +78,7 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED)
 def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
-    """A strict topology policy may find no place any more for init containers of a guaranteed pod (#123859)."""
+    """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
     if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
         return
@@ -137,7 +137,7 @@ def _has_whole_cpus(container: PodContainer) -> bool:
 
 
 def _is_guaranteed(facts: Admission, pod: Pod) -> bool:
-    """Who cannot be classed counts as guaranteed."""
+    """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
     try:
         return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
     except (UnreadablePod, UnsupportedKubelet):

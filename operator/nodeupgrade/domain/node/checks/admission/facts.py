@@ -1,4 +1,4 @@
-"""What a kubelet's admission of pods depends on."""
+"""The facts that a kubelet's admission of pods depends on."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What of the host decides about pods.
+    """Properties of the host that admission depends on.
 
     Attributes:
-        apparmor: whether the kernel confines programs by AppArmor.
-        profiles: profiles that are loaded, as far as can be seen.
-        numa_nodes: how many there are.
-        devices: the kubelet's checkpoint of devices; ``None`` if there is none.
+        apparmor: whether AppArmor is enabled in the kernel.
+        profiles: the loaded AppArmor profiles, as far as they can be read.
+        numa_nodes: number of NUMA nodes.
+        devices: the kubelet's device checkpoint; ``None`` if there is none.
     """
 
     apparmor: bool = False
@@ -33,14 +33,14 @@ NOTHING_SEEN = HostFacts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What the checks look at.
+    """The facts that the checks judge.
 
     Attributes:
-        node: as the API server shows it.
-        pods: those of the node, static ones as their manifests have them.
-        settings: what the kubelet that starts will be configured to do.
+        node: the Node object.
+        pods: the node's pods, static ones taken from their manifests.
+        settings: the configuration that the kubelet will start with.
         gates: feature gates that are set.
-        current: the kubelet that would start on the way back; ``None`` if it does not say its version.
+        current: the kubelet that a rollback would start; ``None`` if its version is unknown.
     """
 
     node: Json
@@ -53,25 +53,25 @@ class Admission:
 
     @property
     def starting(self) -> tuple[KubeletVersion, ...]:
-        """The kubelets that may be started: the new one, and on the way back the old one."""
+        """Return the kubelets that may be started: the new one, and by a rollback the old one."""
         return (self.target,) if self.current is None else (self.target, self.current)
 
     def admitted(self) -> Iterator[Pod]:
-        """The pods that are admitted anew: all that have not come to their end."""
+        """Return the pods that are admitted again: all that have not finished."""
         return (pod for pod in self.pods if not pod.finished)
 
 
 def all_containers(pod: Pod) -> Iterator[Json]:
-    """Every container of a pod's spec that is there from the beginning."""
+    """Return every container of a pod's spec except ephemeral ones."""
     return (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
 
 
 def spec_of(pod: Pod) -> Json:
-    """A pod's spec."""
+    """Return a pod's spec."""
     spec: Json = pod.raw.get("spec") or {}
     return spec
 
 
 def rejected(pod: Pod, detail: str) -> Finding:
-    """A pod that a kubelet which starts would kill."""
+    """Return a finding: a kubelet that starts would kill this pod."""
     return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, subject=str(pod.ref), detail=detail)

@@ -1,4 +1,4 @@
-"""The checks, in the order in which they are told."""
+"""The checks of admission, in the order in which their findings are reported."""
 
 from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.node.checks.admission.asking import (

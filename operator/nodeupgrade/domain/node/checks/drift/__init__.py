@@ -1,7 +1,7 @@
-"""Would the kubelet start as it runs now? What was changed since its start shows only when it starts again.
+"""Detect drift of the kubelet: differences between the running process and its next start.
 
-Evidence in this order: what the kubelet says of itself (``/configz``), its command line and its environment; and for
-everything else that a start reads, and for what these leave open, when it was changed last.
+The evidence, in this order: the configuration that the kubelet reports at ``/configz``, its command line and its
+environment. For everything else that a start reads, and for what these leave open, modification times decide.
 """
 
 from nodeupgrade.domain.node.checks.drift.facts import NO_DRIFT, Discrepancy, Drift, ReadAtStart, Start, Was

@@ -1,4 +1,4 @@
-"""The command line and the environment with which systemd would start the kubelet now."""
+"""Work out the command line and the environment with which systemd would start the kubelet now."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ GIVEN_BY_SYSTEMD = re.compile(
     r"FDSTORE|DEBUG_INVOCATION|PIDFILE|TRIGGER_\w+|SERVICE_RESULT|EXIT_\w+|REMOTE_\w+|CREDENTIALS_DIRECTORY|SHLVL|_|PWD",
     re.ASCII,
 )
-"""Variables that a service has without any file naming them (systemd.exec)."""
+"""Variables that systemd sets for every service by itself (see systemd.exec)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,9 @@ class Command:
     """How systemd would start the kubelet.
 
     Attributes:
-        words: the command line, the program first; ``None`` if it cannot be told for sure.
-        environment: variables that unit and environment files set; ``None`` likewise.
-        missing: an environment file without which the unit does not start.
+        words: the command line, the program first; ``None`` if it cannot be determined.
+        environment: variables that the unit and its environment files set; ``None`` if they cannot be determined.
+        missing: a required environment file that does not exist.
     """
 
     words: tuple[str, ...] | None = None
@@ -36,7 +36,7 @@ class Command:
 
 
 def command(start: Start) -> Command:
-    """Work out what a start would use."""
+    """Return the command line and the environment of the next start."""
     for path, required in start.unit.environment_files:
         if required and start.environment_files.get(path) is None:
             return Command(environment=None, missing=path)
@@ -45,18 +45,18 @@ def command(start: Start) -> Command:
     if environment is None and "$" in line:
         return Command(environment=None)
     words = _expanded(line, {**start.by_default, **(environment or {})})
-    if not words or not start.words or words[0] != start.words[0]:  # another program starts it
+    if not words or not start.words or words[0] != start.words[0]:  # another program, such as a script, starts it
         words = None
     return Command(words=words, environment=environment)
 
 
 def same_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two command lines are one; systemd does not show where a word with blanks in it begins and ends."""
+    """Report whether two command lines are the same; systemd does not show where a word that contains blanks ends."""
     return " ".join(one).split() == " ".join(other).split()
 
 
 def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of variables that a start would set otherwise than they are, or not any more."""
+    """Return the names of variables that a start would set to another value, or no longer set."""
     expected = {**start.by_default, **set_by_files}
     other = {name for name, value in expected.items() if start.environment.get(name) != value}
     gone = {name for name in start.environment if name not in expected and not GIVEN_BY_SYSTEMD.fullmatch(name)}
@@ -64,11 +64,11 @@ def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str,
 
 
 def _environment(start: Start) -> dict[str, str] | None:
-    """What unit and environment files set; ``None`` if any of it is written in a way that is not understood."""
+    """Return the variables that the unit and its environment files set; ``None`` if any of them cannot be parsed."""
     set_here: dict[str, str] = {}
     for assignment in start.unit.environment:
         name, equals, value = assignment.partition("=")
-        if not equals or not _NAME.fullmatch(name):  # no borders between them are shown
+        if not equals or not _NAME.fullmatch(name):  # systemd does not show where a value with blanks ends
             return None
         set_here[name] = value
     for path, _ in start.unit.environment_files:
@@ -83,7 +83,7 @@ def _environment(start: Start) -> dict[str, str] | None:
 
 
 def _assignments(text: str) -> dict[str, str] | None:
-    """The lines of an environment file; ``None`` if one of them has quotes or escapes in an unusual place."""
+    """Parse an environment file; ``None`` if a line has quotes or escapes in an unusual place."""
     found: dict[str, str] = {}
     for line in text.replace("\\\n", "").splitlines():
         stripped = line.strip()
@@ -106,7 +106,7 @@ def _assignments(text: str) -> dict[str, str] | None:
 
 
 def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Words with variables replaced as systemd does it (systemd.service, "Command lines")."""
+    """Expand variables as systemd does (systemd.service, "Command lines")."""
     words: list[str] = []
     for word in line.split():
         alone = _WORD.fullmatch(word)

@@ -1,4 +1,4 @@
-"""What is known of the running kubelet's start, and of what its next one would read."""
+"""The facts about the start of the running kubelet, and about what its next start would read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from nodeupgrade.kubelet.settings import Configured
 
 
 class Was(StrEnum):
-    """What a file is to the start of a kubelet."""
+    """The role of a file in the start of a kubelet."""
 
     CONFIGURATION = "configuration"
     ENVIRONMENT = "environment"
     UNIT = "unit"
     DROP_INS = "drop-ins"
-    """A directory of drop-ins, in which one may have been removed; runs of ours put one there and take it away."""
+    """A directory of drop-ins: one may have been removed. A run adds its own drop-in there and removes it again."""
     IDENTITY = "identity"
     OTHER = "other"
 
@@ -27,7 +27,7 @@ class ReadAtStart:
     """A file, or a directory of files, that a start of the kubelet reads.
 
     Attributes:
-        changed: when it was changed last, in whatever respect, in seconds since 1970; ``None`` if it is not there.
+        changed: when its content or metadata was last changed, in seconds since 1970; ``None`` if it does not exist.
     """
 
     path: str
@@ -37,21 +37,21 @@ class ReadAtStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The start of the running kubelet, and what the next one would find.
+    """The start of the running kubelet, and what the next start would read.
 
     Attributes:
         started: when the process was started, in seconds since 1970.
         words: its command line, the program first.
-        environment: what it was started with.
-        unit: as systemd has loaded it.
-        by_default: variables that systemd gives to every service.
-        environment_files: content by path; ``None`` for one that is not there.
-        settings: configuration files as they are now, with the running command line.
-        running: what the kubelet says of its configuration; ``None`` if it could not be asked.
-        why_not_asked: why it could not; empty if it was.
-        read: everything that a start reads.
-        known_to_server: whether the API server takes the kubeconfig, as it is now, for this node's; ``None`` if
-            nobody asked.
+        environment: the environment that it was started with.
+        unit: its unit, as systemd has loaded it.
+        by_default: variables that systemd sets for every service.
+        environment_files: content by path; ``None`` if the file does not exist.
+        settings: the configuration files as they are now, with the running command line.
+        running: the configuration that the kubelet reports; ``None`` if it could not be asked.
+        why_not_asked: why it could not be asked; empty if it was.
+        read: every file that a start reads.
+        known_to_server: whether the API server accepts the present kubeconfig as this node's; ``None`` if it was not
+            asked.
     """
 
     started: float
@@ -67,7 +67,7 @@ class Start:
     known_to_server: bool | None = None
 
     def changed_since(self, *kinds: Was) -> tuple[ReadAtStart, ...]:
-        """What was changed after the start."""
+        """Return the files of these kinds that were changed after the start."""
         return tuple(
             file for file in self.read if file.was in kinds and file.changed is not None and file.changed > self.started
         )
@@ -79,7 +79,8 @@ class Discrepancy:
 
     Attributes:
         detail: a sentence that names file, key and both values, but no value that may be a secret.
-        acceptable: whether a person may say that it is meant; not where nobody could tell how the kubelet would start.
+        acceptable: whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the
+            kubelet would start.
     """
 
     detail: str
@@ -88,10 +89,10 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """In what the kubelet would not start as it runs.
+    """Every respect in which the kubelet would not start as it runs.
 
     Attributes:
-        words: the command line that the next start would use, without the program, where it is another one.
+        words: the arguments of the next start, without the program, if they differ; otherwise ``None``.
     """
 
     policy: DriftPolicy = DriftPolicy.REFUSE

@@ -1,4 +1,4 @@
-"""Is the configuration on disk the one that runs? What a kubelet says at ``/configz`` against its files."""
+"""Compare a kubelet's configuration on disk with the one that it reports at ``/configz``."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ _OF_THE_FILE = frozenset({"kind", "apiVersion"})
 _SECRET = frozenset({"staticPodURLHeader"})
 _LOGGING = "logging"
 _REWRITTEN_AT_START = frozenset({"kubeReserved.cpu", "systemReserved.cpu", "tlsCertFile", "tlsPrivateKeyFile"})
-"""A kubelet may change these itself after it has read them."""
+"""The kubelet may change these itself after it has read them."""
 
 _ZERO_IS_UNSET = frozenset(
     {
@@ -55,7 +55,7 @@ _FLAGS_BY_OTHER_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
-    """A key with another value on disk than in the running kubelet, both as text for people."""
+    """A key whose value on disk differs from the running kubelet's, both as text for messages."""
 
     key: str
     disk: str
@@ -64,11 +64,12 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What comes of comparing.
+    """The result of a comparison.
 
     Attributes:
-        different: what is surely different.
-        unclear: keys of which it cannot be told: on disk and not shown, or shown, not on disk, and at no known default.
+        different: keys that certainly differ.
+        unclear: keys that cannot be compared: on disk but not reported, or reported, not on disk and not at a known
+            default.
     """
 
     different: tuple[SettingDifference, ...]
@@ -76,12 +77,12 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether what is on disk is surely what runs."""
+        """Report whether the configuration on disk is certainly the running one."""
         return not self.different and not self.unclear
 
 
 def compare(settings: Configured, running: Json) -> Comparison:
-    """Compare what is on disk with what a kubelet says that it runs with; what flags set is left to these."""
+    """Compare the configuration on disk with the one that a kubelet reports, except for keys that flags set."""
     by_flags = _keys_of_flags(settings)
     different: list[SettingDifference] = []
     unclear: list[str] = []
@@ -90,13 +91,13 @@ def compare(settings: Configured, running: Json) -> Comparison:
     for path, written, shown in _pairs("", disk, now):
         if path in _OF_THE_FILE or path in _gates_of_flags(settings):
             continue
-        match _judge(path, written, shown):
+        match _is_same(path, written, shown):
             case True:
                 pass
             case None:
                 unclear.append(path)
             case False:
-                values = ("…", "…") if path.partition(".")[0] in _SECRET else (_told(written), _told(shown))
+                values = ("…", "…") if path.partition(".")[0] in _SECRET else (_short(written), _short(shown))
                 different.append(SettingDifference(key=path, disk=values[0], running=values[1]))
     return Comparison(different=tuple(different), unclear=tuple(unclear))
 
@@ -112,13 +113,13 @@ def _pairs(path: str, disk: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
 
 
 def _is_map(*values: Any) -> bool:
-    """Whether there is a map on one side, and on the other one too or nothing."""
+    """Report whether every value that is given is a map, and at least one is."""
     given = [value for value in values if value is not None]
     return bool(given) and all(isinstance(value, Mapping) for value in given)
 
 
-def _judge(path: str, written: Any, shown: Any) -> bool | None:
-    """Whether a value on disk is the one that runs; ``None`` if that cannot be told."""
+def _is_same(path: str, written: Any, shown: Any) -> bool | None:
+    """Report whether a value on disk is the running one; ``None`` if that cannot be determined."""
     if _normal(written) == _normal(shown):
         return True
     if _is_unset(path, written):
@@ -131,7 +132,7 @@ def _judge(path: str, written: Any, shown: Any) -> bool | None:
 
 
 def _is_default(path: str, shown: Any) -> bool:
-    """Whether a kubelet runs with this although nobody has set it."""
+    """Report whether this is the value of a key that is not set."""
     if path.startswith(f"{_LOGGING}.") or shown is None:
         return True
     defaults = DEFAULTS.get(path)
@@ -141,19 +142,19 @@ def _is_default(path: str, shown: Any) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a kubelet may leave a value out when it shows what it runs with."""
+    """Report whether a kubelet may omit a value from the configuration that it reports."""
     return value in (None, False, 0, "", {}, []) or _normal(value) == ("time", 0)
 
 
 def _is_unset(path: str, value: Any) -> bool:
-    """Whether a kubelet takes a value on disk for none; 0 and false often have a meaning of their own."""
+    """Report whether a kubelet treats a value on disk as unset; 0 and false are often values in their own right."""
     if isinstance(value, bool | int | float):
         return value is not False and value == 0 and path in _ZERO_IS_UNSET
     return _is_empty(value)
 
 
 def _normal(value: Any) -> Any:
-    """A value so that equal ones are equal however they are written: durations, quantities, numbers."""
+    """Normalise a value, so that equal durations, quantities and numbers compare equal however they are written."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
@@ -173,7 +174,7 @@ def _normal(value: Any) -> Any:
 
 
 def _keys_of_flags(settings: Configured) -> frozenset[str]:
-    """Keys at the top of the configuration that flags set."""
+    """Return the top-level keys of the configuration that flags set."""
     by_name = {key.lower(): key for key in {*settings.document, *(path.partition(".")[0] for path in DEFAULTS)}}
     given = settings.given() - {"feature-gates"}
     plain = {by_name[name] for flag in given if (name := flag.replace("-", "")) in by_name}
@@ -185,6 +186,6 @@ def _gates_of_flags(settings: Configured) -> frozenset[str]:
     return frozenset(f"featureGates.{pair.partition('=')[0].strip()}" for pair in pairs)
 
 
-def _told(value: Any) -> str:
+def _short(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
