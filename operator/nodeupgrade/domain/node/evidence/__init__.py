@@ -1,1 +1,1 @@
-"""What proves that nothing restarted: the comparison of two inventories, and what else may have ended a container."""
+"""Evidence that nothing restarted: compare inventories, and attribute what ended to the kubelet or to another cause."""

@@ -1,15 +1,14 @@
-"""What ended while a new kubelet settled in: was it the kubelet, or something that would have happened anyway?
+"""Decide whether the new kubelet ended a container, or whether it would have ended anyway.
 
-From the outside a container that a kubelet replaces looks like one that crashed, or one whose pod somebody deleted.
-They are told apart by evidence, never by likelihood, and whatever is not proven counts as the kubelet's doing:
+A container that a kubelet replaces looks like one that crashed, or one whose pod was deleted. They are distinguished by
+evidence, never by likelihood, and whatever is not proven counts as damage by the kubelet:
 
-* *It ended by itself.* Every way in which a kubelet ends a container goes through a request to the runtime
-  (StopContainer, StopPodSandbox), and the runtime logs each request before it acts. So: the runtime's log is whole and
-  says enough, no such request is in it, the sandbox stands, and the exit code is not that of a SIGKILL. (The kernel
-  kills for want of memory, which a kubelet may cause by a smaller limit for all pods; and so does a runtime that lost
-  track of a container.)
-* *Its pod was deleted.* The API server says so: the pod has a deletionTimestamp. A pod that the kubelet itself gave up
-  gets one too in the end, from its controller, but it carries a reason in its status first.
+* *It ended by itself.* A kubelet can only end a container by a request to the runtime (StopContainer, StopPodSandbox),
+  and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
+  request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
+  memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
+* *Its pod was deleted.* The pod has a deletionTimestamp in the API. A pod that the kubelet itself failed is eventually
+  deleted too, by its controller, but has a reason in its status first.
 """
 
 from collections.abc import Iterable
@@ -22,19 +21,19 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.plan import RunPlan
 
 KILLED = frozenset({137, 255})
-"""Exit codes that prove nothing: of a SIGKILL, and of a container that the runtime lost."""
+"""Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
 BY_TAINT = "DeletionByTaintManager"
-"""An eviction that a node gets which was away for too long; a kubelet that did not come back may be the cause."""
+"""Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known beside the inventory.
+    """Evidence besides the inventory.
 
     Attributes:
-        asked: containers and sandboxes that the runtime was asked to stop since it was started; ``None`` if its log
-            cannot be relied on.
-        deleted: pods that somebody deleted, by the word of the API server.
+        asked: containers and sandboxes that the runtime was requested to stop since its start; ``None`` if its log is
+            not reliable.
+        deleted: pods that were deleted in the API.
     """
 
     asked: frozenset[str] | None = None
@@ -43,11 +42,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departures:
-    """Differences, divided.
+    """Differences, divided by their cause.
 
     Attributes:
-        damage: what has to be taken for the kubelet's doing.
-        ended: what ended by itself, or with its pod; harmless.
+        damage: differences that the kubelet may have caused.
+        ended: what ended by itself or with its pod; harmless.
     """
 
     damage: tuple[Difference, ...]
@@ -55,7 +54,7 @@ class Departures:
 
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
-    """Say of each difference whether the kubelet may have caused it."""
+    """Divide differences by whether the kubelet may have caused them."""
     damage: list[Difference] = []
     ended: list[Difference] = []
     for difference in found:
@@ -65,11 +64,11 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
 
 
 def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
-    """Whether somebody has yet to speak, and all of it may then turn out to be harmless.
+    """Report whether evidence is pending, with which all of the damage may turn out to be harmless.
 
-    The runtime has to say how an instance ended whose process is gone, and the API server whether the pod was deleted
-    of which something ended. A kubelet that does not recognise a container makes another at once, and one that rejects
-    pods rejects several; it is not waited for word from the API server in either case.
+    The runtime may still have to report how an instance ended whose process is gone; the API server, whether a pod was
+    deleted. The latter is not waited for where the kubelet is the likely cause: one that does not recognise a container
+    creates another at once, and one that rejects pods rejects several.
     """
     told = [difference for difference in damage if difference.kind is not DifferenceKind.ENDING]
     pods = {difference.pod.uid for difference in told}
@@ -80,7 +79,7 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
 
 
 def was_deleted(pod: Json) -> bool:
-    """Whether somebody deleted this pod, rather than that a kubelet or the node's absence put an end to it."""
+    """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
     status = pod.get("status") or {}
     conditions = status.get("conditions") or ()
     return (
@@ -111,7 +110,7 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
 
 
 def _remains(before: ContainerInstance, now: Inventory) -> list[ContainerInstance]:
-    """The ended instances of a container. A kubelet keeps the last only, so the very first may be gone already."""
+    """Return the ended instances of a container. A kubelet keeps only the last, so the first may be gone already."""
     return [
         c
         for c in now.containers

@@ -1,4 +1,4 @@
-"""Which pods were reported unready although nothing about them changed: a fold over what a watch tells of them."""
+"""Detect readiness flaps: pods that were reported unready although nothing about them changed. A fold over a watch."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,14 @@ from nodeupgrade.domain.pods import Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """What matters of a pod, as it is reported at one moment.
+    """The state of a pod that flaps are detected by, at one moment.
 
     Attributes:
         name: ``namespace/name``.
-        running: containers and sidecars that run, each with its identity.
+        running: name and id of each running container and sidecar.
         whole: whether all its containers run.
-        deleting: whether it is being deleted, or has come to its end.
-        exposure: how long a fresh kubelet may need to have probed it.
+        deleting: whether it is being deleted, or has finished.
+        exposure: how long a new kubelet may take to probe it.
     """
 
     uid: str
@@ -29,10 +29,10 @@ class PodState:
 
     @classmethod
     def of(cls, pod: Pod) -> "PodState":
-        """Keep of a pod what is compared with what it is later.
+        """Return the state of a pod.
 
         Raises:
-            KeyError: it has no UID.
+            KeyError: the pod has no UID.
         """
         return cls(
             uid=pod.uid,
@@ -47,16 +47,16 @@ class PodState:
 
 @dataclass(frozen=True, slots=True)
 class Flaps:
-    """All pods of a node as they were last reported, and the names of those that became unready for no reason.
+    """The last state of each pod of a node, and the names of the pods that flapped.
 
-    A pod counts if it was Ready, is not any more, is not going away, and each of its containers runs on.
+    A pod flaps if it was Ready and is no longer, is not being deleted, and all its containers keep running.
     """
 
     pods: Mapping[str, PodState] = field(default_factory=dict)
     flapped: frozenset[str] = frozenset()
 
     def after(self, pod: PodState) -> "Flaps":
-        """Take in what is reported of a pod now."""
+        """Return the flaps after an event with a pod's present state."""
         known = {**self.pods, pod.uid: pod}
         before = self.pods.get(pod.uid)
         if before is None or not _for_no_reason(before, pod):
@@ -64,23 +64,23 @@ class Flaps:
         return Flaps(known, self.flapped | {pod.name})
 
     def without(self, uid: str) -> "Flaps":
-        """Take in that a pod is gone."""
+        """Return the flaps after the deletion of a pod."""
         return replace(self, pods={known: pod for known, pod in self.pods.items() if known != uid})
 
     @property
     def unready(self) -> tuple[str, ...]:
-        """Those of them that are unready still although they run, by name."""
+        """Return the names of flapped pods that are still unready although they run."""
         pods = (pod for pod in self.pods.values() if pod.name in self.flapped)
         return tuple(sorted(pod.name for pod in pods if pod.whole and not pod.ready and not pod.deleting))
 
     @property
     def exposure(self) -> timedelta:
-        """How long a fresh kubelet may need to have probed every pod that is here now."""
+        """Return how long a new kubelet may take to probe every present pod."""
         return longest_exposure(self.pods.values())
 
 
 def longest_exposure(pods: Iterable[PodState]) -> timedelta:
-    """How long a fresh kubelet may need to have probed all of them that stay."""
+    """Return how long a new kubelet may take to probe all of these pods, except those being deleted."""
     return max((pod.exposure for pod in pods if not pod.deleting), default=timedelta())
 
 

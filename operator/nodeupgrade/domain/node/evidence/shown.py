@@ -1,7 +1,7 @@
-"""Whether a runtime shows what runs: a kubelet that is started on one that does not makes every pod a second time.
+"""Detect whether a runtime shows everything that runs. If it does not, a kubelet would create every pod a second time.
 
-Processes outlive a runtime that is restarted with another configuration, and with another ``root`` or ``state`` it
-knows nothing of them. So the kernel is asked what still runs, and the runtime whether it knows that.
+Processes survive a restart of the runtime with another configuration, and with another ``root`` or ``state`` the
+runtime does not know them. So the processes that still run are compared with what the runtime shows.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.inventory import Inventory, Process
 from nodeupgrade.domain.node.plan import RunPlan
 
 GO_ON = "go-on"
-"""A file of this name in a run's directory: somebody wants the kubelet to be started all the same."""
+"""Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
 NAMED = 3
 
 Alive = Callable[[Iterable[Process]], frozenset[Process]]
@@ -21,17 +21,17 @@ Alive = Callable[[Iterable[Process]], frozenset[Process]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """Why no kubelet may be started on the runtime as it is."""
+    """Why no kubelet may be started on the present runtime."""
 
     reason: Reason
     why: str
 
 
 def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
-    """What ran when the run was planned, still does, and is not shown as running.
+    """Return the labels of instances that ran when the run was planned and still do, but are not shown as running.
 
     Args:
-        alive: which of some processes the kernel still has.
+        alive: returns those of the given processes that still exist.
     """
     expendable = {c.id for c in plan.containers if c.expendable}
     unwatched = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}

@@ -1,7 +1,7 @@
-"""Did anything restart? Two inventories in, a list of differences out.
+"""Verify that nothing restarted: compare two inventories, and return the differences.
 
-Nothing here relies on restart counts: they stay at zero when a kubelet replaces a whole pod. An instance is the
-same when its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
+Nothing here relies on restart counts: they stay at zero when a kubelet replaces a whole pod. An instance is the same if
+its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ SANDBOX = " (sandbox)"
 class DifferenceKind(StrEnum):
     """What happened to an instance.
 
-    ENDING is one whose process is gone and of which the runtime has yet to say how it ended: for a moment, usually.
+    ENDING: its process is gone, but the runtime has not reported yet how it ended; usually for a moment.
     """
 
     RESTARTED = "restarted"
@@ -32,10 +32,10 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One instance that is not what it was.
+    """One instance that changed.
 
     Attributes:
-        container: the container that was there before; ``None`` for sandboxes, and for what appeared.
+        container: id of the container that changed; ``None`` for sandboxes, and for containers that appeared.
     """
 
     kind: DifferenceKind
@@ -49,7 +49,7 @@ class Difference:
 
 
 def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
-    """Compare what ran when the run was planned with what is there now, as far as the plan does not allow it."""
+    """Return the differences between the plan's baseline and the present inventory that the plan does not permit."""
     return differences(
         plan.baseline,
         now,
@@ -65,14 +65,14 @@ def differences(
     may_complete: Iterable[ContainerId] = (),
     expendable: Iterable[ContainerId] = (),
 ) -> tuple[Difference, ...]:
-    """Compare what ran before with what is there after.
+    """Compare two inventories.
 
-    Only instances that were alive before count: dead ones may be cleaned up at any time, and pods that start
-    afterwards are nobody's loss.
+    Only instances that were alive before count: dead ones may be garbage-collected at any time, and pods that start
+    afterwards are not damage.
 
     Args:
-        may_complete: containers that may have ended by themselves with exit code 0.
-        expendable: containers that do not count, nor do their sandboxes.
+        may_complete: containers that may have exited with code 0.
+        expendable: containers that are ignored, with their sandboxes.
     """
     ignored = frozenset(expendable)
     unwatched = {c.sandbox_id for c in before.containers if c.id in ignored}
@@ -101,10 +101,10 @@ def differences(
 
 
 def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tuple[Difference, ...]:
-    """What two inventories, taken one after the other, show together.
+    """Return the differences that two successive inventories confirm.
 
-    An instance that has ended or that has a successor is seen to; that one is absent or lacks something may be the
-    runtime's momentary weakness, and has to be seen twice.
+    That an instance ended or was replaced is certain at once. That one is absent or lacks something may be a momentary
+    gap in the runtime's answer, so it must be seen twice.
     """
     before = {(d.kind, d.label) for d in first}
     return tuple(
@@ -113,12 +113,12 @@ def consistent(first: Iterable[Difference], second: Iterable[Difference]) -> tup
 
 
 def affected(found: Iterable[Difference]) -> tuple[str, ...]:
-    """The containers that differences are about; a sandbox only where none of its containers is named already."""
+    """Return the labels of the affected instances; a sandbox only if none of its containers is affected."""
     return affected_labels(d.label for d in found)
 
 
 def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
-    """Likewise, of labels."""
+    """Return the labels without duplicates; a sandbox only if none of its containers is among them."""
     labels = dict.fromkeys(found)
     containers = [label for label in labels if not label.endswith(SANDBOX)]
     named = {label.rpartition("/")[0] for label in containers}
@@ -127,7 +127,7 @@ def affected_labels(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedContainer]) -> tuple[Difference, ...]:
-    """Containers that run, or are about to, and that the plan does not know."""
+    """Return the containers that run, or are about to, and are not in the plan."""
     known = {c.id for c in planned} | {c.id for c in before.containers}
     return tuple(
         Difference(kind=DifferenceKind.APPEARED, label=c.label, detail=f"container {c.id[:12]} is {c.state}", pod=c.pod)
@@ -137,7 +137,7 @@ def appeared(before: Inventory, after: Inventory, *, planned: Iterable[PlannedCo
 
 
 def hash_differences(planned: Iterable[PlannedContainer], now: Inventory) -> tuple[Difference, ...]:
-    """Running containers whose hash, as the runtime serves it, is not the planned one."""
+    """Return the running containers for which the runtime does not serve the planned hash."""
     served = {c.id: c for c in now.containers}
     return tuple(
         Difference(
@@ -175,7 +175,7 @@ def _container(
     *,
     own_monitor: bool,
 ) -> Iterator[Difference]:
-    """Compare one container; a monitor that looks after the whole pod is its sandbox's to compare."""
+    """Compare one container; a monitor that supervises the whole pod is compared with its sandbox."""
     if _completed(before, after, free):
         return
 
@@ -203,7 +203,7 @@ def _container(
 
 
 def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
-    """A container that took this one's place: same container of the same pod (a static pod's UID may differ)."""
+    """Return the container that replaced this one: same name, same pod (a static pod's UID may differ)."""
     return next(
         (
             c
@@ -254,7 +254,7 @@ def _sandbox_identity(sandbox: SandboxInstance) -> dict[str, object]:
 
 
 def _changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
-    """Compare field by field; a field that either side was not asked for says nothing."""
+    """Compare field by field; fields that either inventory does not have are ignored."""
     for name, value in before.items():
         other = after[name]
         if value is not None and other is not None and value != other:

@@ -1,1 +1,1 @@
-"""The hashes to write, each with proof that the stored one is understood."""
+"""Plan which hashes to write, with proof that each stored hash is understood."""

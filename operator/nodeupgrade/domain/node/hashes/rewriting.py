@@ -1,8 +1,8 @@
-"""From what runs and what is specified to what has to be written, with proof.
+"""Plan the rewriting of container hashes, and prove each of them first.
 
-The proof is the product: for every container that the current kubelet compares, the hash computed here for the
-*current* version must equal the one stored. Where it does not, the hash for the next version could be wrong in
-the same way, so nothing is written at all.
+The proof: for every container whose hash the running kubelet compares, the hash computed here for that *current*
+version must equal the stored one. If it does not, the hash for the next version could be wrong in the same way, so
+nothing may be written at all.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ from nodeupgrade.kubelethash import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """What to write, or why nothing may be written."""
+    """The hashes to write, or findings that forbid writing any."""
 
     containers: tuple[PlannedContainer, ...]
     findings: tuple[Finding, ...]
@@ -42,7 +42,7 @@ def plan_rewriting(
     """Plan the rewriting of every running container.
 
     Raises:
-        UnsupportedKubelet: the hashes of one of the two versions are not known.
+        UnsupportedKubelet: one of the two versions is not supported.
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
     planned: list[PlannedContainer] = []
@@ -61,10 +61,10 @@ def plan_rewriting(
 
 
 def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
-    """The pods that came after the planning, and the hashes that either kubelet of the run stores with them.
+    """Return the pods that were added after planning, and the hashes that each kubelet stores with their containers.
 
     Raises:
-        UnsupportedKubelet: the hashes of one of the two versions are not known.
+        UnsupportedKubelet: one of the two versions is not supported.
     """
     known = plan.pods()
     new = [pod for pod in pods if pod.ref.uid not in known]
@@ -79,7 +79,7 @@ def _awaited(
         for spec in pod.containers:
             if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
                 continue
-            with suppress(UnhashableContainer):  # it does not run, so nothing of this node depends on it
+            with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
                 before, after = hash_of(pod, spec, current), hash_of(pod, spec, target)
                 if before != after:
                     yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
@@ -134,7 +134,7 @@ def _prove(
                 f"changed since the sidecar began, which kubelet {current} does not notice and {target} would"
             )
             return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=detail)
-        rewritten = False  # neither kubelet compares it, and one that does must still find the change
+        rewritten = False  # neither kubelet compares it, and one that does must still detect the change
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
@@ -147,19 +147,18 @@ def _prove(
 
 
 def _is_of_this_spec(pod: Pod, spec: PodContainer, stored: StoredHashes, current: KubeletVersion) -> bool:
-    """Whether a sidecar began with its present spec, under whatever kubelet.
+    """Report whether a sidecar was started with its present spec, by any kubelet.
 
-    Kubelets that do not compare sidecars never look at the hash, so it may be that of an earlier one; a plain exchange
-    left it there.
+    Kubelets that do not compare sidecars ignore the hash, so it may be an earlier kubelet's that a plain swap left.
     """
     kubelets = (current, *known_kubelets(history.SIDECARS))
     return any(hash_of(pod, spec, kubelet) == stored.container for kubelet in kubelets)
 
 
 def is_compared(role: Role, kubelet: KubeletVersion) -> bool:
-    """Whether a kubelet compares the hash of a running container of this kind.
+    """Report whether a kubelet compares the hash of a running container with this role.
 
-    Sidecars are by newer kubelets only; plain init and ephemeral containers never.
+    Only newer kubelets compare sidecars'; none compares plain init or ephemeral containers'.
     """
     return role is Role.REGULAR or (role is Role.SIDECAR and history.SIDECARS_COMPARED.applies_to(kubelet))
 
@@ -172,9 +171,9 @@ def _after(pod: Pod, spec: PodContainer, stored: StoredHashes, target: KubeletVe
 
 
 def hash_of(pod: Pod, spec: PodContainer, kubelet: KubeletVersion) -> HashValue:
-    """The hash that a kubelet computes for a container of a pod.
+    """Return the hash that a kubelet computes for a container of a pod.
 
     Raises:
-        UnhashableContainer: it holds something whose hash is not certain.
+        UnhashableContainer: its spec contains something whose hash is not certain.
     """
     return (hash_manifest_container if pod.from_manifest else hash_container)(spec.spec, kubelet)

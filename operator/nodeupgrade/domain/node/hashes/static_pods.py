@@ -1,7 +1,7 @@
-"""Static pods: pods that a kubelet reads from manifests on its node.
+"""Static pods: match them with their manifests, and pin their UIDs.
 
-A static pod's UID is a hash of its decoded manifest and changes with almost every minor. What does not change
-is a UID that the manifest itself names; so the present one is written into it, and nothing else.
+A static pod's UID is a hash of its decoded manifest and changes with almost every minor. A UID in the manifest itself
+does not change; so the present one is written into the manifest, and nothing else.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ from nodeupgrade.kubelethash import UnhashableContainer, default_static_containe
 
 
 class NotEditableError(ValueError):
-    """A manifest cannot be changed with certainty about the result."""
+    """The manifest cannot be changed safely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,18 @@ class StaticPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPods:
-    """All static pods of a node that run now, or why some cannot be handled."""
+    """The running static pods of a node, and findings about those that cannot be handled."""
 
     pods: tuple[StaticPod, ...]
     findings: tuple[Finding, ...]
 
 
 def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) -> StaticPods:
-    """Find the manifest of every static pod that runs.
+    """Find the manifest of every running static pod.
 
     Args:
         manifests: content of each file in the kubelet's manifest directory, by path.
-        node_name: kubelets append it to the names of static pods.
+        node_name: name of the node, which kubelets append to the names of static pods.
     """
     parsed = {path: document for path, data in manifests.items() if (document := _parse(data)) is not None}
     pods: dict[str, StaticPod] = {}
@@ -77,7 +77,7 @@ def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Colle
 
 
 def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Finding, ...]]:
-    """Plan the manifests' changes; a manifest that names the right UID already needs none."""
+    """Plan the changes of the manifests; a manifest that has the right UID needs none."""
     pins: list[StaticPodPin] = []
     findings: list[Finding] = []
     for pod in static.pods:
@@ -94,9 +94,10 @@ def plan_pins(static: StaticPods) -> tuple[tuple[StaticPodPin, ...], tuple[Findi
 
 
 def manifest_views(static: StaticPods, *, in_place_resize: bool = False) -> tuple[tuple[Pod, ...], tuple[Finding, ...]]:
-    """Static pods as their kubelet reads them, which is not always what their mirrors show.
+    """Return static pods as the kubelet reads them from their manifests, and findings about those that cannot be read.
 
-    A mirror lacks the fields that the kubelet which made it did not know, and may have been changed by admission.
+    A mirror pod may differ: it lacks fields that the kubelet which created it did not know, and admission may have
+    changed it.
 
     Args:
         in_place_resize: whether the kubelet's gate InPlacePodVerticalScaling is on, which adds a default.
@@ -142,10 +143,10 @@ def _manifest_view(pod: StaticPod, *, in_place_resize: bool) -> Pod:
 
 
 def pin(data: bytes, uid: str) -> bytes:
-    """Add ``metadata.uid`` to a manifest, YAML or JSON, leaving every other byte as it is.
+    """Add ``metadata.uid`` to a manifest, YAML or JSON, without changing any other byte.
 
     Raises:
-        NotEditableError: it cannot be done, or the result would not read as the same pod plus the UID.
+        NotEditableError: the UID cannot be added, or the result would not read as the same pod plus the UID.
     """
     before = _load(data)
     metadata = before.get("metadata")
