@@ -1,1 +1,1 @@
-"""One node's run: its journal, its state machine, and what it reports."""
+"""One node's run: its journal, its state machine, its rescue script and its report."""

@@ -1,6 +1,6 @@
-"""What the attempts of one run come to together: the first stop counts, and nothing that restarted is forgotten.
+"""Sum up the attempts of one run: add up their downtime and the containers that any of them restarted.
 
-Each attempt counts from what it found, so that a container which an earlier one restarted looks untouched to the next.
+Each attempt has its own baseline, in which a container that an earlier attempt restarted looks untouched.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from nodeupgrade.domain.node.run.report import RunReport, report_of
 
 
 def summed_up(journals: Sequence[Journal]) -> RunReport | None:
-    """The report of the last of these attempts, with what became of containers in those before.
+    """Return the report of the last attempt, with the restarts and the downtime of all attempts.
 
-    ``None`` if the last one is not over.
+    ``None`` if the last attempt is not over.
 
     Raises:
         MalformedFileError: another version of this program wrote a report.
@@ -38,7 +38,7 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
 
 
 def is_worth_another(journal: Journal) -> bool:
-    """Whether containers came or went between plan and stop, so that the next plan may fit."""
+    """Report whether another attempt may succeed: containers changed between planning and the kubelet's stop."""
     match report_of(journal):
         case RunReport(outcome=Outcome.ROLLED_BACK, reason=Reason.INVENTORY_CHANGED):
             return True
@@ -47,7 +47,7 @@ def is_worth_another(journal: Journal) -> bool:
 
 
 def _own_share(journal: Journal) -> RunReport | None:
-    """A report without what had ended before anything was touched; that ended by itself, or somebody ended it."""
+    """Return an attempt's report; containers that changed before the run touched anything count as ended."""
     if (report := report_of(journal)) is None:
         return None
     found = frozenset(label for record in journal.records for label in record.changed)

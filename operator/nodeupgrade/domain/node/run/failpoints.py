@@ -1,7 +1,7 @@
-"""Places in a run where a test may interrupt it exactly; inert otherwise.
+"""Failpoints: named places in a run where a test can interrupt it. They do nothing otherwise.
 
-The names are the same on a simulated and on a real node: ``step.when``. Every step has the four moments of
-``When``; some have more, inside, where half of an effect is visible.
+Their names, ``step.when``, are the same on a simulated and on a real node. Every step has the four of ``When``; some
+have more, in the middle of their effect.
 """
 
 from enum import StrEnum
@@ -14,20 +14,20 @@ Failpoint = NewType("Failpoint", str)
 
 
 class When(StrEnum):
-    """The moments that every step has."""
+    """The failpoints that every step has."""
 
     ANNOUNCED = "announced"
-    """Its announcement is on disk; nothing was done."""
+    """The step is announced on disk; nothing is done."""
     DONE = "done"
-    """Everything was done; that it was is not on disk."""
+    """The step is done; DONE is not on disk yet."""
     UNDOING = "undoing"
-    """Its undoing is announced; nothing was undone."""
+    """The undo is announced on disk; nothing is undone."""
     UNDONE = "undone"
-    """Everything was undone; that it was is not on disk."""
+    """The step is undone; UNDONE is not on disk yet."""
 
 
 def at(step: Step, when: When) -> Failpoint:
-    """The failpoint of a step at one of the moments that every step has."""
+    """Return a step's failpoint."""
     return Failpoint(f"{step}.{when}")
 
 
@@ -38,9 +38,9 @@ FIRST_REWRITTEN = Failpoint("rewrite-hashes.after-first")
 FIRST_RESTORED = Failpoint("rewrite-hashes.after-first-back")
 """One container has its old hash again, the others do not."""
 RUNTIME_RESTARTED = Failpoint("restart-runtime.restarted")
-"""The runtime was restarted; whether it answers is not known."""
+"""The runtime was restarted; it may not answer yet."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
-"""The new kubelet was started; whether it is healthy is not known."""
+"""The new kubelet was started; it may not be healthy yet."""
 
 FAILPOINTS: tuple[Failpoint, ...] = (
     *(at(step, when) for step in Step for when in When),
@@ -50,4 +50,4 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     RUNTIME_RESTARTED,
     KUBELET_STARTED,
 )
-"""All of them."""
+"""All failpoints."""

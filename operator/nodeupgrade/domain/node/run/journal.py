@@ -1,7 +1,7 @@
 """The journal of one run: what was attempted, what is known to have happened, and how to undo it.
 
-One line per record. A record whose effect follows is on disk before the effect starts, with everything needed
-to reverse it; so whatever a crash leaves behind, the journal knows at least as much as was done.
+One line per record. A record is on disk before its effect starts, with everything that is needed to reverse it. So
+whatever a crash leaves behind, the journal covers everything that was done.
 """
 
 import json
@@ -38,17 +38,17 @@ class Step(StrEnum):
 
 
 class Mark(StrEnum):
-    """What the journal truthfully knows about a step."""
+    """What the journal records about a step."""
 
     DOING = "doing"
-    """An attempt was announced; it may have happened wholly, partly or not at all."""
+    """The step was announced; it may have happened completely, partly or not at all."""
     DONE = "done"
     FAILED = "failed"
     UNDOING = "undoing"
     UNDONE = "undone"
     UNDO_FAILED = "undo-failed"
     HELD = "held"
-    """Undoing it has to wait for the runtime, with the kubelet fenced."""
+    """Undoing the step waits for the runtime, with the kubelet fenced."""
     FINISHED = "finished"
     """The run is over; the payload is its report. Belongs to no step."""
 
@@ -69,9 +69,9 @@ class Record:
         seq: 1, 2, 3 … without gaps.
         step: ``None`` for records about the whole run.
         boot: boot during which it was written.
-        at: wall-clock time, RFC 3339, for people.
+        at: wall-clock time, RFC 3339, for display.
         monotonic: seconds since boot, for durations within one boot.
-        payload: before-images for ``doing``; the report for ``finished``; what was found changed for ``failed``.
+        payload: before-images for ``doing``; the report for ``finished``; changed containers for ``failed``.
         error: one sentence, for failures.
         reason: fixed reason of a failure.
     """
@@ -89,23 +89,23 @@ class Record:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """Containers that were not as planned any more before anything was done to them, if the step failed for that.
+        """Return the containers that changed before the run touched them, if the step failed because of that.
 
-        As ``namespace/pod/container``.
+        Each as ``namespace/pod/container``.
         """
         found = (self.payload or {}).get(CHANGED) if self.mark is Mark.FAILED else None
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 _KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
-"""Steps that keep what they change: stored metadata of containers, whole files."""
+"""Steps whose before-images hold content: stored metadata of containers, or whole files."""
 
 
 def may_be_lost(record: Record) -> bool:
-    """Whether a power cut may take a record away without harm, as long as everything after it goes too.
+    """Report whether a power cut may lose a record without harm, together with everything after it.
 
-    That a step is done, undone or held is known again by looking or by doing it once more; what a step is about to
-    do, that one failed, the commit and the end are not.
+    That a step is done, undone or held can be found out again, or the step repeated. An announcement, a failure, the
+    commit and the end must not be lost.
     """
     return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not Step.VERIFY
 
@@ -117,48 +117,48 @@ class Journal:
     records: tuple[Record, ...] = ()
 
     def mark(self, step: Step) -> Mark | None:
-        """The newest mark of a step."""
+        """Return the newest mark of a step."""
         return next((r.mark for r in reversed(self.records) if r.step is step), None)
 
     def payload(self, step: Step) -> Mapping[str, JsonValue] | None:
-        """Before-images of a step: those of its *first* announcement, taken before any effect."""
+        """Return the before-images of a step: those of its *first* announcement, taken before any effect."""
         return next((r.payload for r in self.records if r.step is step and r.mark is Mark.DOING), None)
 
     def first(self, step: Step, mark: Mark) -> Record | None:
-        """The oldest record with this step and mark."""
+        """Return the oldest record with this step and mark."""
         return next((r for r in self.records if r.step is step and r.mark is mark), None)
 
     def count(self, step: Step, mark: Mark) -> int:
-        """How many records have this step and mark."""
+        """Return how many records have this step and mark."""
         return sum(1 for r in self.records if r.step is step and r.mark is mark)
 
     @property
     def last(self) -> Record | None:
-        """The newest record."""
+        """Return the newest record."""
         return self.records[-1] if self.records else None
 
     @property
     def kubelet_started_at(self) -> str | None:
-        """When, at the latest, the kubelet was started that runs in the end; ``None`` if none was ever stopped."""
+        """Return the latest time at which the final kubelet was started; ``None`` if the kubelet was never stopped."""
         starts = {(Step.START_KUBELET, Mark.DOING), (Step.START_KUBELET, Mark.DONE)}
         starts |= {(Step.STOP_KUBELET, Mark.UNDOING), (Step.STOP_KUBELET, Mark.UNDONE)}
         return next((r.at for r in reversed(self.records) if (r.step, r.mark) in starts), None)
 
     @property
     def finished(self) -> Record | None:
-        """The record that ended the run, if it has ended."""
+        """Return the record that ended the run, if it has ended."""
         return next((r for r in self.records if r.mark is Mark.FINISHED), None)
 
     def with_record(self, record: Record) -> "Journal":
-        """This journal and one more record."""
+        """Return this journal with one more record."""
         return replace(self, records=(*self.records, record))
 
 
 def scrubbed(journal: Journal) -> Journal:
-    """A journal whose run is over, without what steps kept for their undoing; that may be anybody's secret.
+    """Return the journal of a finished run without the content of before-images, which may contain secrets.
 
-    What was done, when, to what and why stays. After a run that could not be undone everything stays: somebody needs
-    it to repair the node.
+    What was done, when, to what and why is kept. A journal of a Degraded run is returned unchanged: a person needs the
+    before-images to repair the node.
     """
     finished = journal.finished
     if finished is None or (finished.payload or {}).get("outcome") == Outcome.DEGRADED:
@@ -173,12 +173,12 @@ def _without_images(record: Record) -> Record:
 
 
 def _emptied(image: JsonValue) -> JsonValue:
-    """Of the contents of a file nothing, of an image of the runtime's everything but its bytes."""
+    """Remove the content of a file, or the bytes of a runtime's before-image."""
     return image | {"data": ""} if isinstance(image, dict) else None
 
 
 def render(record: Record) -> bytes:
-    """One record as one line, ending in a newline, protected by a checksum."""
+    """Return a record as one line with a checksum, ending in a newline."""
     body = json.dumps(to_json(record, strict=True), separators=(",", ":"), sort_keys=True, ensure_ascii=True)
     return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
 
@@ -187,12 +187,12 @@ def parse(data: bytes) -> tuple[Journal, int]:
     """Read a journal.
 
     Returns:
-        The journal, and how many bytes of ``data`` hold whole records. A torn last line (the trace of a crash
-        in the middle of an append, whose effect therefore never started) is not counted.
+        The journal, and how many bytes of ``data`` hold whole records. A torn last line is not counted: a crash
+        interrupted the append, so the record's effect never started.
 
     Raises:
         Inconsistent: a line other than the last is damaged, a number is missing, or a newer version of this
-            program wrote it. Nothing is guessed.
+            program wrote it.
     """
     records: list[Record] = []
     offset = 0
@@ -214,7 +214,7 @@ def parse(data: bytes) -> tuple[Journal, int]:
 
 @lru_cache(maxsize=1024)
 def _parse_line(line: bytes) -> Record | None:
-    """One record; ``None`` if it is damaged. A journal is read again at every look, and its lines stay as they are."""
+    """Parse a record; ``None`` if it is damaged. Cached: journals are read often, and lines never change."""
     checksum, separator, body = line.partition(b" ")
     if not separator or checksum != f"{zlib.crc32(body):08x}".encode():
         return None

@@ -1,8 +1,8 @@
 """The state machine of one node's run. Every transition is decided here and nowhere else.
 
-It does not know what the steps do. The invariant it keeps, whatever is interrupted wherever: *while a kubelet
-runs, every stored hash is of that kubelet's era*. It holds because backward is the exact reverse of forward,
-and because a step that was merely announced counts as one that may have happened.
+It does not know what the steps do. It keeps this invariant, wherever a run is interrupted: *while a kubelet runs, every
+stored hash is of that kubelet's era*. The invariant holds because a rollback is the exact reverse of the upgrade, and
+because a step that was only announced counts as one that may have happened.
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,21 @@ from nodeupgrade.domain.node.run.rescue_script import Rescue
 
 UNDO_RETRY_SECONDS = 2.0
 HOLD_SECONDS = 5.0
-"""A runtime that lacks something is looked at again after this."""
+"""Seconds until a runtime that is not fit is examined again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What matters to the next decision and is not in the journal.
+    """What the next decision depends on, besides the journal.
 
     Attributes:
         monotonic: seconds since boot.
-        abort: somebody asked to stop and go back.
-        planned: the boot that the plan was made in, if it says so.
-        rescue: how far the rescue script has come, since the executor did not run for a while.
-        lack: why the runtime is not fit for a kubelet; only looked for before an undo that needs_runtime().
-        go_on: somebody wants the old kubelet back although the runtime lost pods.
+        boot: the present boot.
+        abort: whether a rollback was requested.
+        planned: the boot that the plan was made in, if the plan records it.
+        rescue: how far the rescue script has come with the run; it starts if the executor does not run for a while.
+        lack: why the runtime is not fit for a kubelet; only determined before an undo that needs_runtime().
+        go_on: whether a person requested to start the old kubelet although the runtime lost pods.
     """
 
     monotonic: float
@@ -49,7 +50,7 @@ class Do:
     """Carry out a step.
 
     Attributes:
-        seconds: how long it may wait for something; after that, going back would spend more than the budget.
+        seconds: how long the step may wait; after that, a rollback would exceed the budget.
     """
 
     step: Step
@@ -67,7 +68,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskAgain:
-    """Nothing now; ask again in ``seconds``."""
+    """Do nothing; decide again in ``seconds``."""
 
     seconds: float
     why: str
@@ -75,7 +76,7 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldFenced:
-    """Leave the kubelet fenced and ask again in ``seconds``: the runtime lacks what ``undo`` needs."""
+    """Leave the kubelet fenced and decide again in ``seconds``: the runtime is not fit for ``undo``."""
 
     undo: Undo
     lack: Lack
@@ -96,22 +97,22 @@ Decision: TypeAlias = Do | Undo | AskAgain | HoldFenced | Finish
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackCause:
-    """Why a run goes backward."""
+    """Why a run rolls back."""
 
     reason: Reason
     why: str
 
 
 def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
-    """Say what comes next.
+    """Decide what comes next.
 
-    * ``verify: done`` is the commit: the run is upgraded, unless the rescue script has begun to bring OLD back.
-    * Any failure, abort, reboot or spent budget turns the run backward, and backward never turns forward again.
-      The budget is spent when the time without a kubelet and the time that going back takes add up to it.
-    * Backward undoes the last step, in order of definition, that may have happened and is not undone.
-    * No old hash is put back, and no old kubelet started, while the runtime does not show what still runs, for however
-      long that takes: hashes would be put back into nothing, and every pod made a second time.
-    * Forward does the first step that is not done.
+    * ``verify: done`` is the commit: the run ends as Upgraded, unless the rescue script has begun to restore OLD.
+    * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
+      is spent when the time without a kubelet and the time that a rollback takes add up to it.
+    * A rollback undoes the last step, in order of definition, that may have happened and is not undone.
+    * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
+      however long that takes: hashes would be restored into nothing, and every pod created a second time.
+    * Forward, the first step that is not done is next.
     """
     if committed(journal, seen.rescue):
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
@@ -123,26 +124,26 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
 
 
 def committed(journal: Journal, rescue: Rescue) -> bool:
-    """Whether the run is past the point of no return.
+    """Report whether the run is past the point of no return.
 
-    The rescue script leaves a committed run alone. Should it have begun all the same, what stands is of both eras, or
-    OLD; only going back is certain to end it as one.
+    The rescue script does not touch a committed run. If it has begun nevertheless, hashes and files may be of both
+    eras, or OLD; only a rollback is certain to end with one of them.
     """
     return journal.mark(Step.VERIFY) is Mark.DONE and rescue is Rescue.NONE
 
 
 def needs_runtime(decision: Decision) -> bool:
-    """Whether a decision only stands if the runtime shows what still runs."""
+    """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
 
 
 def next_step(journal: Journal) -> Step:
-    """The step that comes next on the way forward."""
+    """Return the first step that is not done."""
     return next(step for step in Step if journal.mark(step) is not Mark.DONE)
 
 
 def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
-    """The first thing that speaks against going forward, if any."""
+    """Return the first cause of a rollback, if there is one."""
     for record in journal.records:
         if record.step is None:
             continue
@@ -179,11 +180,11 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
 
 
 def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
-    """What of the kubelet-down budget the next step may use, if everything up to it may have to be undone again.
+    """Return how many seconds of the kubelet-down budget the next step may use, with a reserve for undoing all steps.
 
-    The kubelet is not stopped unless there is time for the whole way.
+    The kubelet is not stopped unless the budget covers undoing all steps up to its start.
 
-    ``None`` while it takes nothing from the budget: before the kubelet is stopped, and once the new one is healthy.
+    ``None`` while the budget does not apply: before the kubelet is stopped, and once the new one is healthy.
     """
     steps = tuple(Step)
     step, stop, start = (steps.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
@@ -194,7 +195,7 @@ def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float |
 
 
 def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
-    """Seconds since the kubelet was told to stop; ``None`` while it runs (or the new one is healthy)."""
+    """Return the seconds since the kubelet began to stop; ``None`` while it runs (or the new one is healthy)."""
     stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
     if stopping is None or journal.mark(Step.START_KUBELET) is Mark.DONE or stopping.boot != seen.boot:
         return None
@@ -203,7 +204,7 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
 
 def _backward(journal: Journal, seen: Observation, limits: Limits, setback: RollbackCause) -> Decision:
     standing = [step for step in Step if journal.mark(step) not in {None, Mark.UNDONE}]
-    if seen.rescue is Rescue.DONE:  # nothing is left to undo but the fence; what the old kubelet wrote since is its own
+    if seen.rescue is Rescue.DONE:  # only the fence is left to undo; what the old kubelet wrote since must stay
         standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
     if not standing:
         return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why)

@@ -1,4 +1,4 @@
-"""How a finished run sums itself up: the payload of its journal's last record."""
+"""The report of a finished run: the payload of its journal's last record."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +16,14 @@ class RunReport:
     """How a run ended.
 
     Attributes:
-        down_seconds: from the order to stop the kubelet to its (or its successor's) healthy answer; ``None`` when
-            it was never stopped, or a reboot or a rescue without the executor makes the figure meaningless.
-        baseline: containers that ran before.
-        rewritten: containers whose stored hash is another one now.
-        restarted: containers that are not the same instance any more, as far as was seen.
-        listed: the first of them, ``namespace/pod/container``, and sandboxes that changed.
-        ended: those that ended by themselves, or because their pod was deleted, while the new kubelet settled in.
-        looked: whether the runtime showed everything when this was summed up; if not, what restarted is not known.
+        down_seconds: from the request to stop the kubelet until the old or the new one is healthy; ``None`` if it was
+            never stopped, or if a reboot or a rescue without the executor makes the figure meaningless.
+        baseline: number of containers that ran before.
+        rewritten: number of containers whose stored hash was rewritten.
+        restarted: number of instances that changed, as far as was observed.
+        listed: the first of them, as ``namespace/pod/container``, and sandboxes that changed.
+        ended: those that ended by themselves, or with their pod, during the settle period.
+        looked: whether the runtime answered for this report; if not, it is unknown what restarted.
     """
 
     outcome: Outcome
@@ -40,9 +40,9 @@ class RunReport:
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
-    """When the kubelet was started that runs at the end of a run, if it begins with nothing known of its pods' probes.
+    """Return when the kubelet that runs at the end was started, if it starts without results of its pods' probes.
 
-    ``None`` also for a run without an end, for one after which a human is needed, and if no kubelet was ever stopped.
+    Otherwise ``None``; also if the run is not over or ended as Degraded, and if the kubelet was never stopped.
     """
     report, started = report_of(journal), journal.kubelet_started_at
     if report is None or started is None or report.outcome is Outcome.DEGRADED:
@@ -52,7 +52,7 @@ def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
 
 
 def report_of(journal: Journal) -> RunReport | None:
-    """The report of a run that is over.
+    """Return the report of a run; ``None`` if it is not over.
 
     Raises:
         MalformedFileError: another version of this program wrote it.

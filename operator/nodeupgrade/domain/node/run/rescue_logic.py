@@ -1,4 +1,4 @@
-"""The part of the rescue script that is the same for every run; what it calls of the runtime is in RescueFragment."""
+"""The part of the rescue script that is the same for every run. RescueFragment defines the runtime's functions."""
 
 LOGIC = r"""
 set -u

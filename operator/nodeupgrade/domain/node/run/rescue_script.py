@@ -1,7 +1,7 @@
-"""The rescue script: brings the old kubelet back when the executor itself can no longer run.
+"""The rescue script: brings the old kubelet back when the executor can no longer run.
 
-One file of plain ``sh`` with everything in it that it needs: no Python, no bundle, nothing to look up. It is laid
-down before the kubelet stops and made exact before the first hash is written. See docs/decisions/rescue.md.
+One self-contained file of plain ``sh``: it must not need Python or the bundle. It is written before the kubelet stops,
+and updated before the first hash is written. See docs/decisions/rescue.md.
 """
 
 from collections.abc import Iterator
@@ -19,43 +19,43 @@ from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
-"""In memory: after a reboot there is no container left to be kept, and the journal's own undo puts files back."""
+"""In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
 LOOK = PurePosixPath("/run/nodeupgrade-rescue")
-"""What the script saw when it last looked, and since when."""
+"""The state that the script observed last, and since when."""
 UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
 LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
 ABSENT_SECONDS = 20
-"""An executor that is killed holds its journal again within 10 s, on a busy machine and through its timer too."""
+"""A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
 SYSTEMCTL_SECONDS = 120
 
 
 class Rescue(StrEnum):
-    """How far the script has come with a run; what it writes into the run's directory."""
+    """How far the script has come with a run, as it writes it into the run's directory."""
 
     NONE = ""
     BEGUN = "begun"
-    """Anything may be half restored: the executor has to go back, whatever the journal says."""
+    """Anything may be half restored: the executor must roll back, whatever the journal says."""
     DONE = "done"
-    """Everything is as it was before, but for the fence and the old kubelet's start."""
+    """Everything is restored, except that the kubelet is fenced and has to be started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescueFragment:
-    """How a runtime is asked and its stored hashes are put back without this program.
+    """The runtime's part of the script: how to list containers and restore stored hashes without this program.
 
     Attributes:
-        restores: whether there is any hash to put back.
+        restores: whether there is any hash to restore.
         text: plain ``sh`` that defines the functions and variables below; it may write below ``$answers``, and ends
-            with a new line.
+            with a newline.
 
-            - ``can_ask``: whether there is on this node what the others need; ``$asks_with`` names it.
-            - ``listing``: leaves in ``$answers/body`` what the runtime serves, the id of every running container in it;
-              fails if it does not answer.
-            - ``restore_hashes``: puts every hash back; where it fails, ``$trouble`` says why. The runtime may be
-              stopped for it, and is started again by it then. Repeating it is harmless.
-            - ``serves_new_hashes``: whether any container of the last listing has its new hash.
+            - ``can_ask``: succeeds if the node has the tools that the others need; ``$asks_with`` names them.
+            - ``listing``: writes what the runtime serves to ``$answers/body``, with the id of every running container;
+              fails if the runtime does not answer.
+            - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may stop the runtime, and
+              then starts it again. Must be idempotent.
+            - ``serves_new_hashes``: succeeds if any container of the last listing has its new hash.
     """
 
     restores: bool
@@ -64,11 +64,11 @@ class RescueFragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBefore:
-    """A file as it was.
+    """A file to restore.
 
     Attributes:
-        content: ``None`` if there was no such file.
-        only_if: restored only if it reads like this now, since anything else is somebody else's.
+        content: its content; ``None`` if the file did not exist.
+        only_if: restore only if this is its present content; anything else was written by somebody else.
     """
 
     path: str
@@ -77,14 +77,14 @@ class FileBefore:
 
 
 def hung_seconds(limits: Limits) -> int:
-    """For how long a living executor may be silent: its longest undo restarts the runtime and waits twice for it."""
+    """Return how long a live executor may be silent: its longest undo restarts the runtime and waits for it twice."""
     return int(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)
 
 
 def script(
     plan: RunPlan, runtime: RescueFragment, files: tuple[FileBefore, ...], run_directory: PurePosixPath
 ) -> bytes:
-    """The whole script for one run."""
+    """Return the script for one run."""
     unit = plan.swap.unit
     settings = {
         "version": plan.from_version,
@@ -124,7 +124,7 @@ def script(
 
 
 def _baseline(plan: RunPlan) -> Iterator[str]:
-    """A command that prints the id of each container that ran, its process, and when that was started."""
+    """Yield a command that prints id, PID and start time of each container of the baseline."""
     expendable = {c.id for c in plan.containers if c.expendable}
     lines = [
         f"{c.id} {c.process.pid} {c.process.started}"

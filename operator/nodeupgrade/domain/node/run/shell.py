@@ -1,4 +1,4 @@
-"""Pieces of plain ``sh`` with data in them, for scripts that have to need nothing else."""
+"""Generate pieces of plain ``sh`` with embedded data, for scripts that must be self-contained."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ LINE_LENGTH = 120
 
 
 def function(name: str, commands: Iterable[str]) -> Iterator[str]:
-    """The lines of a function; without any command it does nothing, and well."""
+    """Yield the lines of a function; without commands it does nothing and succeeds."""
     yield f"{name}() {{"
     yield "    :"
     yield from commands
@@ -15,7 +15,7 @@ def function(name: str, commands: Iterable[str]) -> Iterator[str]:
 
 
 def piped(command: str, data: bytes) -> str:
-    """A command within a function that reads ``data`` as base64; the function ends when it fails."""
+    """Return a command that reads ``data`` as base64; if it fails, the function around it returns 1."""
     whole = base64.b64encode(data).decode("ascii")
     text = "\n".join(whole[i : i + LINE_LENGTH] for i in range(0, len(whole), LINE_LENGTH))
     return f"    {command} <<'.' || return 1\n{text}\n."

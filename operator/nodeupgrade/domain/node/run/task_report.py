@@ -1,4 +1,4 @@
-"""From plan and journal to the status of the NodeUpgradeTask: what is shown is what is on disk, nothing else."""
+"""Derive the NodeUpgradeTask's status from plan and journal, and from nothing that is not on disk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,17 +44,17 @@ _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 
 def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Cut a text that is too long for the API, visibly."""
+    """Truncate a text that is too long for the API, with an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def failed_status(run_id: str, reason: Reason, message: str) -> TaskStatus:
-    """The run was given up for a technical reason."""
+    """Return the status of a run that was given up for a technical reason."""
     return TaskStatus(run_id=run_id, phase=TaskPhase.FAILED, reason=reason, message=shorten(message))
 
 
 def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatus:
-    """Nothing objects to an upgrade of the node, and what it would do."""
+    """Return the status of ``action: Plan`` without a refusal: what an upgrade would do."""
     warnings = f"; {counted(len(plan.cautions), 'warning')}, see hazards" if plan.cautions else ""
     message = (
         f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
@@ -78,7 +78,7 @@ def refusal_status(
     findings: tuple[Finding, ...],
     preview: Preview | None = None,
 ) -> TaskStatus:
-    """The node was not touched, and why; what only warns is listed too."""
+    """Return the status of a refused node, which was not touched; warnings are listed too."""
     against = tuple(finding for finding in findings if finding.forbids)
     first = against[0]
     told = "; ".join(str(finding) for finding in against[:TOLD])
@@ -94,17 +94,17 @@ def refusal_status(
 
 
 def hazards(findings: Sequence[Finding]) -> tuple[Hazard, ...]:
-    """Findings as the API lists them, those that forbid first; of warnings there are few, and always room for them."""
+    """Return findings as the API lists them, refusals first. Warnings are few, so room for them is always kept."""
     forbid = [Hazard(reason=f.reason, pod=f.subject, detail=shorten(f.detail)) for f in findings if f.forbids]
     warn = [Hazard(reason=f.reason, detail=shorten(f.detail), warning=True) for f in findings if not f.forbids]
     return (*forbid[: CONTAINERS_LISTED - len(warn)], *warn)
 
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
-    """What the journal says about a run, finished or not.
+    """Return the status of a run, finished or not, according to its journal.
 
     Args:
-        earlier: the journals of attempts before this one, which count once it is over.
+        earlier: the journals of earlier attempts, which are included once this one is over.
     """
     finished = journal.finished
     summary = summed_up((*earlier, journal))
@@ -125,10 +125,10 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
 
 
 def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], instead: TaskStatus) -> TaskStatus:
-    """The last of these attempts was turned back and was worth another, which never began.
+    """Return the status of a run whose last attempt was rolled back, and whose next attempt never began.
 
     Args:
-        instead: what there is to say of that other attempt, by which the node would be untouched.
+        instead: the status of that next attempt, which did not touch the node.
     """
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
@@ -137,29 +137,29 @@ def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], in
 
 
 def not_started_status(run_id: str, plan: RunPlan, trouble: str) -> TaskStatus:
-    """The executor was asked for, and is not there."""
+    """Return the status of a run whose executor was requested but does not run."""
     status = run_status(run_id, plan, Journal())
     return replace(status, message=shorten(f"{status.message}; waiting for the executor: {trouble}"))
 
 
 def staged_status(run_id: str, plan: RunPlan) -> TaskStatus:
-    """Everything is ready, and nothing is touched before the control plane has spoken."""
+    """Return the status of a prepared run, which waits for the control plane."""
     message = f"{plan.from_version} to {plan.to_version}: ready and proved; waiting for the readiness guard"
     return replace(run_status(run_id, plan, Journal()), phase=TaskPhase.STAGED, message=message)
 
 
 def lingering_status(run_id: str, plan: RunPlan, journal: Journal) -> TaskStatus:
-    """The run is over, but the kubelet that runs now may not have probed every pod yet."""
+    """Return the status of a run that is over, while the kubelet may not have probed every pod yet."""
     running = Journal(tuple(record for record in journal.records if record.mark is not Mark.FINISHED))
     message = "nothing is left to do; watching which pods are reported unready until the kubelet has probed them all"
     return replace(run_status(run_id, plan, running), message=message)
 
 
 def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobserved: str) -> TaskStatus:
-    """The status with what there is to say of the readiness of the node's pods.
+    """Return the status with the readiness of the node's pods added.
 
     Args:
-        unobserved: why it is not known which pods were reported unready; empty if it is.
+        unobserved: why it is unknown which pods were reported unready; empty if it is known.
     """
     told = [guard.detail, f"which pods were reported unready was not observed: {unobserved}" if unobserved else ""]
     flapped = tuple(sorted(flaps.flapped))[:CONTAINERS_LISTED]
@@ -172,7 +172,7 @@ def with_readiness(status: TaskStatus, flaps: Flaps, guard: GuardReport, unobser
 
 
 def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
-    """The message, and which pods were or are unready: of no more than a few, and never cut off."""
+    """Return the message with the pods that were or are unready: the first few, and never truncated."""
     meanwhile = tuple(sorted(flaps.flapped)) if status.phase is TaskPhase.SUCCEEDED else ()
     told = {"reported unready meanwhile": meanwhile, "unready although their containers run on": flaps.unready}
     suffix = "".join(f"; {what}: {_some(names)}" for what, names in told.items() if names)
@@ -187,7 +187,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
-    """What the control plane decides by, and people need, of a status that the API server refuses as a whole."""
+    """Reduce a status that the API server rejects to what the control plane and people need."""
     told = shorten(f"; the API server refuses the whole report, update the CRDs: {refusal}", MESSAGE_LENGTH // 2)
     return TaskStatus(
         run_id=status.run_id,
@@ -204,7 +204,7 @@ def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
 
 
 def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> TaskStatus:
-    """A run for another version was found on the node, of which nobody had been told; now it is over and told."""
+    """Return the status for an unreported earlier run to another version that was found on the node and is over now."""
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     if status.phase is TaskPhase.ROLLBACK_FAILED:
         return status
@@ -217,7 +217,7 @@ def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> 
 def stranded_status(
     run_id: str, plan: RunPlan, journal: Journal, trouble: str, earlier: Sequence[Journal] = ()
 ) -> TaskStatus:
-    """The executor stopped because its plan or journal cannot be trusted; what it did before decides how bad it is."""
+    """Return the status of a run whose plan or journal cannot be trusted; worse if the node was touched."""
     touched = any(each.first(Step.STOP_KUBELET, Mark.DOING) is not None for each in (*earlier, journal))
     told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
     return replace(
@@ -229,7 +229,7 @@ def stranded_status(
 
 
 def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
-    """What a run did cannot be told, because its plan or journal cannot be read: the worst has to be assumed."""
+    """Return the status of a run whose plan or journal cannot be read: the worst has to be assumed."""
     remedy = Reason.ROLLBACK_FAILED.remedy
     return TaskStatus(
         run_id=run_id,
@@ -252,7 +252,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 
 
 def _held(held: Record) -> str:
-    """What a run waits for, and what a person must do."""
+    """Return what a run waits for, and what a person must do."""
     remedy = _known(held.reason).remedy
     told = f"waiting with the kubelet fenced: {held.error}"
     return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
@@ -299,7 +299,7 @@ def _unchanged(summary: RunReport) -> str:
 
 
 def _restarts(summary: RunReport) -> str | None:
-    """What is not the same any more; the first few are named, so that the cause behind them is not cut off."""
+    """Return what changed; only the first few are named, so that the cause after them is not truncated."""
     if not summary.listed and not summary.restarted:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
@@ -307,7 +307,7 @@ def _restarts(summary: RunReport) -> str | None:
 
 
 def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ...]:
-    """The steps, of which the stop of the kubelet began when an earlier attempt stopped it, if one did."""
+    """Return the steps; the kubelet's stop starts with the first attempt that stopped it."""
     steps = {step: status for step in Step if (status := _step(journal, step)) is not None}
     stops = [status for each in earlier if (status := _step(each, Step.STOP_KUBELET)) is not None]
     if stops:
