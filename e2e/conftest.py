@@ -14,21 +14,14 @@ from e2e.lab import Lab, LabSpec
 from e2e.lab.progress import Lines
 
 CONTROL_PLANE = "1.33.13"
-LONGEST_FIRST = (
-    "test_faults.py", "test_fleet.py", "test_upgrade.py", "test_guard.py", "test_plan.py", "test_units_as_found.py",
-    "test_hashes.py", "test_settling.py", "test_preflight_traffic.py", "test_readiness.py", "test_old_eras.py",
-)  # fmt: skip
-"""So that modules which run side by side finish together; modules not listed come next, and other tests last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests as needing the lab and time, and order them."""
-    ours = [item for item in items if "e2e/" in str(item.path)]
-    for item in ours:
-        item.add_marker(pytest.mark.e2e)
-        item.add_marker(pytest.mark.timeout(3000))
-    ours.sort(key=lambda item: (*LONGEST_FIRST, item.path.name).index(item.path.name))
-    items[:] = [*ours, *(item for item in items if item not in ours)]
+    """Mark all tests as needing the lab and time."""
+    for item in items:
+        if "e2e/" in str(item.path):
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.timeout(3000))
 
 
 class MakeLab(Protocol):

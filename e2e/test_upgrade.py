@@ -194,8 +194,11 @@ def watched(cluster: Cluster, pod: str) -> Iterator[set[tuple[str, int, int | No
         while not done.wait(1):
             with suppress(LabError, OSError):  # the runtime is being restarted
                 running = cluster.node.snapshot().running()
+                # A process whose start could not be read at that moment is seen with it the next time.
                 seen.update(
-                    (c.id, c.pid, c.process_start) for c in running if c.pod.startswith(pod) and c.name == "agent"
+                    (c.id, c.pid, c.process_start)
+                    for c in running
+                    if c.pod.startswith(pod) and c.name == "agent" and c.process_start is not None
                 )
 
     thread = threading.Thread(target=look)

@@ -144,7 +144,7 @@ class FaultyProxy:
     seen: list[Request] = field(default_factory=list)
     harmed: list[Request] = field(default_factory=list)
     _faults: list[_Fault] = field(default_factory=list)
-    _exchanges: dict[asyncio.Task[None] | None, set[Writer]] = field(default_factory=dict)
+    _exchanges: dict[asyncio.Task[None], set[Writer]] = field(default_factory=dict)
 
     def break_(self, which: Which, harm: Harm, times: int = 1) -> None:
         """Break the next requests of a kind."""
@@ -162,10 +162,14 @@ class FaultyProxy:
 
     async def stop(self) -> None:
         """End whatever goes on."""
-        tasks = [task for task in self._exchanges if task is not None]
-        for task in tasks:
+        await asyncio.sleep(0)  # a connection that was accepted last is known now
+        left = dict(self._exchanges)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
+        for writer in set().union(*left.values()):  # of tasks that were cancelled before they began
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
     def kubeconfig(self, user: str) -> Path:
         """Point a user here instead of at the API server."""
@@ -175,9 +179,14 @@ class FaultyProxy:
         path.write_text(json.dumps(config))
         return path
 
-    async def serve(self, reader: Reader, client: Writer) -> None:
+    def accept(self, reader: Reader, client: Writer) -> None:
+        """Serve one connection, in a task that ``stop`` knows from the beginning."""
         writers = {client}
-        self._exchanges[asyncio.current_task()] = writers
+        task = asyncio.ensure_future(self._serve(reader, client, writers))
+        self._exchanges[task] = writers
+        task.add_done_callback(self._exchanges.pop)
+
+    async def _serve(self, reader: Reader, client: Writer, writers: set[Writer]) -> None:
 
         async def connect() -> tuple[Reader, Writer]:
             there, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=_unverified())
@@ -192,7 +201,6 @@ class FaultyProxy:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-        del self._exchanges[asyncio.current_task()]
 
     async def _handle(self, exchange: Exchange) -> None:
         for fault in self._faults:
@@ -207,7 +215,7 @@ class FaultyProxy:
 async def faulty_proxy(server: ApiServer) -> AsyncIterator[FaultyProxy]:
     """Serve on loopback for as long as the context lasts."""
     proxy = FaultyProxy(server)
-    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    listening = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     proxy.port = listening.sockets[0].getsockname()[1]
     try:
         yield proxy

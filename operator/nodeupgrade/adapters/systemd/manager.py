@@ -229,7 +229,7 @@ def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
 
 
 def moment_of(shown: str) -> float | None:
-    """Return ``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` if the text is empty or of another form."""
+    """Return ``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` for any other text."""
     try:
         return datetime.strptime(shown, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
     except ValueError:
