@@ -15,7 +15,7 @@ from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelethash import HashValue
 
-PLAN_SCHEMA = 1
+PLAN_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
