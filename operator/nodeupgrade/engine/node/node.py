@@ -154,7 +154,7 @@ class HostView(Protocol):
         ...
 
 
-class Host(Protocol):
+class Host(HostView, Protocol):
     """Access to a node before its runtime's socket is known."""
 
     @property
@@ -168,11 +168,6 @@ class Host(Protocol):
         ...
 
     @property
-    def kubelet(self) -> Kubelet:
-        """The kubelet."""
-        ...
-
-    @property
     def clock(self) -> Clock:
         """The clock."""
         ...
@@ -183,21 +178,5 @@ class Host(Protocol):
         ...
 
     def node(self, endpoint: str, runtime: str) -> Node:
-        """Return the node with its runtime.
-
-        Args:
-            endpoint: path of the runtime's socket on the node.
-            runtime: name of the kind of runtime.
-
-        Raises:
-            Refused: this kind is not supported.
-        """
-        ...
-
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
-
-        Raises:
-            StepFailed: it has no usable credentials.
-        """
+        """Return the node with its runtime, to be changed too."""
         ...

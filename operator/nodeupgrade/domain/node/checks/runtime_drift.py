@@ -41,7 +41,7 @@ class RuntimeAsFound:
     program: Digest | None
 
 
-Check: TypeAlias = Callable[[RuntimeAsFound], Iterator[Finding]]
+_Aspect: TypeAlias = Callable[[RuntimeAsFound], Iterator[Finding]]
 
 
 def drift(found: RuntimeAsFound) -> Iterator[Finding]:
@@ -135,9 +135,9 @@ def _restart_first(found: RuntimeAsFound) -> str:
     return f"restart {found.unit.name} at a time of your choice first"
 
 
-HARMFUL: tuple[Check, ...] = (
+HARMFUL: tuple[_Aspect, ...] = (
     the_unit_s_own_process_answers,
     its_configuration_can_be_read,
     everything_stays_in_its_place,
 )
-OUT_OF_DATE: tuple[Check, ...] = (it_is_started_as_it_was, nothing_was_changed_since, its_program_is_the_same)
+OUT_OF_DATE: tuple[_Aspect, ...] = (it_is_started_as_it_was, nothing_was_changed_since, its_program_is_the_same)
