@@ -11,7 +11,7 @@ from tools import generate_history
 
 TABLES = {
     SOURCE_ROOT / "nodeupgrade" / path
-    for path in ("kubelet/history.py", "kubelethash/changes.py", "kubelethash/schema.py")
+    for path in ("kubelet/history.py", "kubelethash/changes.py", "kubelethash/go/schema.py")
 }
 PARTS = {"minor", "patch", "series"}
 BOUNDS = {"NEWEST_MINOR", "OLDEST_MINOR"}

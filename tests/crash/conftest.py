@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.engine.node.evidence import watch
-from nodeupgrade.engine.node.steps import verify
+from nodeupgrade.engine.node.steps.proof import verify
 
 
 @pytest.fixture(autouse=True)

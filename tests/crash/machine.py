@@ -19,9 +19,9 @@ from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
-from nodeupgrade.simulation.node.disk import DiskView, Image, ModelDisk
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.records import Stored
+from nodeupgrade.simulation.node.storage.disk import DiskView, Image, ModelDisk
 from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")

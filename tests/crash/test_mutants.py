@@ -13,17 +13,10 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
 from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.engine.node import last_look, run
 from nodeupgrade.engine.node.evidence import newcomers
-from nodeupgrade.engine.node.steps import (
-    STEPS,
-    pin_static_pods,
-    read_back,
-    restart_runtime,
-    rewrite_hashes,
-    save_state,
-    start_kubelet,
-    stop_kubelet,
-    swap_binary,
-)
+from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.engine.node.steps.kubelet import pin_static_pods, save_state, start_kubelet, stop_kubelet, swap_binary
+from nodeupgrade.engine.node.steps.proof import read_back
+from nodeupgrade.engine.node.steps.runtime import restart_runtime, rewrite_hashes
 from tests.crash.harness import back, crashing, forward, joined, single_strikes, wrongs
 
 Mutation = Callable[[pytest.MonkeyPatch], None]

@@ -20,9 +20,9 @@ from nodeupgrade.adapters.journal import file as journal_file
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.run import journal
 from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 from nodeupgrade.simulation.node import Crash
-from nodeupgrade.simulation.node.disk import ModelDisk
+from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from tests.crash.machine import Machine, Wreck
 
 PARTS = 3

@@ -5,7 +5,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node import last_look
-from nodeupgrade.engine.node.steps import swap_binary
+from nodeupgrade.engine.node.steps.kubelet import swap_binary
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.calls import Interrupt
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

@@ -18,7 +18,7 @@ from nodeupgrade.kubelethash import (
     hash_manifest_container,
     qos_class,
 )
-from nodeupgrade.kubelethash.schema import STRUCTS, StructField, fields_of
+from nodeupgrade.kubelethash.go.schema import STRUCTS, StructField, fields_of
 from tools.oracle import asking
 from tools.oracle.asking import Answer, GoField
 from tools.oracle.made_pods import Json, api_pod, manifest

@@ -25,7 +25,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.task_report import staged_status
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.kube import NodeSideKube, UnavailableError
-from nodeupgrade.ports.kubelet import AsKubelet
+from nodeupgrade.ports.node.kubelet import AsKubelet
 
 LOOK_SECONDS = 1.0
 TRY_SECONDS = 15.0

@@ -3,13 +3,13 @@
 Imports nothing else of this project, so that it can be published alone.
 """
 
-from .amounts import resource_amount
 from .changes import NEWEST_MINOR, OLDEST_MINOR, MinorChange, known_kubelets
 from .detect import detect
-from .digest import HashValue
 from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
+from .go.amounts import resource_amount
+from .go.digest import HashValue
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class

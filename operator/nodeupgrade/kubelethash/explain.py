@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .digest import HashValue
 from .eras import BEGAN_WITH, Era, era_of, supported_minor
+from .go.digest import HashValue
+from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container
 from .pods import Pod, compared_containers, container_name, init_containers, pod_name, regular_containers
 from .qos import qos_class
 from .resize import resize_may_restart
-from .schema import CONTAINER, STRUCTS
 from .static import static_uid_may_stay
 from .version import KubeletVersion
 

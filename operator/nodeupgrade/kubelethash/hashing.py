@@ -5,10 +5,11 @@ Follows `HashContainer` in `pkg/kubelet/container/helpers.go` and `DeepHashObjec
 
 from collections.abc import Mapping
 
-from . import changes, gojson, spew, values
-from .digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form
+from . import changes
 from .eras import Era, era_of_minor, supported_minor
 from .errors import Misfit, UnhashableContainer, UnsupportedKubelet
+from .go import gojson, spew, values
+from .go.digest import HashValue, adler32, fnv1a, fnv1a_of_printed_bytes, stored_form
 from .version import KubeletVersion
 
 

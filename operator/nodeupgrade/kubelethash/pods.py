@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from . import changes, values
+from . import changes
 from .eras import supported_minor
 from .errors import Misfit, UnreadablePod
+from .go import values
 from .version import KubeletVersion
 
 Pod = Mapping[str, object]

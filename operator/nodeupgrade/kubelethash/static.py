@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from . import changes, values
+from . import changes
 from .eras import supported_minor
 from .errors import Misfit, StaticUidUnknown, UnhashableContainer
+from .go import values
 from .pods import Pod, pod_name
 from .version import KubeletVersion
 

@@ -9,9 +9,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.runtime import ContainerRuntime
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.runtime import ContainerRuntime
+from nodeupgrade.ports.node.services import ServiceManager
 
 
 class RuntimeAdapter(Protocol):

@@ -9,9 +9,9 @@ from typing import Protocol
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.runtime import ContainerRuntime
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.node.runtime import ContainerRuntime
+from nodeupgrade.ports.node.services import ServiceManager
 
 
 class RuntimeWorld(Protocol):

@@ -26,10 +26,10 @@ from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.files import Files
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
-from nodeupgrade.ports.kubelet import Answer, AsKubelet, Kubelet
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.node.kubelet import Answer, AsKubelet, Kubelet
+from nodeupgrade.ports.node.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod

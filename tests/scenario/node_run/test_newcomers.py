@@ -13,7 +13,7 @@ from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.evidence.watch import WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 

@@ -7,9 +7,9 @@ from nodeupgrade.adapters.containerd.restart.command_line import STANDARD_INPUT
 from nodeupgrade.adapters.containerd.restart.tuning import SETTING, USUAL
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitStatus
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.files import SimulatedFiles
+from nodeupgrade.simulation.node.storage.files import SimulatedFiles
 from nodeupgrade.simulation.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/containerd"

@@ -11,7 +11,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 
 SECRET, AS_STORED = b"PASSWORD=swordfish", b"UEFTU1dPUkQ9c3dvcmRmaXNo"

@@ -22,8 +22,8 @@ from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.ports.kubelet import AsKubelet
-from nodeupgrade.ports.services import ServicesView
+from nodeupgrade.ports.node.kubelet import AsKubelet
+from nodeupgrade.ports.node.services import ServicesView
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()

@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.engine.node.health import wait_until_healthy
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.ports.services import UnitStatus
+from nodeupgrade.ports.node.services import UnitStatus
 
 UNIT, LIMIT = "kubelet.service", 60.0
 

@@ -7,7 +7,8 @@ from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Outcome, Step
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.engine.node.steps import STEPS, swap_binary
+from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.engine.node.steps.kubelet import swap_binary
 from nodeupgrade.simulation.node import SimulatedNode, manifest, plan_for, pod_json, supervise
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, STATE
 from nodeupgrade.simulation.node.planning import BACKUP

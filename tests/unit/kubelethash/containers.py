@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR
-from nodeupgrade.kubelethash.schema import CONTAINER, STRUCTS, StructField
+from nodeupgrade.kubelethash.go.schema import CONTAINER, STRUCTS, StructField
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\b\f"), max_size=8)
 QUANTITY = st.sampled_from(["0", "1", "100m", "64Mi", "100Mi", "1Gi", "1Pi", "2500M", "1e3", "128974848"])

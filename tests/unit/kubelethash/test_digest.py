@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.kubelethash.digest import fnv1a, fnv1a_of_printed_bytes, stored_form
+from nodeupgrade.kubelethash.go.digest import fnv1a, fnv1a_of_printed_bytes, stored_form
 
 
 def test_fnv1a_gives_the_values_of_its_authors() -> None:

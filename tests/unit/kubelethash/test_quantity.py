@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.kubelethash.errors import Misfit
-from nodeupgrade.kubelethash.quantity import Format, parse
+from nodeupgrade.kubelethash.go.quantity import Format, parse
 
 SI, BINARY, EXPONENT = Format.DECIMAL_SI, Format.BINARY_SI, Format.DECIMAL_EXPONENT
 

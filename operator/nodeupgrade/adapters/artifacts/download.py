@@ -15,7 +15,7 @@ from nodeupgrade.adapters.files.atomic import fresh_beside, read_chunks, write_a
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, Transient
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 
 CHUNK = 1024 * 1024
 LIMIT = 1024 * 1024 * 1024

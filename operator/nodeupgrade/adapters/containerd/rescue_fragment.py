@@ -15,7 +15,7 @@ from nodeupgrade.adapters.cri import Call, framed
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.run.shell import function, piped
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
+"""The ContainerRuntime port (ports.node.runtime), implemented for containerd 1.4 to 2.3."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
-from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.runtime import BeforeImage, RuntimeInfo
-from nodeupgrade.ports.services import ServicesView
+from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.node.services import ServicesView
 
 SOCKET = Path("/run/containerd/containerd.sock")
 POLL_INTERVAL = 0.005

@@ -14,7 +14,7 @@ from nodeupgrade.adapters.containerd.client import ContainerdClient
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 
 
 class HashStore:

@@ -6,7 +6,7 @@ import stat
 from collections import deque
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 
 MAX_LINKS = 40  # as in the kernel
 

@@ -1,4 +1,4 @@
-"""The Files port (ports.files) on a mounted filesystem."""
+"""The Files port (ports.node.files) on a mounted filesystem."""
 
 import contextlib
 import errno
@@ -26,7 +26,7 @@ from nodeupgrade.adapters.files.atomic import (
 from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601

@@ -17,7 +17,7 @@ from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.run.rescue_script import Rescue
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 
 JOURNAL = "journal"
 ABORT = "abort"

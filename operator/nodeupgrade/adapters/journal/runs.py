@@ -19,7 +19,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal
-from nodeupgrade.ports.disk import Disk
+from nodeupgrade.ports.node.disk import Disk
 from nodeupgrade.ports.runs import BusyError
 
 PLAN = "plan.json"

@@ -1,4 +1,4 @@
-"""The Kubelet port (ports.kubelet): the kubelet's health endpoint, process and program."""
+"""The Kubelet port (ports.node.kubelet): the kubelet's health endpoint, process and program."""
 
 import http.client
 import os
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from nodeupgrade.adapters.kubelet import serving
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.kubelet import CANNOT_RUN, Answer, ServingEndpoint
+from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"

@@ -14,14 +14,14 @@ from pathlib import Path
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.kubelet.kubeconfig import Credentials, Material
-from nodeupgrade.ports.kubelet import Answer
+from nodeupgrade.ports.node.kubelet import Answer
 
 TIMEOUT_SECONDS = 5.0
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class KubeletIdentity:
-    """Implements ports.kubelet.AsKubelet: requests that change nothing."""
+    """Implements ports.node.kubelet.AsKubelet: requests that change nothing."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials

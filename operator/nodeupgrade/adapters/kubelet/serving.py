@@ -12,7 +12,7 @@ import ssl
 from pathlib import Path
 
 from nodeupgrade.domain.errors import Transient
-from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
+from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
 
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 TIMEOUT_SECONDS = 5.0

@@ -19,7 +19,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import is_worth_another
 from nodeupgrade.domain.node.run.journal import Journal, Outcome
 from nodeupgrade.domain.node.run.report import report_of
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 from nodeupgrade.ports.runs import AgentRuns
 
 log = structlog.get_logger()

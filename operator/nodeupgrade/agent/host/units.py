@@ -16,8 +16,8 @@ from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node import restart_tuning
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
-from nodeupgrade.ports.files import Files, FilesView
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.node.files import Files, FilesView
+from nodeupgrade.ports.node.services import ServiceManager
 
 EXECUTOR = "nodeupgrade-executor.service"
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY

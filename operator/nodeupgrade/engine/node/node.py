@@ -15,10 +15,10 @@ from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
-from nodeupgrade.ports.files import Files, FilesView
-from nodeupgrade.ports.kubelet import AsKubelet, Kubelet
-from nodeupgrade.ports.runtime import ContainerRuntime, RuntimeView
-from nodeupgrade.ports.services import ServiceManager, ServicesView
+from nodeupgrade.ports.node.files import Files, FilesView
+from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
+from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
+from nodeupgrade.ports.node.services import ServiceManager, ServicesView
 
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""

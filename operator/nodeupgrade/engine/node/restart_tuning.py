@@ -8,8 +8,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.runtime import RuntimeKind, is_drop_in
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.ports.files import Files
-from nodeupgrade.ports.services import ServiceManager
+from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.node.services import ServiceManager
 
 MODE = 0o644
 

@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
-from nodeupgrade.ports.kubelet import Answer, ServingEndpoint
+from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
@@ -84,7 +84,7 @@ class KubeletProcess:
 
 
 class SimulatedKubelet:
-    """Implements ports.kubelet.Kubelet, and is the kubelet.
+    """Implements ports.node.kubelet.Kubelet, and is the kubelet.
 
     Attributes:
         pods: the node's pods as the API server has them.

@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.inventory import (
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
 from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import runtime_restart
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, changed, document
@@ -63,7 +63,7 @@ class Troubles:
 
 
 class SimulatedRuntime:
-    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
+    """Implements ports.node.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
 
     Attributes:
         numbered: the last number that was assigned.

@@ -74,7 +74,7 @@ class LoadedFiles:
 
 
 class SimulatedServices:
-    """Implements ports.services.ServiceManager; the kubelet's unit has ``Restart=always``.
+    """Implements ports.node.services.ServiceManager; the kubelet's unit has ``Restart=always``.
 
     Attributes:
         arguments: the kubelet's arguments in its own unit file.

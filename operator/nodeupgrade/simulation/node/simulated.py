@@ -7,13 +7,13 @@ from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.files import SimulatedFiles
-from nodeupgrade.simulation.node.journal import SimulatedJournal
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
+from nodeupgrade.simulation.node.storage.files import SimulatedFiles
+from nodeupgrade.simulation.node.storage.journal import SimulatedJournal
 from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
 
 SECONDS_TO_SETTLE = 5.0

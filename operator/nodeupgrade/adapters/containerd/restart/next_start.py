@@ -16,7 +16,7 @@ from nodeupgrade.adapters.containerd.restart.command_line import (
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 
 
 def find(files: FilesView, shows: Shows, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:

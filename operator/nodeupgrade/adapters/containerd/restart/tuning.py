@@ -18,7 +18,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.runtime import RestartTuning, TuningFile
 from nodeupgrade.kubelet.flags import command_line
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 
 SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"

@@ -13,7 +13,7 @@ from nodeupgrade.engine.node.facts.gather import RunningKubelet, config_files
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.ports.kubelet import ServingEndpoint
+from nodeupgrade.ports.node.kubelet import ServingEndpoint
 
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
 """Where people and packages put drop-ins. Those in /run are systemd's and ours, and are generated at any time."""

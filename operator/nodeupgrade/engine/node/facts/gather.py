@@ -31,9 +31,9 @@ from nodeupgrade.kubelet.layout import (
     read_layout,
 )
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.kubelet import Kubelet
-from nodeupgrade.ports.services import ServicesView
+from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.kubelet import Kubelet
+from nodeupgrade.ports.node.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")

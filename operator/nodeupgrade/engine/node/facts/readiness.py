@@ -8,8 +8,8 @@ from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.kubelet.layout import KubeletLayout
-from nodeupgrade.ports.files import FilesView
-from nodeupgrade.ports.kubelet import Kubelet
+from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.kubelet import Kubelet
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")

@@ -11,7 +11,7 @@ from nodeupgrade.domain.node.runtime import NextStart
 from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
 from nodeupgrade.engine.node.facts import unit_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 
 SERVICE = re.compile(r"[^/]+\.service")
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
-from nodeupgrade.ports.files import FilesView
+from nodeupgrade.ports.node.files import FilesView
 
 
 def read_start(

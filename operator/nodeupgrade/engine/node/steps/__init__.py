@@ -11,21 +11,17 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.steps import (
-    arm_dead_man,
-    confirm_binaries,
-    confirm_inventory,
+from nodeupgrade.engine.node.steps import arm_dead_man
+from nodeupgrade.engine.node.steps.kubelet import (
     pin_static_pods,
-    read_back,
-    restart_runtime,
-    rewrite_hashes,
     save_state,
     set_arguments,
     start_kubelet,
     stop_kubelet,
     swap_binary,
-    verify,
 )
+from nodeupgrade.engine.node.steps.proof import confirm_binaries, confirm_inventory, read_back, verify
+from nodeupgrade.engine.node.steps.runtime import restart_runtime, rewrite_hashes
 
 Payload = Mapping[str, JsonValue]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from json.encoder import encode_basestring
 
+from ..errors import Misfit
 from . import values
-from .errors import Misfit
 from .schema import CONTAINER, STRUCTS, StructField, fields_of
 
 Render = Callable[[object], str]

@@ -19,7 +19,7 @@ from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.evidence import newcomers
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.runtime import BeforeImage
+from nodeupgrade.ports.node.runtime import BeforeImage
 
 Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
 """By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""

@@ -8,7 +8,7 @@ hashes only name and image, so the table needs no further rows.
 from dataclasses import dataclass
 from functools import cache
 
-from .changes import OLDEST_MINOR, SIDECARS
+from ..changes import OLDEST_MINOR, SIDECARS
 
 CONTAINER = "Container"
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from .errors import Misfit
+from ..errors import Misfit
 
 
 class Format(StrEnum):

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from ..errors import Misfit
 from . import quantity
-from .errors import Misfit
 from .quantity import Quantity
 
 _NAMES = {

@@ -53,7 +53,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Implements ports.disk.Status."""
+    """Implements ports.node.disk.Status."""
 
     st_mode: int
     st_ino: int
@@ -67,14 +67,14 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Implements ports.disk.Space: always plenty."""
+    """Implements ports.node.disk.Space: always plenty."""
 
     f_bavail: int = 10 * 1024**2
     f_frsize: int = 1024
 
 
 class ModelDisk:
-    """Implements ports.disk.Disk.
+    """Implements ports.node.disk.Disk.
 
     Attributes:
         passing: called before each system call that changes something, with its name and path.

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
+from ..errors import Misfit
 from . import quantity
-from .errors import Misfit
 
 
 def resource_amount(text: str) -> Fraction:

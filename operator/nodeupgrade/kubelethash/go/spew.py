@@ -8,9 +8,9 @@ struct around a field, never by a list.
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from ..changes import VERSIONED_STRUCT
+from ..errors import Misfit
 from . import values
-from .changes import VERSIONED_STRUCT
-from .errors import Misfit
 from .quantity import UNSET, Quantity
 from .schema import CONTAINER, STRUCTS, StructField, fields_of
 

@@ -8,7 +8,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.ports.runtime_restart import RestartView
+from nodeupgrade.ports.node.runtime_restart import RestartView
 
 __all__ = ["BeforeImage", "ContainerRuntime", "RuntimeInfo", "RuntimeView"]
 

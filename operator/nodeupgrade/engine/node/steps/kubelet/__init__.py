@@ -1,0 +1,1 @@
+"""Steps that change the kubelet: its process, program, arguments, state files and static pods."""

@@ -1,0 +1,1 @@
+"""Steps that change nothing, and end the run unless everything is as planned."""

@@ -1,0 +1,1 @@
+"""Steps that change what the runtime serves."""

@@ -1,0 +1,1 @@
+"""What the engine needs of one node: its kubelet, runtime, units and files."""

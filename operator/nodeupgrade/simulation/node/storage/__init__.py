@@ -1,0 +1,1 @@
+"""The simulated node's disk, and what is kept on it."""
