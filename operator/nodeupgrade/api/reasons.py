@@ -161,6 +161,9 @@ class Reason(StrEnum):
     READINESS_GUARD_UNAVAILABLE = ("ReadinessGuardUnavailable",
         "pods cannot be kept Ready until the new kubelet has probed them",
         "install the readiness guard (API servers from 1.30 on), or set verify.readinessGuard: Auto to go on without")
+    SHIELD_UNAVAILABLE = ("ShieldUnavailable",
+        "the runtime's socket cannot be shielded, so a kubelet that wants to end a container is noticed, not prevented",
+        "see the message; set verify.shield: Off to go on without a warning", Severity.WARN)
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 
@@ -196,6 +199,9 @@ class Reason(StrEnum):
         "look at the task's status for the cause, remove it, then retry")
     CONTAINER_RESTARTED = ("ContainerRestarted", "at least one container was restarted",
         "look at the list of containers in the task's status")
+    SHIELD_HELD = ("ShieldHeld",
+        "a kubelet wanted to end something that ran before the upgrade, and the shield refused",
+        "look at the kubelet's log lines in the message; nothing was ended")
     INVENTORY_CHANGED = ("InventoryChanged",
         "containers came or went between planning and stopping the kubelet, so the plan no longer fits",
         "retry when the node is calmer; nothing was rewritten")

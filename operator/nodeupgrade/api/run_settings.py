@@ -40,6 +40,16 @@ class GuardPolicy(StrEnum):
     OFF = "Off"
 
 
+class ShieldPolicy(StrEnum):
+    """What to do about calls with which a kubelet would end containers that ran before its start."""
+
+    AUTO = "Auto"
+    """Refuse them during the upgrade where the runtime allows it; otherwise go on with a warning."""
+    REQUIRE = "Require"
+    """Upgrade no node on which they cannot be refused."""
+    OFF = "Off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
     """How the kubelet runs on the node, and what may be changed about it."""
@@ -77,7 +87,7 @@ class KubeletSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifySettings:
-    """How long the node is watched and may be without a kubelet, and whether the readiness guard is used."""
+    """How long the node is watched and may be without a kubelet, and what protects its pods meanwhile."""
 
     SCHEMA: ClassVar = Field("When a node counts as upgraded, and when it is taken back.", defaulted=True)
 
@@ -99,3 +109,11 @@ class VerifySettings:
             defaulted=True,
         ),
     ] = GuardPolicy.AUTO
+    shield: Annotated[
+        ShieldPolicy,
+        Field(
+            "Whether the runtime refuses to end containers that ran before, until the new kubelet is verified. Auto "
+            "does what the runtime can; Require touches no node without it.",
+            defaulted=True,
+        ),
+    ] = ShieldPolicy.AUTO

@@ -153,6 +153,42 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopHook:
+    """A command that a kubelet executes in a container before it stops it, and for no other purpose."""
+
+    container: ContainerId
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticSource:
+    """The manifest of a static pod. The pod may be stopped once the manifest is gone or somebody changed it.
+
+    Attributes:
+        digests: of the manifest as found and as pinned.
+    """
+
+    pod: PodUid
+    path: str
+    digests: tuple[Digest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShieldPlan:
+    """How the shield protects the containers of the baseline. See docs/decisions/shield.md.
+
+    Attributes:
+        socket: path of the runtime's socket, without symbolic links.
+        required: whether the run must not start the new kubelet without the shield.
+    """
+
+    socket: str
+    required: bool = False
+    hooks: tuple[StopHook, ...] = ()
+    static: tuple[StaticSource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """Everything that the executor needs.
 
@@ -169,6 +205,7 @@ class RunPlan:
         awaited: containers of the node's pods that do not run now.
         kubelet_start: how the kubelet's unit was started when the run was planned.
         runtime_start: likewise the runtime's.
+        shield: how the shield is raised; ``None`` if the run goes without it.
     """
 
     schema: int
@@ -194,6 +231,7 @@ class RunPlan:
     awaited: tuple[AwaitedContainer, ...] = ()
     kubelet_start: UnitStart | None = None
     runtime_start: UnitStart | None = None
+    shield: ShieldPlan | None = None
 
     @property
     def runtime_name(self) -> str:

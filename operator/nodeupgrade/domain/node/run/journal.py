@@ -31,10 +31,16 @@ class Step(StrEnum):
     REWRITE_HASHES = "rewrite-hashes"
     RESTART_RUNTIME = "restart-runtime"
     READ_BACK = "read-back"
+    RAISE_SHIELD = "raise-shield"
     SET_ARGUMENTS = "set-arguments"
     SWAP_BINARY = "swap-binary"
     START_KUBELET = "start-kubelet"
     VERIFY = "verify"
+    LOWER_SHIELD = "lower-shield"
+
+
+COMMIT = tuple(Step)[-1]
+"""The step whose end is the point of no return."""
 
 
 class Mark(StrEnum):

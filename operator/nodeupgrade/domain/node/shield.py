@@ -1,0 +1,215 @@
+"""Decide which calls of a kubelet the shield refuses: those that would end or duplicate what ran before the upgrade.
+
+The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
+if its instance ended by itself, if its pod was deleted in the API or by its manifest, or if the instance came later.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Self, assert_never
+
+from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.domain.node.inventory import ContainerInstance, Process, SandboxInstance
+from nodeupgrade.domain.node.plan import RunPlan
+
+
+class Method(StrEnum):
+    """The methods of the CRI's RuntimeService that may be refused."""
+
+    STOP_CONTAINER = "StopContainer"
+    REMOVE_CONTAINER = "RemoveContainer"
+    STOP_POD_SANDBOX = "StopPodSandbox"
+    REMOVE_POD_SANDBOX = "RemovePodSandbox"
+    RUN_POD_SANDBOX = "RunPodSandbox"
+    CREATE_CONTAINER = "CreateContainer"
+    UPDATE_CONTAINER_RESOURCES = "UpdateContainerResources"
+    EXEC_SYNC = "ExecSync"
+
+
+_WANTED = {
+    Method.STOP_CONTAINER: "stop",
+    Method.REMOVE_CONTAINER: "remove",
+    Method.STOP_POD_SANDBOX: "stop",
+    Method.REMOVE_POD_SANDBOX: "remove",
+    Method.RUN_POD_SANDBOX: "create again",
+    Method.CREATE_CONTAINER: "create again",
+    Method.UPDATE_CONTAINER_RESOURCES: "take memory in use from",
+    Method.EXEC_SYNC: "run the preStop hook of",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeCall:
+    """A call of one of these methods, as far as the decision needs it.
+
+    Attributes:
+        container: the container that the call names.
+        sandbox: the sandbox that the call names.
+        pod: the pod of a sandbox that is to be created.
+        name: name of the container that is to be created.
+        command: what is to be executed.
+        memory: the new memory limit in bytes; 0 if the call sets none.
+        mounts: host paths that the new container gets.
+    """
+
+    method: Method
+    container: ContainerId | None = None
+    sandbox: SandboxId | None = None
+    pod: PodRef | None = None
+    name: str = ""
+    command: tuple[str, ...] = ()
+    memory: int = 0
+    mounts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """What a call would harm.
+
+    Attributes:
+        label: ``namespace/pod/container``, or ``namespace/pod`` for a sandbox.
+        wanted: what the kubelet wanted to do with it, as a verb.
+    """
+
+    pod: PodRef
+    label: str
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCall:
+    """A call that the shield refused.
+
+    Attributes:
+        at: wall-clock time, RFC 3339.
+        monotonic: seconds since boot.
+        method: the CRI's name of it.
+        instance: id of the container or sandbox.
+    """
+
+    at: str
+    monotonic: float
+    method: str
+    instance: str
+    label: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.wanted} {self.label}"
+
+
+class Excuse(Enum):
+    """Why a call that would harm an instance is let through."""
+
+    DELETED = "its pod was deleted"
+    MANIFEST = "the manifest of its pod was removed or changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Shielded:
+    """The instances that are protected: those of the plan's baseline that ran."""
+
+    plan: RunPlan
+    containers: dict[ContainerId, ContainerInstance]
+    sandboxes: dict[SandboxId, SandboxInstance]
+
+    @classmethod
+    def of(cls, plan: RunPlan) -> Self:
+        """Return what a plan protects. The agent's own pod may end at any time."""
+        expendable = {c.id for c in plan.containers if c.expendable}
+        alone = {c.sandbox_id for c in plan.baseline.containers if c.id in expendable}
+        return cls(
+            plan,
+            {c.id: c for c in plan.baseline.running() if c.id not in expendable},
+            {s.id: s for s in plan.baseline.sandboxes if s.ready and s.id not in alone},
+        )
+
+    def harmed_by(
+        self, call: RuntimeCall, lives: Callable[[Process], bool], memory: Callable[[ContainerId], int | None]
+    ) -> Protected | None:
+        """Return what a call would harm; ``None`` if it harms nothing that still runs.
+
+        Args:
+            lives: reports whether a process still runs, according to the kernel.
+            memory: returns the memory in use by a container, in bytes; ``None`` if that is unknown.
+        """
+        match call.method:
+            case Method.STOP_CONTAINER | Method.REMOVE_CONTAINER:
+                return self._container(call, lives)
+            case Method.EXEC_SYNC:
+                return self._container(call, lives) if self._is_hook(call) else None
+            case Method.UPDATE_CONTAINER_RESOURCES:
+                return self._container(call, lives) if _takes_memory(call, memory) else None
+            case Method.STOP_POD_SANDBOX | Method.REMOVE_POD_SANDBOX:
+                return self._sandbox(call, lives)
+            case Method.CREATE_CONTAINER:
+                return self._same_container(call, lives)
+            case Method.RUN_POD_SANDBOX:
+                return self._same_pod(call, lives)
+            case never:
+                assert_never(never)
+
+    def excuse(
+        self, harmed: Protected, deleted: Collection[PodUid], digest: Callable[[str], Digest | None]
+    ) -> Excuse | None:
+        """Return why the harm is intended; ``None`` if it is not known to be.
+
+        Args:
+            deleted: pods that were deleted in the API.
+            digest: returns the digest of a file on the node; ``None`` if there is none.
+        """
+        if harmed.pod.uid in deleted:
+            return Excuse.DELETED
+        for source in () if self.plan.shield is None else self.plan.shield.static:
+            if source.pod == harmed.pod.uid and digest(source.path) not in source.digests:
+                return Excuse.MANIFEST
+        return None
+
+    def _container(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+        found = None if call.container is None else self.containers.get(call.container)
+        if found is None or not _runs(found, lives):
+            return None
+        return Protected(pod=found.pod, label=found.label, wanted=_WANTED[call.method])
+
+    def _sandbox(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+        found = None if call.sandbox is None else self.sandboxes.get(call.sandbox)
+        if found is None or not _runs(found, lives) or self._is_over(found, lives):
+            return None
+        return Protected(pod=found.pod, label=str(found.pod), wanted=_WANTED[call.method])
+
+    def _is_over(self, sandbox: SandboxInstance, lives: Callable[[Process], bool]) -> bool:
+        """Report whether a pod has ended by itself, so that its sandbox is of no more use."""
+        own = [c for c in self.containers.values() if c.sandbox_id == sandbox.id]
+        may_complete = {c.id for c in self.plan.containers if c.may_complete}
+        return bool(own) and not any(_runs(c, lives) or c.id not in may_complete for c in own)
+
+    def _same_container(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+        for found in self.containers.values():
+            if (found.sandbox_id, found.name) == (call.sandbox, call.name) and _runs(found, lives):
+                return Protected(pod=found.pod, label=found.label, wanted=_WANTED[call.method])
+        return None
+
+    def _same_pod(self, call: RuntimeCall, lives: Callable[[Process], bool]) -> Protected | None:
+        """Compare names: a static pod whose manifest is decoded in another way comes with another UID."""
+        for found in self.sandboxes.values():
+            same = call.pod is not None and str(found.pod) == str(call.pod)
+            if same and _runs(found, lives) and not self._is_over(found, lives):
+                return Protected(pod=found.pod, label=str(found.pod), wanted=_WANTED[call.method])
+        return None
+
+    def _is_hook(self, call: RuntimeCall) -> bool:
+        hooks = () if self.plan.shield is None else self.plan.shield.hooks
+        return any((hook.container, hook.command) == (call.container, call.command) for hook in hooks)
+
+
+def _takes_memory(call: RuntimeCall, memory: Callable[[ContainerId], int | None]) -> bool:
+    """Report whether the kernel would kill the container to enforce the new limit."""
+    if call.memory <= 0 or call.container is None:
+        return False
+    used = memory(call.container)
+    return used is None or call.memory < used
+
+
+def _runs(instance: ContainerInstance | SandboxInstance, lives: Callable[[Process], bool]) -> bool:
+    return instance.process is not None and lives(instance.process)

@@ -1,0 +1,43 @@
+"""The shield between a node's kubelet and its runtime. See docs/decisions/shield.md."""
+
+from typing import Protocol
+
+from nodeupgrade.domain.node.shield import RefusedCall
+
+__all__ = ["RefusedCall", "Shield"]
+
+
+class Shield(Protocol):
+    """Raises and lowers the shield by exchanging the socket that a kubelet finds at the runtime's path.
+
+    The shield's process is a unit of its own, which the service manager starts and stops. All methods are idempotent
+    and raise StepFailed on failure.
+    """
+
+    def ready(self) -> bool:
+        """Report whether the shield's process accepts connections, raised or not."""
+        ...
+
+    def raised(self) -> bool:
+        """Report whether a kubelet that connects now reaches the shield."""
+        ...
+
+    def raise_up(self) -> None:
+        """Put the shield's socket at the runtime's path, without a moment in which there is none.
+
+        Raises:
+            StepFailed: the shield's process or the runtime does not accept connections.
+        """
+        ...
+
+    def lower(self) -> None:
+        """Put the runtime's own socket back, unless the runtime has done so itself; works without the process too."""
+        ...
+
+    def refused(self) -> tuple[RefusedCall, ...]:
+        """Return the calls that were refused since the node's boot, oldest first."""
+        ...
+
+    def restarts(self) -> int:
+        """Return how often the runtime took its path back by a restart while the shield was raised."""
+        ...
