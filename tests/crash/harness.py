@@ -93,6 +93,7 @@ def world(
     node = node_of(small=small)
     disk = dict(node.disk)
     plan = plan_of(small=small)
+    node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS

@@ -77,7 +77,7 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
     assert reached > 15
 
 
-COMMIT = "journal.append verify done"
+COMMIT = "journal.append lower-shield done"
 
 
 @pytest.mark.parametrize("through", [False, True], ids=["cut off in the middle", "through"])

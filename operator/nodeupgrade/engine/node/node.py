@@ -19,12 +19,16 @@ from nodeupgrade.ports.node.files import Files, FilesView
 from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
 from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.node.services import ServiceManager, ServicesView
+from nodeupgrade.ports.node.shield import Shield
 
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""
 
 LEASE_KEEPER = rescue_script.KEEPER
 """Renews the node's Lease while no kubelet does."""
+
+SHIELD = rescue_script.SHIELD
+"""Stands between a kubelet that is not yet verified and the runtime."""
 
 
 def never() -> bool:
@@ -61,6 +65,7 @@ class Node:
     """Everything a step may use.
 
     Attributes:
+        shield: stands between a kubelet and the runtime; only used if the plan has a ShieldPlan.
         abort: whether a rollback was requested; called before every decision and during long waits.
         deleted_pods: pods that were deleted since the run began, as the agent reports them.
         newcomers: pods that were added after planning, as the agent reports them; ``None`` without a report.
@@ -76,6 +81,7 @@ class Node:
     files: Files
     kubelet: Kubelet
     clock: Clock
+    shield: Shield
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
     newcomers: Callable[[], Newcomers | None] = nobody_tells

@@ -39,6 +39,10 @@ FIRST_RESTORED = Failpoint("rewrite-hashes.after-first-back")
 """One container has its old hash again, the others do not."""
 RUNTIME_RESTARTED = Failpoint("restart-runtime.restarted")
 """The runtime was restarted; it may not answer yet."""
+SHIELD_RAISED = Failpoint("raise-shield.raised")
+"""The shield is raised; the new kubelet does not run yet."""
+SHIELD_LOWERED = Failpoint("lower-shield.lowered")
+"""The shield is lowered; the run is not committed yet."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
 """The new kubelet was started; it may not be healthy yet."""
 
@@ -48,6 +52,8 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     FIRST_REWRITTEN,
     FIRST_RESTORED,
     RUNTIME_RESTARTED,
+    SHIELD_RAISED,
+    SHIELD_LOWERED,
     KUBELET_STARTED,
 )
 """All failpoints."""

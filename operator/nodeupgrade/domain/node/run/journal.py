@@ -113,7 +113,7 @@ def may_be_lost(record: Record) -> bool:
     That a step is done, undone or held can be found out again, or the step repeated. An announcement, a failure, the
     commit and the end must not be lost.
     """
-    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not Step.VERIFY
+    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not COMMIT
 
 
 @dataclass(frozen=True, slots=True)

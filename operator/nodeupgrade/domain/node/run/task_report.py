@@ -23,7 +23,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import COMMIT, Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.run.report import RunReport
 
 TOLD = 3
@@ -247,14 +247,15 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
     if failure is not None:
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
-    phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
+    phase = TaskPhase.VERIFYING if current in {Step.VERIFY, COMMIT} else TaskPhase.RUNNING
     return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
 
 
 def _held(held: Record) -> str:
     """Return what a run waits for, and what a person must do."""
     remedy = _known(held.reason).remedy
-    told = f"waiting with the kubelet fenced: {held.error}"
+    how = "with the shield up" if held.step is Step.ARM_DEAD_MAN else "with the kubelet fenced"
+    told = f"waiting {how}: {held.error}"
     return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
 
 
