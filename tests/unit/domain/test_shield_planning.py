@@ -8,6 +8,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.hashes.static_pods import pin
 from nodeupgrade.domain.node.host import RuntimeInfo
@@ -101,8 +102,8 @@ def test_a_stop_hook_is_a_command_that_serves_no_other_purpose(fields: dict[str,
     assert shield.hooks == ((StopHook(container=instance("1").id, command=STOP),) if known else ())
 
 
-def digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
+def digest(data: bytes) -> Digest:
+    return Digest(sha256(data).hexdigest())
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def digest(data: bytes) -> str:
     [("v1.33.13", (digest(MANIFEST), digest(pin(MANIFEST, UID)))), ("v1.30.14", (digest(MANIFEST),))],
     ids=["pinned", "as found"],
 )
-def test_a_static_pod_is_known_by_its_manifest(target: str, digests: tuple[str, ...]) -> None:
+def test_a_static_pod_is_known_by_its_manifest(target: str, digests: tuple[Digest, ...]) -> None:
     seen = static_facts(mirror=READ, old="v1.30.13", target=target)
 
     shield = planned(plan(seen, {"/m/etcd.yaml": MANIFEST})).shield

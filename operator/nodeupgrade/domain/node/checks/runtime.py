@@ -72,13 +72,7 @@ def required_shield_is_possible(facts: NodeFacts) -> Finding | None:
     """The runtime's socket can be shielded where ``verify.shield: Require`` is set."""
     if facts.shield is not ShieldPolicy.REQUIRE or not (obstacle := _shield_obstacle(facts)):
         return None
-    remedy = "remove what is in the way, or set verify.shield: Auto to go on without"
-    return Finding(
-        reason=Reason.SHIELD_UNAVAILABLE,
-        detail=f"verify.shield: Require is set, but {obstacle}",
-        severity=Severity.REFUSE,
-        remedy=remedy,
-    )
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=f"verify.shield: Require is set, but {obstacle}")
 
 
 @check_one(Reason.SHIELD_UNAVAILABLE)
@@ -86,10 +80,8 @@ def shield_is_possible(facts: NodeFacts) -> Finding | None:
     """The runtime's socket can be shielded, unless ``verify.shield: Off`` is set."""
     if facts.shield is not ShieldPolicy.AUTO or not (obstacle := _shield_obstacle(facts)):
         return None
-    return Finding(
-        reason=Reason.SHIELD_UNAVAILABLE,
-        detail=f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}",
-    )
+    detail = f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=detail, severity=Severity.WARN)
 
 
 def _shield_obstacle(facts: NodeFacts) -> str:
