@@ -76,6 +76,7 @@ class Kube:
         self.labels: dict[str, str] = {}
         self.node_status: dict[str, Any] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
+        self.hidden: set[str] = set()
         self.services: list[Json] = []
         self.asked_about: list[str] = []
         self._node = node
@@ -103,7 +104,7 @@ class Kube:
 
     async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
         self.hook("list_pods_on_node")
-        pods = [dict(pod.raw) for pod in self._node.kubelet.pods]
+        pods = [dict(pod.raw) for pod in self._node.kubelet.pods if pod.ref.name not in self.hidden]
         for pod in pods:
             self.changed(pod)
         return pods

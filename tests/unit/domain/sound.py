@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.request import Replacement, RunRequest
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
@@ -156,6 +156,7 @@ def facts(**fields: Any) -> NodeFacts:
         "readiness": readiness(),
         "traffic": traffic(),
         "runtime_found": runtime_found(),
+        "socket": socket(),
         "kubelet_start": start("kubelet.service"),
         "runtime_start": start("containerd.service"),
     }
@@ -185,6 +186,13 @@ def runtime_found(**fields: Any) -> RuntimeAsFound:
         "program": Digest("2" * 64),
     }
     return RuntimeAsFound(**{**known, **fields})
+
+
+def socket(**fields: Any) -> RuntimeSocket:
+    """A socket that can be shielded."""
+    path = "/run/containerd/containerd.sock"
+    known = {"endpoint": path, "path": path, "fixed": False, "mounted": False, "exchangeable": True}
+    return RuntimeSocket(**{**known, **fields})
 
 
 def command(line: str, when: str = "ExecStartPre") -> UnitCommand:

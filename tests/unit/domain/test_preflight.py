@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
@@ -28,6 +29,7 @@ from tests.unit.domain.sound import (
     readiness,
     runtime_found,
     sandbox,
+    socket,
     traffic,
     unit,
 )
@@ -200,6 +202,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a runtime that would not come back": (
         Reason.RUNTIME_CONFIGURATION_DRIFT,
         {"runtime_found": runtime_found(next=NextStart(program="/bin/containerd", complaint="failed to load TOML"))},
+    ),
+    "a socket that cannot be shielded though it must be": (
+        Reason.SHIELD_UNAVAILABLE, {"shield": ShieldPolicy.REQUIRE, "socket": socket(mounted=True)},
     ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,

@@ -186,6 +186,16 @@ class HostFiles:
                 os.close(descriptor)
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Follow symbolic links to a socket; ``None`` if there is none at the end."""
+        with _translated(f"cannot look for a socket at {path}"):
+            resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
+            try:
+                kind = self._disk.lstat(resolved).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return PurePosixPath("/") / resolved.relative_to(self._root) if stat.S_ISSOCK(kind) else None
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes available to unprivileged writers on the filesystem of ``path``."""
         with _translated(f"cannot ask for the free space at {path}"):

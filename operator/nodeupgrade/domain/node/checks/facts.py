@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
@@ -14,7 +15,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning
+from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import Arguments
@@ -69,7 +70,9 @@ class NodeFacts:
         tuning: temporary settings that would make the runtime's restart gentler.
         host: properties of the host that pod admission depends on.
         drift: differences between the running kubelet and its next start.
+        shield: whether the shield is wanted.
         runtime_found: the running runtime, and the one that would be started.
+        socket: the socket that the kubelet connects to.
         kubelet_start: how the kubelet's unit would be started now.
         runtime_start: how the runtime's unit would be started now.
     """
@@ -88,12 +91,14 @@ class NodeFacts:
     readiness: Readiness
     traffic: Traffic
     runtime_found: RuntimeAsFound
+    socket: RuntimeSocket
     kubelet_start: UnitStart
     runtime_start: UnitStart
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
+    shield: ShieldPolicy = ShieldPolicy.AUTO
 
     @property
     def admission(self) -> Admission:

@@ -44,6 +44,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     kubelet.there_is_space,
     *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
+    runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
@@ -57,6 +58,7 @@ PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 """Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
+    *runtime.WARNINGS,
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),

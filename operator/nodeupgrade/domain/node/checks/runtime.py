@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.runtime_drift import drift
@@ -66,4 +67,26 @@ def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
         yield from facts.hazards.runtime
 
 
+@check_one(Reason.SHIELD_UNAVAILABLE)
+def required_shield_is_possible(facts: NodeFacts) -> Finding | None:
+    """The runtime's socket can be shielded where ``verify.shield: Require`` is set."""
+    if facts.shield is not ShieldPolicy.REQUIRE or not (obstacle := _shield_obstacle(facts)):
+        return None
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=f"verify.shield: Require is set, but {obstacle}")
+
+
+@check_one(Reason.SHIELD_UNAVAILABLE)
+def shield_is_possible(facts: NodeFacts) -> Finding | None:
+    """The runtime's socket can be shielded, unless ``verify.shield: Off`` is set."""
+    if facts.shield is not ShieldPolicy.AUTO or not (obstacle := _shield_obstacle(facts)):
+        return None
+    detail = f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=detail, severity=Severity.WARN)
+
+
+def _shield_obstacle(facts: NodeFacts) -> str:
+    return facts.socket.obstacle if is_as_expected(facts) else ""
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_comes_back)
+WARNINGS: tuple[Check[NodeFacts], ...] = (shield_is_possible,)

@@ -20,6 +20,7 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
+from nodeupgrade.engine.node.facts.runtime_found import find_socket
 from nodeupgrade.engine.node.facts.unit_start import read_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
@@ -137,6 +138,8 @@ def gather(
         tuning=node.runtime.restart_tuning(unit),
         host=readiness.host(node.files, layout),
         runtime_found=runtime_found,
+        socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
+        shield=request.spec.verify.shield,
         kubelet_start=read_start(node.files, running.unit),
         runtime_start=runtime_start,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
