@@ -10,7 +10,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
-from nodeupgrade.domain.node.plan import Limits, RunPlan, ShieldPlan
+from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
@@ -51,7 +51,7 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
-    plan = replace(found.plan, limits=limits, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))
+    plan = replace(found.plan, limits=limits)
     node.shield.plan = plan
     return plan
 
