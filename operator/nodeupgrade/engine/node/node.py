@@ -26,6 +26,9 @@ DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 LEASE_KEEPER = rescue_script.KEEPER
 """Renews the node's Lease while no kubelet does."""
 
+SHIELD = "nodeupgrade-shield.service"
+"""Stands between kubelet and runtime until the new kubelet is verified."""
+
 
 def never() -> bool:
     """Return False: nothing was requested."""
