@@ -68,14 +68,10 @@ async def failure(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
     return caught.value
 
 
-async def eventually(what: Callable[[], Awaitable[Any]]) -> Any:
-    """Repeat a call until the server is there."""
-    while True:
-        try:
-            return await what()
-        except grpc.aio.AioRpcError as error:
-            assert error.code() is grpc.StatusCode.UNAVAILABLE
-            await asyncio.sleep(0.01)
+async def until(true: Callable[[], object]) -> None:
+    """Wait for what no event announces."""
+    while not true():  # noqa: ASYNC110  # it is in the file system, or in another process
+        await asyncio.sleep(0.001)
 
 
 @BOTH_WAYS
@@ -90,7 +86,7 @@ async def test_a_unary_call_arrives_as_it_was_made(rig: Rig, method: str) -> Non
     assert set(sent) <= set(rig.runtime.metadata)
     assert [key for key, _ in rig.runtime.metadata].count("user-agent") == 1
     assert rig.runtime.left is not None
-    assert 20 < rig.runtime.left <= 30
+    assert 20 < rig.runtime.left < 31, "gRPC rounds up"
 
 
 @BOTH_WAYS
@@ -104,13 +100,13 @@ async def test_an_error_arrives_with_all_its_details(rig: Rig, method: str) -> N
     error = await failure(unary(rig.channel, method))
 
     assert (error.code(), error.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "what a pity: 100 % ü")
-    assert dict(list(error.trailing_metadata())) == {"grpc-status-details-bin": BAD, "ended": "first"}
+    assert dict(tuple(pair) for pair in error.trailing_metadata()) == {"grpc-status-details-bin": BAD, "ended": "first"}
 
 
 async def test_an_unknown_method_is_unimplemented(rig: Rig) -> None:
     call = rig.channel.unary_unary("/other.Service/Fail", None, None)(b"")
     assert (await failure(call)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    rig.runtime.service = lambda details: None  # type: ignore[method-assign]
+    rig.runtime.service = lambda _details: None  # type: ignore[method-assign]
     for method in ("Version", "Unheard"):
         assert (await failure(unary(rig.channel, method))).code() is grpc.StatusCode.UNIMPLEMENTED
 
@@ -152,7 +148,7 @@ async def test_a_deadline_ends_the_call_on_both_sides(rig: Rig, method: str) -> 
 
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert rig.runtime.left is not None
-    assert rig.runtime.left <= 0.5
+    assert rig.runtime.left < 1
     await rig.runtime.cancelled.wait()
 
 
@@ -225,8 +221,7 @@ async def test_a_refused_call_does_not_reach_the_server(rig: Rig) -> None:
 
 async def test_a_call_waits_for_its_verdict_and_nobody_else_does(rig: Rig) -> None:
     stopping = asyncio.ensure_future(unary(rig.channel, "StopContainer", b"which"))
-    while not rig.judge.seen:
-        await asyncio.sleep(0.001)
+    await until(lambda: rig.judge.seen)
 
     assert await unary(rig.channel, "Version", b"x") == b"x"
     assert not stopping.done()
@@ -241,19 +236,11 @@ async def test_calls_that_are_under_way_may_end(rig: Rig) -> None:
     await rig.runtime.waiting.wait()
 
     stopping = asyncio.ensure_future(rig.proxy.stop(30))
-    await eventually_refused(rig)
+    await until(lambda: not rig.socket.exists())
     rig.runtime.go_on.set()
 
     assert await call == b"at last"
     await stopping
-
-
-async def eventually_refused(rig: Rig) -> None:
-    """Wait until the proxy accepts no new connection."""
-    while rig.socket.exists():
-        await asyncio.sleep(0.001)
-    async with connected(rig.socket) as channel:
-        assert (await failure(unary(channel, "Version"))).code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_path_that_cannot_be_bound_is_an_error(tmp_path: Path) -> None:

@@ -10,44 +10,15 @@ from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.shield import Method, RuntimeCall
 
 PATH = re.compile(r"/runtime\.(?:v1|v1alpha2)\.(RuntimeService|ImageService)/(\w+)")
-UNARY = frozenset(
-    [
-        "Version",
-        "Status",
-        "RunPodSandbox",
-        "StopPodSandbox",
-        "RemovePodSandbox",
-        "PodSandboxStatus",
-        "ListPodSandbox",
-        "CreateContainer",
-        "StartContainer",
-        "StopContainer",
-        "RemoveContainer",
-        "ListContainers",
-        "ContainerStatus",
-        "UpdateContainerResources",
-        "ReopenContainerLog",
-        "ExecSync",
-        "Exec",
-        "Attach",
-        "PortForward",
-        "ContainerStats",
-        "ListContainerStats",
-        "PodSandboxStats",
-        "ListPodSandboxStats",
-        "UpdateRuntimeConfig",
-        "CheckpointContainer",
-        "ListMetricDescriptors",
-        "ListPodSandboxMetrics",
-        "RuntimeConfig",
-        "UpdatePodSandboxResources",
-        "ListImages",
-        "ImageStatus",
-        "PullImage",
-        "RemoveImage",
-        "ImageFsInfo",
-    ]
-)
+UNARY = frozenset({
+    "Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
+    "ListPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ListContainers",
+    "ContainerStatus", "UpdateContainerResources", "ReopenContainerLog", "ExecSync", "Exec", "Attach",
+    "PortForward", "ContainerStats", "ListContainerStats", "PodSandboxStats", "ListPodSandboxStats",
+    "UpdateRuntimeConfig", "CheckpointContainer", "ListMetricDescriptors", "ListPodSandboxMetrics",
+    "RuntimeConfig", "UpdatePodSandboxResources", "ListImages", "ImageStatus", "PullImage", "RemoveImage",
+    "ImageFsInfo",
+})  # fmt: skip
 """Methods of the CRI that are known to have one request and one answer. Any other may be a stream."""
 METHODS = {method.value: method for method in Method}
 MEMORY_MAX = "memory.max"
