@@ -24,6 +24,7 @@ INTERPRETER = PurePath("bin/python3")
 
 EXECUTOR = "nodeupgrade.agent.host.executor"
 LEASE_KEEPER = "nodeupgrade.agent.host.lease_keeper"
+SHIELD = "nodeupgrade.agent.host.shield"
 COPY = "nodeupgrade.agent.copy"
 """The modules that run from a bundle."""
 

@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node import restart_tuning
 from nodeupgrade.engine.node.facts import gather
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.ports.node.files import Files, FilesView
 from nodeupgrade.ports.node.services import ServiceManager
 
@@ -131,6 +131,32 @@ NoNewPrivileges=yes
 """
 
 
+def shield_unit(bundle_root: PurePosixPath, shield: ShieldPlan) -> str:
+    """Return the shield's service. It is started once it can be raised, and lowers the shield when it is stopped.
+
+    It is not restarted where it cannot tell what to protect.
+    """
+    command = bundle.command(bundle_root, bundle.SHIELD, "--socket", shield.socket)
+    return f"""\
+[Unit]
+Description=nodeupgrade: keeps the kubelet from ending what ran before its upgrade
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={" ".join(_quoted(word) for word in command)}
+{_environment(bundle_root)}
+Restart=on-failure
+RestartPreventExitStatus={EXIT_NEEDS_A_HUMAN}
+RestartSec=100ms
+TimeoutStartSec=30
+TimeoutStopSec=15
+OOMScoreAdjust=-999
+Nice=-5
+"""
+
+
 def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, plan: RunPlan) -> None:
     """Install all units and start the executor. Idempotent.
 
@@ -144,6 +170,8 @@ def install(files: Files, services: ServiceManager, bundle_root: PurePosixPath, 
         rescue_script.TIMER: rescue_timer(),
         LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),
     }
+    if plan.shield is not None:
+        texts[SHIELD] = shield_unit(bundle_root, plan.shield)
     for name, text in texts.items():
         files.write(_file(name), text.encode(), mode=UNIT_MODE)
     files.write(_drop_in(plan.swap.unit), kubelet_drop_in().encode(), mode=UNIT_MODE)
@@ -223,9 +251,10 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     Raises:
         StepFailed: the executor may still be running.
     """
-    units = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR)
+    units = (TRIAL, rescue_script.TIMER, rescue_script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
     for unit in units:
         _end(services, unit)
+    _lower(services)
     for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
     for kind in runtimes:
@@ -235,6 +264,22 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 def _end(services: ServiceManager, unit: str) -> None:
     if services.status(unit).load_state != "not-found":
         services.stop(unit)
+
+
+def _lower(services: ServiceManager) -> None:
+    """See that no path of the runtime leads to a shield that has ended without having been lowered.
+
+    The process lowers the shield when it is stopped. If it was killed instead, it does so when it is started again.
+
+    Raises:
+        StepFailed: the shield cannot be lowered, since the runtime does not answer.
+    """
+    status = services.status(SHIELD)
+    if status.load_state != "not-found" and status.result != "success":
+        services.start(SHIELD)
+        services.stop(SHIELD)
+        if services.status(SHIELD).result != "success":
+            raise StepFailed(f"the runtime's socket may still lead to the shield: {state(services, SHIELD)}")
 
 
 def _environment(bundle_root: PurePosixPath) -> str:

@@ -1,0 +1,140 @@
+"""Judges the calls of a kubelet on behalf of the shield."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import grpc
+import structlog
+
+from nodeupgrade.adapters.cri.proxy import Refusal
+from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
+from nodeupgrade.api.values import ContainerId, Digest, PodUid
+from nodeupgrade.domain.node.inventory import Process
+from nodeupgrade.domain.node.shield import Method, Protected, RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.ports.clock import Clock
+
+log = structlog.get_logger()
+
+PATIENCE = 3.0
+"""Seconds that the agent has to say that a pod was deleted."""
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the judgement depends on.
+
+    Attributes:
+        raised: whether the shield is raised; if not, everything is passed on.
+        socket: path of the runtime's socket, as containers name it.
+        lives: whether a process still runs.
+        memory: memory in use by a container, in bytes; ``None`` if that is unknown.
+        deleted: asks the agent which pods were deleted; returns its answers so far.
+        digest: digest of a file on the node; ``None`` if there is none.
+        record: writes a refused call down.
+        clock: for the record.
+    """
+
+    raised: Callable[[], bool]
+    socket: PurePosixPath
+    lives: Callable[[Process], bool]
+    memory: Callable[[ContainerId], int | None]
+    deleted: Callable[[], Collection[PodUid]]
+    digest: Callable[[str], Digest | None]
+    record: Callable[[RefusedCall], None]
+    clock: Clock
+
+
+class Guard:
+    """Implements proxy.Judge for the CRI.
+
+    Args:
+        shielded: the instances that are protected.
+        around: what the judgement depends on.
+        patience: seconds to wait for an excuse.
+    """
+
+    def __init__(self, shielded: Shielded, around: Surroundings, *, patience: float = PATIENCE) -> None:
+        self._shielded = shielded
+        self._around = around
+        self._patience = patience
+        self._off = False
+
+    def switch_off(self) -> None:
+        """Pass on everything from now on, including the calls that wait for an excuse."""
+        self._off = True
+
+    def unary(self, path: str) -> bool:
+        """Report whether a method is one of the CRI's with one request and one answer."""
+        return is_unary(path)
+
+    def concerns(self, path: str) -> bool:
+        """Report whether calls of a method may be refused."""
+        return guarded(path) is not None
+
+    async def judge(self, path: str, request: bytes) -> Refusal | None:
+        """Return the answer to a call that would harm a protected instance without an excuse."""
+        method = guarded(path)
+        if method is None or not self._judges():
+            return None
+        try:
+            call = read(method, request)
+        except UnreadableRequest as error:
+            return self._refused(RuntimeCall(method=method), None, str(error))
+        if self._holds_the_socket(call):
+            return Refusal(grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later"))
+        harmed = await self._unexcused(call)
+        if harmed is None:
+            return None
+        return self._refused(call, harmed, f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade")
+
+    def _judges(self) -> bool:
+        return not self._off and self._around.raised()
+
+    async def _unexcused(self, call: RuntimeCall) -> Protected | None:
+        """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
+        end = time.monotonic() + self._patience
+        while True:
+            harmed = self._shielded.harmed_by(call, self._around.lives, self._around.memory)
+            if harmed is None or not self._judges():
+                return None
+            excuse = self._shielded.excuse(harmed, self._around.deleted(), self._around.digest)
+            if excuse is not None:
+                log.info("passed on", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
+                return None
+            if time.monotonic() >= end:
+                return harmed
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _holds_the_socket(self, call: RuntimeCall) -> bool:
+        """Report whether a new container would keep the shield's socket for as long as it runs.
+
+        Only paths with the socket's name are resolved: others may be on a server that does not answer.
+        """
+        socket = str(self._around.socket)
+        named = (path for path in call.mounts if path.endswith(f"/{self._around.socket.name}"))
+        return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
+
+    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Refusal:
+        refused = RefusedCall(
+            at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            monotonic=self._around.clock.monotonic(),
+            method=call.method,
+            instance=call.container or call.sandbox or "",
+            label="an unknown instance" if harmed is None else harmed.label,
+            wanted=call.method if harmed is None else harmed.wanted,
+        )
+        log.warning("refused", method=refused.method, instance=refused.instance, label=refused.label)
+        try:
+            self._around.record(refused)
+        except OSError as error:
+            log.error("cannot write down what was refused", error=str(error))  # noqa: TRY400  # the reason says it all
+        return Refusal(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
+
+    def _text(self, why: str) -> str:
+        plan = self._shielded.plan
+        return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"

@@ -1,0 +1,312 @@
+"""A gRPC proxy between two unix sockets: passes on every call as bytes, except those that a judge refuses.
+
+Whatever it does not know it treats as a stream in both directions, which is what any call is on the wire. Only the
+unary methods that kubelets call all the time take a shorter way.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, cast
+
+import grpc
+import grpc.aio
+
+from nodeupgrade.adapters.cri.connection import OPTIONS
+
+Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+MultiCallable: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
+Answers: TypeAlias = "grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]"
+Inode: TypeAlias = tuple[int, int]
+
+OURS = frozenset({"user-agent"})
+"""Metadata that every gRPC client sets itself."""
+UNLIMITED = 2**31 - 1
+EARLY_SECONDS = 0.02
+"""How long a call of an unknown kind is looked at to see whether its client sends one message only."""
+UPSTREAM: tuple[tuple[str, int | str], ...] = (
+    *OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    ("grpc.client_idle_timeout_ms", UNLIMITED),
+)
+DOWNSTREAM: tuple[tuple[str, int | str], ...] = (
+    *OPTIONS,
+    # Never close a connection because of pings: what a client may do is for the runtime to say.
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The answer to a call that does not reach the server."""
+
+    code: grpc.StatusCode
+    details: str
+
+
+class Judge(Protocol):
+    """Decides which calls are passed on."""
+
+    def unary(self, path: str) -> bool:
+        """Report whether a method is known to have one request and one answer."""
+        ...
+
+    def concerns(self, path: str) -> bool:
+        """Report whether judge() wants to see the calls of a method; such a method must be unary."""
+        ...
+
+    async def judge(self, path: str, request: bytes) -> Refusal | None:
+        """Return the answer to a call that is refused; ``None`` for one that is passed on."""
+        ...
+
+
+class Upstream:
+    """The server's socket, wherever it is now: one channel for as long as it is the same socket.
+
+    A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
+    that was restarted gets a new channel, which has no back-off to sit out.
+
+    Args:
+        find: returns the path of the server's socket.
+    """
+
+    def __init__(self, find: Callable[[], Path]) -> None:
+        self._find = find
+        self._inode: Inode | None = None
+        self._descriptor = -1
+        self._channel: grpc.aio.Channel | None = None
+        self._unary: dict[str, MultiCallable] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def channel(self) -> grpc.aio.Channel:
+        """Return the channel to the server's present socket.
+
+        Raises:
+            OSError: there is no socket.
+        """
+        path = self._find()
+        status = path.stat()
+        if self._channel is None or self._inode != (status.st_dev, status.st_ino):
+            self._open(path)
+        return cast("grpc.aio.Channel", self._channel)
+
+    def unary(self, path: str) -> MultiCallable:
+        """Return a unary method of the server.
+
+        Raises:
+            OSError: there is no socket.
+        """
+        channel = self.channel()
+        if (method := self._unary.get(path)) is None:
+            method = self._unary[path] = channel.unary_unary(path, None, None)
+        return method
+
+    async def close(self) -> None:
+        """Close the channel."""
+        self._retire()
+        await asyncio.gather(*self._closing)
+
+    def _open(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._retire()
+        status = os.fstat(descriptor)
+        self._inode, self._descriptor = (status.st_dev, status.st_ino), descriptor
+        self._channel = grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=UPSTREAM)
+
+    def _retire(self) -> None:
+        channel, descriptor, self._channel = self._channel, self._descriptor, None
+        self._unary = {}
+        if channel is not None:
+            task = asyncio.ensure_future(_closed(channel, descriptor))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+async def _closed(channel: grpc.aio.Channel, descriptor: int) -> None:
+    try:
+        await channel.close(grace=None)
+    finally:
+        os.close(descriptor)
+
+
+class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs
+    """Serves on one socket what a server serves on another.
+
+    Args:
+        socket: path to listen on; whatever socket is there is replaced.
+        upstream: returns the path of the server's socket.
+        judge: sees the calls that concern it, before the server does.
+    """
+
+    def __init__(self, socket: Path, upstream: Callable[[], Path], judge: Judge) -> None:
+        self._upstream = Upstream(upstream)
+        self._judge = judge
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        self._server = grpc.aio.server(options=DOWNSTREAM)
+        self._server.add_generic_rpc_handlers((self,))
+        if not self._server.add_insecure_port(f"unix:{socket}"):
+            raise OSError(f"cannot listen on {socket}")
+
+    async def start(self) -> None:
+        """Accept calls from now on."""
+        await self._server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more calls; after ``grace`` seconds cancel those that are not over."""
+        await self._server.stop(grace)
+        await self._upstream.close()
+
+    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        """Return the handler of a method, for gRPC."""
+        path = str(details.method)
+        if (handler := self._handlers.get(path)) is None:
+            handler = self._handlers[path] = self._handler(path)
+        return handler
+
+    def _handler(self, path: str) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        judged = self._judge.concerns(path)
+        if not (judged or self._judge.unary(path)):
+            return grpc.stream_stream_rpc_method_handler(_on(self._stream, path))
+
+        async def unary(request: bytes, context: Context) -> bytes:
+            if judged and (refusal := await self._judge.judge(path, request)) is not None:
+                await context.abort(refusal.code, refusal.details)
+            return await self._pass_on(path, request, context)
+
+        return grpc.unary_unary_rpc_method_handler(cast("Any", unary))
+
+    async def _pass_on(self, path: str, request: bytes, context: Context) -> bytes:
+        try:
+            method = self._upstream.unary(path)
+        except OSError as error:
+            return await _no_server(context, error)
+        call = method(request, timeout=context.time_remaining(), metadata=_metadata(context.invocation_metadata()))
+        try:
+            answer = await call
+        except grpc.aio.AioRpcError as error:
+            if initial := _metadata(error.initial_metadata()):
+                await context.send_initial_metadata(initial)
+            return await _abort(context, error)
+        if initial := _metadata(await call.initial_metadata()):
+            await context.send_initial_metadata(initial)
+        if trailing := _metadata(await call.trailing_metadata()):
+            context.set_trailing_metadata(trailing)
+        return answer
+
+    async def _stream(self, path: str, requests: AsyncIterator[bytes], context: Context) -> None:
+        try:
+            channel = self._upstream.channel()
+        except OSError as error:
+            await _no_server(context, error)
+            return
+        source = _Requests(requests)
+        try:
+            await self._stream_to(channel, path, source, context)
+        except grpc.aio.AioRpcError as error:
+            await _abort(context, error)
+        finally:
+            source.close()
+
+    async def _stream_to(self, channel: grpc.aio.Channel, path: str, source: "_Requests", context: Context) -> None:
+        metadata = _metadata(context.invocation_metadata())
+        if (only := await source.only()) is not None:
+            once = channel.unary_stream(path, None, None)
+            await _answer(once(only, timeout=context.time_remaining(), metadata=metadata), context)
+            return
+        often = channel.stream_stream(path, None, None)
+        call = often(None, timeout=context.time_remaining(), metadata=metadata)
+        sending = asyncio.ensure_future(_send(source, call))
+        try:
+            await _answer(call, context)
+        finally:
+            sending.cancel()
+
+
+class _Requests:
+    """The messages of a client.
+
+    Args:
+        messages: as gRPC gives them.
+    """
+
+    def __init__(self, messages: AsyncIterator[bytes]) -> None:
+        self._messages = messages
+        self._next: asyncio.Task[bytes | None] | None = None
+        self._early: list[bytes | None] = []
+
+    async def only(self) -> bytes | None:
+        """Return the message if the client sent exactly one, and at once; ``None`` otherwise.
+
+        A server that fails before it has read what is sent as a stream loses its error to that of the sending.
+        """
+        while len(self._early) < 2 and None not in self._early:
+            self._next = self._next or asyncio.ensure_future(self._receive())
+            if not (await asyncio.wait((self._next,), timeout=EARLY_SECONDS))[0]:
+                return None
+            self._early.append(self._next.result())
+            self._next = None
+        return self._early[0] if self._early[1:] == [None] else None
+
+    async def next(self) -> bytes | None:
+        """Return the next message; ``None`` at the end."""
+        if self._early:
+            return self._early.pop(0)
+        self._next = self._next or asyncio.ensure_future(self._receive())
+        message = await self._next
+        self._next = None
+        return message
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._next is not None:
+            self._next.cancel()
+
+    async def _receive(self) -> bytes | None:
+        return await anext(self._messages, None)
+
+
+async def _answer(call: Answers, context: Context) -> None:
+    """Pass on everything that the server answers."""
+    try:
+        await context.send_initial_metadata(_metadata(await call.initial_metadata()))
+        async for message in call:
+            await context.write(message)
+        context.set_trailing_metadata(_metadata(await call.trailing_metadata()))
+    finally:
+        call.cancel()
+
+
+def _on(method: Callable[[str, Any, Any], Coroutine[Any, Any, None]], path: str) -> Any:
+    async def stream(requests: AsyncIterator[bytes], context: Context) -> None:
+        await method(path, requests, context)
+
+    return stream
+
+
+async def _send(source: _Requests, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
+    # A call that is over takes no more messages; how it ended is told by what it answered.
+    with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
+        while (message := await source.next()) is not None:
+            await call.write(message)
+        await call.done_writing()
+
+
+async def _no_server(context: Context, error: OSError) -> bytes:
+    await context.abort(grpc.StatusCode.UNAVAILABLE, f"the runtime has no socket: {error}")
+    raise AssertionError("abort raises")
+
+
+async def _abort(context: Context, error: grpc.aio.AioRpcError) -> bytes:
+    await context.abort(error.code(), error.details() or "", _metadata(error.trailing_metadata()))
+    raise AssertionError("abort raises")
+
+
+def _metadata(given: Any) -> Metadata:
+    return tuple((key, value) for key, value in given or () if key not in OURS)

@@ -1,0 +1,54 @@
+"""The Shield port on a node."""
+
+from pathlib import Path
+
+from nodeupgrade.adapters.shield.refusals import Refusals
+from nodeupgrade.adapters.shield.socket import Exchange
+from nodeupgrade.domain.node.shield import RefusedCall
+
+STATE = Path("/run")
+
+
+class HostShield:
+    """Implements ports.node.shield.Shield.
+
+    Args:
+        socket: path of the runtime's socket, as this process sees it.
+        state: the node's ``/run``, as this process sees it.
+    """
+
+    def __init__(self, socket: Path, state: Path = STATE) -> None:
+        self._exchange = Exchange(socket, state)
+        self._refusals = Refusals(state)
+
+    def ready(self) -> bool:
+        """Report whether the shield's process accepts connections."""
+        return self._exchange.ready()
+
+    def raised(self) -> bool:
+        """Report whether the runtime's path leads to the shield."""
+        return self._exchange.raised()
+
+    def raise_up(self) -> None:
+        """Put the shield's socket at the runtime's path.
+
+        Raises:
+            StepFailed: the shield's process or the runtime does not accept connections.
+        """
+        self._exchange.raise_up()
+
+    def lower(self) -> None:
+        """Put the runtime's own socket back.
+
+        Raises:
+            StepFailed: the runtime does not accept connections.
+        """
+        self._exchange.lower()
+
+    def refused(self) -> tuple[RefusedCall, ...]:
+        """Return the refused calls, oldest first."""
+        return self._refusals.all()
+
+    def restarts(self) -> int:
+        """Return how often the runtime took its path back while the shield was raised."""
+        return self._exchange.restarts()

@@ -1,0 +1,270 @@
+"""The exchange of sockets: which socket a kubelet finds at the path of the runtime's.
+
+Three names lie in one directory: the runtime's path, the shield's own socket, and another name of the runtime's socket,
+which exists exactly for as long as the shield is meant to be raised. Each change is one rename, so there is no moment
+without a socket, and whoever is killed between two system calls leaves a state that the next raise or lower completes.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from nodeupgrade.adapters.shield.refusals import append
+from nodeupgrade.domain.errors import StepFailed
+
+Inode: TypeAlias = tuple[int, int]
+
+LOCK, RESTARTS = "nodeupgrade-shield.lock", "nodeupgrade-shield.restarts"
+PATIENCE = 3.0
+"""Seconds for which lower() waits for a runtime that is just being restarted."""
+LOOK_SECONDS = 0.05
+CONNECT_SECONDS = 2.0
+SIGNATURES = frozenset({"security.ima", "security.evm"})
+
+
+class System(Protocol):
+    """The system calls that change names and attributes; the module ``os`` is the real implementation."""
+
+    def stat(self, path: Path) -> os.stat_result:
+        """Return a file's status."""
+        ...
+
+    def link(self, src: Path, dst: Path) -> None:
+        """Give a file another name."""
+        ...
+
+    def rename(self, src: Path, dst: Path) -> None:
+        """Rename a file over another one."""
+        ...
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name."""
+        ...
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Set permissions."""
+        ...
+
+    def chown(self, path: Path, uid: int, gid: int) -> None:
+        """Set the owner."""
+        ...
+
+    def listxattr(self, path: Path) -> list[str]:
+        """List extended attributes."""
+        ...
+
+    def getxattr(self, path: Path, attribute: str) -> bytes:
+        """Return an extended attribute."""
+        ...
+
+    def setxattr(self, path: Path, attribute: str, value: bytes) -> None:
+        """Set an extended attribute."""
+        ...
+
+
+class Exchange:
+    """The names of one runtime's socket.
+
+    Args:
+        path: path of the runtime's socket, without symbolic links.
+        state: directory for the lock and for the count of restarts; does not outlive the boot.
+        system: receives the system calls.
+        patience: seconds for which lower() waits for the runtime.
+    """
+
+    def __init__(self, path: Path, state: Path, *, system: System = os, patience: float = PATIENCE) -> None:
+        self.path = path
+        self.shield = path.with_name("nodeupgrade-shield.sock")
+        self.runtime = path.with_name("nodeupgrade-runtime.sock")
+        self._fresh = path.with_name("nodeupgrade-fresh.sock")
+        self._state = state
+        self._system = system
+        self._patience = patience
+
+    def ready(self) -> bool:
+        """Report whether the shield's process accepts connections."""
+        return accepts(self.shield)
+
+    def intended(self) -> bool:
+        """Report whether the shield is meant to be raised."""
+        return self._inode(self.runtime) is not None
+
+    def raised(self) -> bool:
+        """Report whether the runtime's path leads to the shield's socket, even if nobody accepts connections there."""
+        found, kept = self._inode(self.path), self._inode(self.runtime)
+        if found is None or kept is None or found == kept:
+            return False
+        return found == self._inode(self.shield) or not accepts(self.path)
+
+    def upstream(self) -> Path:
+        """Return the path at which the runtime's own socket is now."""
+        return self.runtime if self._inode(self.path) in {None, self._inode(self.shield)} else self.path
+
+    def look(self) -> tuple[int, ...] | None:
+        """Return the looks of a socket at the runtime's path that should be the shield's; ``None`` if there is none.
+
+        The runtime sets mode and owner right after it has bound the path.
+        """
+        try:
+            seen = self._system.stat(self.path)
+        except FileNotFoundError:
+            return None
+        if not self.intended() or (seen.st_dev, seen.st_ino) == self._inode(self.shield):
+            return None
+        return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
+
+    def raise_up(self) -> None:
+        """Put the shield's socket at the runtime's path. Idempotent.
+
+        Raises:
+            StepFailed: the shield or the runtime does not accept connections.
+        """
+        with self._locked("raise the shield"):
+            self._raise()
+
+    def raise_again(self) -> None:
+        """Complete what was interrupted, or put the shield back where the runtime took its path again.
+
+        Does nothing if the shield is not meant to be raised.
+
+        Raises:
+            StepFailed: as for raise_up().
+        """
+        with self._locked("raise the shield again"):
+            if self.intended():
+                self._raise()
+
+    def lower(self) -> None:
+        """Put the runtime's socket back, unless the runtime did. Idempotent.
+
+        Raises:
+            StepFailed: the runtime does not accept connections, and did not take its path back either.
+        """
+        with self._locked("lower the shield"):
+            self._lower()
+
+    def clear(self) -> None:
+        """Lower the shield for good: without its own socket it cannot be raised.
+
+        Raises:
+            StepFailed: as for lower().
+        """
+        with self._locked("lower the shield"):
+            self._lower()
+            self._drop(self.shield)
+
+    def restarts(self) -> int:
+        """Return how often the runtime took its path back while the shield was raised, since the node's boot."""
+        try:
+            return (self._state / RESTARTS).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _raise(self) -> None:
+        self._drop(self._fresh)
+        own, found, kept = self._inode(self.shield), self._inode(self.path), self._inode(self.runtime)
+        if own is None or not accepts(self.shield):
+            raise StepFailed("cannot raise the shield because its process does not accept connections")
+        if found == own:
+            if kept is None:
+                raise StepFailed(f"the shield is at {self.path}, and the runtime's own socket is gone")
+            return
+        if kept is None or not accepts(self.runtime):
+            self._keep(kept)
+        self._adopt()
+        self._system.link(self.shield, self._fresh)
+        if self._inode(self.path) != found:
+            raise StepFailed(f"cannot raise the shield because the runtime has just taken {self.path} back")
+        self._system.rename(self._fresh, self.path)
+
+    def _keep(self, earlier: Inode | None) -> None:
+        """Give the socket at the runtime's path the name under which the shield finds it."""
+        if not accepts(self.path):
+            raise StepFailed(f"cannot raise the shield because the runtime does not accept connections at {self.path}")
+        self._system.link(self.path, self._fresh)
+        self._system.rename(self._fresh, self.runtime)
+        if earlier is not None:
+            append(self._state / RESTARTS, b"\n")
+
+    def _lower(self) -> None:
+        self._drop(self._fresh)
+        end = time.monotonic() + self._patience
+        while not self._is_lowered():
+            if time.monotonic() > end:
+                raise StepFailed(f"cannot lower the shield because the runtime of {self.path} does not answer")
+            time.sleep(LOOK_SECONDS)
+
+    def _is_lowered(self) -> bool:
+        """Lower the shield if that is possible now; report whether it is lowered."""
+        found, kept, own = (self._inode(path) for path in (self.path, self.runtime, self.shield))
+        if kept is None:
+            return found is None or found != own
+        # Renaming one name of a file over another one of its names would change nothing, and leave both.
+        if found != kept and accepts(self.runtime):
+            self._system.rename(self.runtime, self.path)
+        elif found is None or found == kept or (found != own and accepts(self.path)):
+            self._system.unlink(self.runtime)
+        else:
+            return False
+        return True
+
+    def _adopt(self) -> None:
+        """Give the shield's socket mode, owner and security label of the runtime's."""
+        pattern, own = self._system.stat(self.runtime), self._system.stat(self.shield)
+        if (own.st_uid, own.st_gid) != (pattern.st_uid, pattern.st_gid):
+            self._system.chown(self.shield, pattern.st_uid, pattern.st_gid)
+        self._system.chmod(self.shield, stat.S_IMODE(pattern.st_mode))
+        for name in self._attributes():
+            self._system.setxattr(self.shield, name, self._system.getxattr(self.runtime, name))
+
+    def _attributes(self) -> list[str]:
+        try:
+            return [name for name in self._system.listxattr(self.runtime) if name not in SIGNATURES]
+        except OSError as error:
+            if error.errno == errno.ENOTSUP:
+                return []
+            raise
+
+    def _inode(self, path: Path) -> Inode | None:
+        try:
+            status = self._system.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino
+
+    def _drop(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.unlink(path)
+
+    @contextlib.contextmanager
+    def _locked(self, what: str) -> Iterator[None]:
+        """Keep others from exchanging sockets meanwhile; the kernel ends the lock of a process that dies."""
+        try:
+            descriptor = os.open(self._state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StepFailed(f"cannot {what} because {error}") from error
+
+
+def accepts(path: Path, connect: Callable[[socket.socket, str], None] = socket.socket.connect) -> bool:
+    """Report whether a process listens on a socket; one that is too busy to accept a connection now does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(CONNECT_SECONDS)
+        try:
+            connect(connection, str(path))
+        except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            return True
+    return True

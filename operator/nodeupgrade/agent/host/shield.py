@@ -1,0 +1,110 @@
+"""The shield: ``python -m nodeupgrade.agent.host.shield``, started by systemd.
+
+Passes on every call of the kubelet to the runtime, except those that would end what ran before the upgrade. The
+executor raises and lowers it. The process raises it again after a restart of the runtime or of itself, and lowers it
+when it is stopped.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
+from nodeupgrade.agent.settings import RUNS
+from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.wiring import shield as wiring
+
+LOOK_SECONDS = 0.1
+GRACE = 5.0
+"""Seconds that calls have to end after the shield was lowered."""
+
+log = structlog.get_logger()
+
+
+def main() -> int:
+    """Serve the unfinished run's shield until SIGTERM; without such a run, lower a shield that was left."""
+    options = argparse.ArgumentParser(description="Stand between a node's kubelet and its runtime.")
+    options.add_argument("--socket", type=Path, required=True, help="the runtime's")
+    options.add_argument("--runs", type=Path, default=Path(RUNS), help="directory of the node's runs")
+    options.add_argument("--state", type=Path, default=wiring.STATE, help="the node's /run")
+    given = options.parse_args()
+    exchange = wiring.exchange_at(given.socket, given.state)
+    runs = wiring.runs_in(given.runs)
+    try:
+        run = runs.unfinished()
+        plan = None if run is None else runs.require_plan(run)
+    except Inconsistent as error:
+        log.critical("cannot tell what to protect", error=str(error))
+        _succeeds(exchange.clear)
+        return EXIT_NEEDS_A_HUMAN
+    if plan is None:
+        log.info("no unfinished run")
+        lowered = _succeeds(exchange.clear)
+        wiring.notify_ready()
+        return 0 if lowered else 1
+    guard = wiring.guard_of(plan, runs, exchange, given.state)
+    return asyncio.run(_serve(plan, exchange, guard))
+
+
+async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.Guard) -> int:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    proxy = wiring.proxy_at(exchange, guard)
+    await proxy.start()
+    await _raise_again(exchange)
+    wiring.notify_ready()
+    log.info("serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
+    gc.freeze()
+    watch = asyncio.ensure_future(_watch(exchange))
+    await told.wait()
+    guard.switch_off()
+    watch.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch
+    lowered = await asyncio.to_thread(_succeeds, exchange.lower)
+    await proxy.stop(GRACE)
+    log.info("ended", run=plan.run_id, lowered=lowered)
+    return 0 if lowered else 1
+
+
+async def _watch(exchange: wiring.Exchange) -> None:
+    """Raise the shield again whenever the runtime has taken its path back and is done with it."""
+    seen: tuple[int, ...] | None = None
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        last, seen = seen, exchange.look()
+        if seen is not None and seen == last:
+            await _raise_again(exchange)
+
+
+async def _raise_again(exchange: wiring.Exchange) -> None:
+    if exchange.look() is None:
+        return
+    try:
+        await asyncio.to_thread(exchange.raise_again)
+        log.info("raised again", socket=str(exchange.path))
+    except StepFailed as error:
+        log.info("not raised again yet", why=str(error))
+
+
+def _succeeds(lower: Callable[[], None]) -> bool:
+    try:
+        lower()
+    except StepFailed as error:
+        log.warning("cannot lower the shield", error=str(error))
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    wiring.log_to_stderr()
+    sys.exit(main())
