@@ -110,5 +110,5 @@ def test_a_plan_gets_wrong_hashes_once(tmp_path: Path, armed: Path, meant: str, 
 def test_a_wish_about_plans_that_means_nothing_is_an_error(tmp_path: Path, armed: Path) -> None:
     (armed / WRONG_HASH).write_text("kill")
 
-    with pytest.raises(ValueError, match="cannot do 'kill' at plan.wrong-hash"):
+    with pytest.raises(ValueError, match=r"cannot do .kill. at plan\.wrong-hash"):
         plan_failpoint({VARIABLE: DIRECTORY}, tmp_path)(PLAN)

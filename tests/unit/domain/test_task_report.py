@@ -26,7 +26,7 @@ from nodeupgrade.api.task.status import (
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
-from nodeupgrade.domain.node.plan import PLAN_SCHEMA, Caution, KubeletSwap, RunPlan, ShieldPlan
+from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
 from nodeupgrade.domain.node.run.report import RunReport, probes_forgotten_at
 from nodeupgrade.domain.node.run.task_report import (
@@ -125,6 +125,7 @@ def running(phase: TaskPhase, reason: str, message: str, *steps: StepStatus) -> 
         steps=steps,
         kubelet=KubeletStatus(before=BEFORE),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(baseline=2),
         started_at=START,
     )
@@ -257,6 +258,7 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
             before=BEFORE, after=AFTER if report.outcome is Outcome.UPGRADED else None, down_seconds=0.9
         ),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(
             baseline=2,
             rewritten=report.rewritten,
@@ -389,24 +391,3 @@ def test_after_a_success_it_is_said_who_was_unready_for_a_while() -> None:
 def test_a_run_under_way_does_not_complain_of_what_may_pass() -> None:
     status = run_status("run", PLAN, journal(*STARTED))
     assert with_readiness(status, unready("default/web"), GuardReport(), "").message == status.message
-
-
-SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/containerd/containerd.sock"))
-NO_SHIELD = Caution(reason=Reason.SHIELD_UNAVAILABLE, detail="it is a mount point")
-IMPOSSIBLE = ShieldReport(state=ShieldState.UNAVAILABLE, detail=NO_SHIELD.detail)
-RAISED = ShieldReport(state=ShieldState.RAISED)
-
-
-@pytest.mark.parametrize(
-    ("plan", "lines", "told"),
-    [
-        (PLAN, [], ShieldReport(state=ShieldState.OFF)),
-        (replace(PLAN, cautions=(NO_SHIELD,)), [], IMPOSSIBLE),
-        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DOING)], ShieldReport()),
-        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DONE)], RAISED),
-        (SHIELDED, [(Step.RAISE_SHIELD, Mark.DONE), (Step.RAISE_SHIELD, Mark.UNDONE)], RAISED),
-    ],
-    ids=["off", "impossible", "not yet", "raised", "raised and lowered"],
-)
-def test_whether_the_shield_was_up_is_told(plan: RunPlan, lines: list[Line], told: ShieldReport) -> None:
-    assert run_status("run", plan, journal(*lines)).shield == told
