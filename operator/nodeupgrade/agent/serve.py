@@ -1,6 +1,7 @@
 """The agent's main flow: find out how far the run is, carry it on, and report to the task until it is over."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -58,7 +59,11 @@ class _Attempts:
 
 
 class Agent:
-    """Carries out one run of one task."""
+    """Carries out one run of one task.
+
+    Args:
+        failpoint: every new plan passes through it; a test may spoil the plan there.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Agent:
         runs: AgentRuns,
         bundles: Bundles,
         artifacts: Artifacts,
+        failpoint: Callable[[RunPlan], RunPlan],
     ) -> None:
         self._settings = settings
         self._host = host
@@ -94,6 +100,7 @@ class Agent:
             executor=self._executor,
             artifacts=artifacts,
             report=self._reporter.report,
+            failpoint=failpoint,
         )
         self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, report=self._reporter.report)
         self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)

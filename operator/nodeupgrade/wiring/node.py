@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.artifacts import NodeArtifacts
 from nodeupgrade.adapters.bundle import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.failpoints import failpoints
+from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
@@ -30,6 +30,7 @@ __all__ = [
     "log_to_stderr",
     "node_on_host",
     "notify_ready",
+    "plan_failpoint",
     "runs_in",
 ]
 

@@ -32,7 +32,7 @@ from nodeupgrade.ports.node.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.node.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod
+from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, plan_failpoint
 from tests.scenario.agent.given import small_bundle, upgrade_task
 from tests.scenario.agent.shown import shown_node
 
@@ -222,6 +222,7 @@ class World:
     Attributes:
         hook: see Hook.
         moments: every moment at which control was handed away.
+        environment: of the agent's process.
         executor_works: otherwise systemd starts it and it is gone at once.
     """
 
@@ -232,6 +233,7 @@ class World:
     settings: AgentSettings
     hook: Hook = quiet
     moments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     executor_works: bool = True
     control_plane: ControlPlane = field(default_factory=ControlPlane)
 
@@ -255,6 +257,7 @@ class World:
             runs=self.runs,
             bundles=bundles_from_pod(self.settings.bundle, self.root, BUNDLES),
             artifacts=artifacts_from_pod(self.root),
+            failpoint=plan_failpoint(self.environment, self.root),
         ).serve()
         return self.status
 

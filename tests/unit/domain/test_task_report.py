@@ -16,6 +16,8 @@ from nodeupgrade.api.task.status import (
     KubeletBinary,
     KubeletStatus,
     RuntimeStatus,
+    ShieldReport,
+    ShieldState,
     StepResult,
     StepStatus,
     TaskPhase,
@@ -123,6 +125,7 @@ def running(phase: TaskPhase, reason: str, message: str, *steps: StepStatus) -> 
         steps=steps,
         kubelet=KubeletStatus(before=BEFORE),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(baseline=2),
         started_at=START,
     )
@@ -255,6 +258,7 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
             before=BEFORE, after=AFTER if report.outcome is Outcome.UPGRADED else None, down_seconds=0.9
         ),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(
             baseline=2,
             rewritten=report.rewritten,

@@ -205,6 +205,30 @@ class GuardReport:
     ] = ""
 
 
+class ShieldState(StrEnum):
+    """Whether the shield protected the containers of a run."""
+
+    RAISED = "Raised"
+    """The runtime refused, or refuses, to end containers that ran before, while kubelets were exchanged."""
+    UNAVAILABLE = "Unavailable"
+    """The run went without it; ``detail`` says why."""
+    OFF = "Off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShieldReport:
+    """What the node side reports about the shield.
+
+    Attributes:
+        state: ``None`` until it is raised, if it is to be.
+    """
+
+    SCHEMA: ClassVar = Field("Whether the runtime refused to end containers that ran before.")
+
+    state: ShieldState | None = None
+    detail: Annotated[str, Field("Why it could not be raised.", max_length=MESSAGE_LENGTH)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
     """What the node side reports about the run named by ``run_id``; the control plane ignores any other.
@@ -229,6 +253,7 @@ class TaskStatus:
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     guard: GuardReport = GuardReport()
+    shield: ShieldReport = ShieldReport()
     hazards: Annotated[
         tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED)
     ] = ()

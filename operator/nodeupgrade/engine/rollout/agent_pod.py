@@ -14,6 +14,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.ports.kube import PODS
 
 AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
@@ -27,10 +28,15 @@ _BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodSettings:
-    """Settings of agent pods that follow from the operator's own deployment."""
+    """Settings of agent pods that follow from the operator's own deployment.
+
+    Attributes:
+        failpoints: directory on the nodes with the failpoints of a test; ``None`` outside of tests.
+    """
 
     namespace: str
     image: str
+    failpoints: str | None = None
 
 
 def agent_pod_name(node: NodeName) -> str:
@@ -90,6 +96,7 @@ def _is_precheck(task: Task) -> bool:
 
 def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
+    environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}
     return {
         "name": AGENT_CONTAINER,
         "image": settings.image,

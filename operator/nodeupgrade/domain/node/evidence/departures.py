@@ -7,8 +7,8 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
   and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
   request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
   memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
-* *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the kubelet itself failed is eventually
-  deleted too, by its controller, but has a reason in its status first.
+* *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
+  kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
 """
 
 from collections.abc import Iterable

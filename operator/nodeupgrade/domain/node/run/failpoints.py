@@ -10,7 +10,14 @@ from typing import NewType
 from nodeupgrade.domain.node.run.journal import Step
 
 Failpoint = NewType("Failpoint", str)
-"""One of FAILPOINTS."""
+"""One of FAILPOINTS, or WRONG_HASH."""
+
+
+VARIABLE = "NODEUPGRADE_FAILPOINTS"
+"""The environment variable without which there are none. The operator passes its own on to its agents."""
+
+WRONG_HASH = Failpoint("plan.wrong-hash")
+"""The agent has planned. Not one of FAILPOINTS, which the executor passes."""
 
 
 class When(StrEnum):

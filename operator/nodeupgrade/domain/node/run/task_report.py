@@ -14,6 +14,8 @@ from nodeupgrade.api.task.status import (
     KubeletStatus,
     Preview,
     RuntimeStatus,
+    ShieldReport,
+    ShieldState,
     StepResult,
     StepStatus,
     TaskPhase,
@@ -118,6 +120,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=_kubelet(plan, summary),
         runtime=_runtime(plan),
         containers=_containers(plan, summary),
+        shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
@@ -346,6 +349,16 @@ def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
 def _runtime(plan: RunPlan) -> RuntimeStatus:
     name, _, version = plan.runtime.partition(" ")
     return RuntimeStatus(name=name, version=version)
+
+
+def _shield(plan: RunPlan, journal: Journal) -> ShieldReport:
+    if plan.shield is not None:
+        raised = journal.first(Step.RAISE_SHIELD, Mark.DONE) is not None
+        return ShieldReport(state=ShieldState.RAISED if raised else None)
+    obstacle = next((each.detail for each in plan.cautions if each.reason is Reason.SHIELD_UNAVAILABLE), None)
+    if obstacle is None:
+        return ShieldReport(state=ShieldState.OFF)
+    return ShieldReport(state=ShieldState.UNAVAILABLE, detail=shorten(obstacle))
 
 
 def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
