@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step, render
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, render
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runs import BusyError
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json

@@ -56,10 +56,6 @@ _TERMINAL = frozenset(
 )
 
 
-STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
-"""The names from ``domain.node.run.journal.Step`` that the control plane interprets."""
-
-
 class StepResult(StrEnum):
     """The state of a step according to the journal."""
 

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import Failpoint
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
