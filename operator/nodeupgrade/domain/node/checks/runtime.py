@@ -1,4 +1,4 @@
-"""Checks of the container runtime: may it be restarted, and would it come back as it runs?"""
+"""Checks of the container runtime: may it be restarted? Whether it would come back as it runs: ``runtime_drift``."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.runtime_drift import drift
 from nodeupgrade.kubelet import history
 
 
@@ -40,6 +39,11 @@ def is_as_expected(facts: NodeFacts) -> bool:
     return facts.runtime.name == facts.runtime_found.name
 
 
+def is_restarted(facts: NodeFacts) -> bool:
+    """Report whether it runs as its unit, so that a restart of the unit restarts it."""
+    return is_as_expected(facts) and facts.runtime_found.unit.running
+
+
 def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
     others = [
         name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
@@ -52,13 +56,6 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_CONFIGURATION_DRIFT)
-def runtime_comes_back(facts: NodeFacts) -> Iterator[Finding]:
-    """The process that answers is the one that would be restarted, and it would come back as it runs."""
-    if is_as_expected(facts):
-        yield from drift(facts.runtime_found)
-
-
 @check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY)
 def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime has no version that is known to lose state in a restart, and is not too busy for one."""
@@ -66,4 +63,4 @@ def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
         yield from facts.hazards.runtime
 
 
-CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_comes_back)
+CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable,)
