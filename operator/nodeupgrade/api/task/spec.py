@@ -20,6 +20,7 @@ from nodeupgrade.api.limits import (
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.api.values import RunId
+from nodeupgrade.kubelethash import KubeletVersion
 
 KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
 RUN = Field("One attempt at this node; the status counts only for the run it names.", max_length=64)
@@ -200,3 +201,12 @@ class TaskSpec:
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None
     history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=5)] = ()
+
+    @property
+    def target(self) -> KubeletVersion:
+        """The version to upgrade to.
+
+        Raises:
+            UnsupportedKubelet: It is not the version of a kubelet.
+        """
+        return KubeletVersion.parse(self.to_version)
