@@ -39,9 +39,7 @@ def test_each_form_exists() -> None:
     classes, members = declared()
 
     assert FIELDS - members == set()
-    assert (
-        CLASSES - classes - {"HashValue", "UpdateContainerRequest"} == set()
-    )
+    assert CLASSES - classes - {"HashValue", "UpdateContainerRequest"} == set()
 
 
 def test_no_value_has_more_forms_than_one_can_remember() -> None:

@@ -31,6 +31,7 @@ FORECAST_LENGTH: Final = 256
 CONTAINERS_LISTED: Final = 20
 """Containers, pods or hazards of a node that are listed one by one; counts include all of them."""
 
+PAST_RUNS_KEPT: Final = 5
 CONDITION_MESSAGE_LENGTH: Final = 1024
 FAILURES_LISTED: Final = 20
 FAILURE_MESSAGE_LENGTH: Final = 256

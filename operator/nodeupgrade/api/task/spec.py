@@ -13,6 +13,7 @@ from nodeupgrade.api.limits import (
     LABEL_LENGTH,
     MESSAGE_LENGTH,
     NAME_LENGTH,
+    PAST_RUNS_KEPT,
     PATH_LENGTH,
     RETRY_TOKEN_LENGTH,
     URL_LENGTH,
@@ -200,7 +201,7 @@ class TaskSpec:
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None
-    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=5)] = ()
+    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=PAST_RUNS_KEPT)] = ()
 
     @property
     def target(self) -> KubeletVersion:

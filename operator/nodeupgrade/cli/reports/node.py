@@ -10,12 +10,13 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.pace.starting import choose, front_of
-from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.select.acceptance import accept
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
@@ -173,7 +174,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     upgrade = rollout.upgrade
     if upgrade.finished:
         return "the rollout has ended"
-    if (objection := objection_to_spec(upgrade, now)) is not None:
+    if isinstance(objection := accept(upgrade, now), Finding):
         return f"the spec to be accepted: {objection.message}"
     at = front_of(rollout, now)
     choice = queued(rollout.fleet, rollout.spec) or choose(rollout, at, now)

@@ -6,6 +6,7 @@ from datetime import datetime
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
 from nodeupgrade.domain.rollout.inflight import claims, retry
@@ -13,7 +14,7 @@ from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.admission import warnings
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate
+from nodeupgrade.domain.rollout.select.node_state import Place, candidate
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import Front
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -46,9 +47,10 @@ class Intent:
     @property
     def admissions(self) -> tuple[Admit | Hold, ...]:
         """Nodes to admit now; if none is, but some are pending, the reason."""
-        ready = [member for member in self.choice.nodes if member.node not in self.unread]
+        waiting = self.unread
+        ready = [s.view for s in self.choice.nodes if s.view is not None and s.node not in waiting]
         if ready or not self.choice.message:
-            return tuple(_admit(self.rollout, member) for member in ready)
+            return tuple(_admit(self.rollout, node) for node in ready)
         if not any(member.place is Place.PENDING for member in self.rollout.members.values()):
             return ()
         return (Hold(reason=self.choice.reason, message=self.choice.message),)
@@ -83,11 +85,9 @@ def _split(
     return tuple(action for action in actions if action not in waiting), waiting
 
 
-def _admit(rollout: RolloutView, member: NodeState) -> Admit:
-    if member.view is None:
-        raise AssertionError("only nodes that exist are pending")
-    facts = candidate(rollout.fleet, rollout.spec, member.view, rollout.now)
+def _admit(rollout: RolloutView, node: NodeView) -> Admit:
+    facts = candidate(rollout.fleet, rollout.spec, node, rollout.now)
     notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
     purpose = "be looked at for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
-    message = f"node {member.node} takes a slot to {purpose} {facts.target}{notes}"
-    return Admit(node=member.node, reason=Reason.ADMITTED, message=message)
+    message = f"node {node.name} takes a slot to {purpose} {facts.target}{notes}"
+    return Admit(node=node.name, reason=Reason.ADMITTED, message=message)
