@@ -13,9 +13,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.inflight import baseline
+from nodeupgrade.domain.rollout.intent import choose, front_of
 from nodeupgrade.domain.rollout.pace.budgets import Choice
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.acceptance import accept
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place

@@ -12,13 +12,12 @@ from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.intent import choose, front_of
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_state
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import rosters
+from nodeupgrade.domain.rollout.select.waves import approved_by, rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 

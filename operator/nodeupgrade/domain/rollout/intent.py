@@ -4,20 +4,51 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
 from nodeupgrade.domain.rollout.inflight import claims, retry
-from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
+from nodeupgrade.domain.rollout.pace import budgets, gates
+from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Budget, Choice
+from nodeupgrade.domain.rollout.pace.gates import Gate, Situation
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.admission import warnings
 from nodeupgrade.domain.rollout.select.node_state import Place, candidate
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.domain.rollout.select.waves import Front, front
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+
+
+def front_of(rollout: RolloutView, now: datetime) -> Front:
+    """Return the current wave; ``action: Plan`` ignores waves."""
+    if rollout.spec.action is not RolloutAction.PLAN:
+        return front(rollout.upgrade, rollout.waves, now)
+    pending = tuple(member for member in rollout.members.values() if member.place is Place.PENDING)
+    return Front(index=-1, pending=pending)
+
+
+def choose(rollout: RolloutView, at: Front, now: datetime) -> Choice:
+    """Return the nodes that may be started now, or why none may."""
+    if rollout.held and not rollout.planned:
+        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+        return Choice(reason=reason, message=rollout.held[0].message)
+    situation = Situation(rollout=rollout, front=at, now=now)
+    if rollout.spec.action is RolloutAction.PLAN:
+        return _evaluate(situation, gates.PRECHECK_GATES, (budgets.precheck_slots,))
+    return _evaluate(situation, gates.GATES, budgets.BUDGETS)
+
+
+def _evaluate(situation: Situation, all_gates: tuple[Gate, ...], all_budgets: tuple[Budget, ...]) -> Choice:
+    for gate in all_gates:
+        if (closed := gate(situation)) is not None:
+            return Choice(reason=closed.reason, message=closed.message)
+    choice = Choice(nodes=situation.front.pending)
+    for budget in all_budgets:
+        if choice.nodes:
+            choice = budget(situation, choice.nodes)
+    return Choice(nodes=choice.nodes) if choice.nodes else choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

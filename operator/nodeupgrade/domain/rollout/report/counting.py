@@ -20,10 +20,9 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, state_of
+from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, approved_by, state_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
@@ -144,6 +144,29 @@ def soak_until(wave: WaveRoster) -> datetime | None:
 def needs_approval(upgrade: Upgrade, wave: Wave) -> bool:
     """Report whether a wave needs an approval that it does not have yet."""
     return wave.approval is ApprovalPolicy.MANUAL and approved_by(upgrade, wave.name) is None
+
+
+IN_SPEC = "spec.approvedWaves"
+
+
+def approved_by(upgrade: Upgrade, wave: str) -> str | None:
+    """Return who or what approved a wave, or None.
+
+    That is the field or the writer of the annotation; if the writer is not on record, the annotation's name.
+    """
+    if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
+        return IN_SPEC
+    if wave in upgrade.approvals:
+        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
+    return None
+
+
+def unknown_waves(upgrade: Upgrade) -> tuple[str, ...]:
+    """Return the approved waves that do not exist, sorted by name."""
+    if upgrade.spec is None:
+        return ()
+    known = {REMAINDER, *(wave.name for wave in upgrade.spec.waves)}
+    return tuple(sorted({*upgrade.spec.approved_waves, *upgrade.approvals} - known))
 
 
 def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
