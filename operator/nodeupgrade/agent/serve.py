@@ -257,7 +257,7 @@ class Agent:
     def _mark_reported(self) -> None:
         try:
             for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.of(run)):
-                self._runs.mark_told(attempt)
+                self._runs.mark_reported(attempt)
         except NodeUpgradeError as error:
             log.warning("the run will be told once more", error=str(error))
 

@@ -289,14 +289,14 @@ def _fill(path: Path) -> None:
 def test_a_run_is_told_when_it_is_marked_so(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     runs.write_plan(plan())
-    assert not runs.is_told(RunId("run-1"))
+    assert not runs.is_reported(RunId("run-1"))
 
-    runs.mark_told(RunId("run-1"))
-    runs.mark_told(RunId("run-1"))
+    runs.mark_reported(RunId("run-1"))
+    runs.mark_reported(RunId("run-1"))
 
-    assert runs.is_told(RunId("run-1"))
+    assert runs.is_reported(RunId("run-1"))
     runs.write_plan(plan())
-    assert not runs.is_told(RunId("run-1")), "planned anew, it has another end to tell"
+    assert not runs.is_reported(RunId("run-1")), "planned anew, it has another end to tell"
 
 
 def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None
     runs.write_plan(plan())
     (tmp_path / "run-1" / "untold").unlink()
 
-    assert runs.is_told(RunId("run-1"))
+    assert runs.is_reported(RunId("run-1"))
 
 
 def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class EarlierRuns:
             return None
 
     def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
-        report, is_reported = report_of(journal), self._runs.is_told(plan.run_id)
+        report, is_reported = report_of(journal), self._runs.is_reported(plan.run_id)
         if report is None or plan.node != self._node or (self.own() and not is_worth_another(journal)):
             return False
         if report.outcome is not Outcome.UPGRADED or plan.to_version != task.spec.to_version:

@@ -72,11 +72,11 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
     settled = _settled(intent, slots, now)
-    state = state_of(settled.rollout, settled.choice)
+    state = state_of(settled.rollout, settled.decision)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
     status = conditions.summarise(
-        settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
+        settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
     events = (*new_events(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
     blanks = held_back(claims.clear_stale(intent.rollout), fleet.setbacks, now)

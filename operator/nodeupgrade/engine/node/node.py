@@ -37,7 +37,7 @@ def none() -> frozenset[PodUid]:
     return frozenset()
 
 
-def nobody_tells() -> Newcomers | None:
+def no_newcomers() -> Newcomers | None:
     """Return None: no agent reports new pods."""
     return None
 
@@ -78,7 +78,7 @@ class Node:
     clock: Clock
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
-    newcomers: Callable[[], Newcomers | None] = nobody_tells
+    newcomers: Callable[[], Newcomers | None] = no_newcomers
     rescue: Callable[[], Rescue] = no_rescue
     go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert

@@ -93,7 +93,7 @@ def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class WavePosition:
     """The current position of a rollout in its sequence of waves.
 
     Attributes:
@@ -112,7 +112,7 @@ class Front:
     pending: tuple[NodeState, ...] = ()
 
 
-def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front:
+def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> WavePosition:
     """Return the current wave.
 
     A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
@@ -123,14 +123,14 @@ def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front
         return _running(waves, reached)
     following = next((index for index in range(reached + 1, len(waves)) if not waves[index].over), None)
     if following is None:
-        return Front(index=len(waves), state=WaveState.COMPLETED)
+        return WavePosition(index=len(waves), state=WaveState.COMPLETED)
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
         message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
-        return Front(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
+        return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
     if needs_approval(upgrade, waves[following].terms):
         message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
-        return Front(index=following, state=state, reason=reason, message=message)
+        return WavePosition(index=following, state=state, reason=reason, message=message)
     return _running(waves, following)
 
 
@@ -169,7 +169,7 @@ def unknown_waves(upgrade: Upgrade) -> tuple[str, ...]:
     return tuple(sorted({*upgrade.spec.approved_waves, *upgrade.approvals} - known))
 
 
-def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
+def state_of(waves: Sequence[WaveRoster], index: int, at: WavePosition) -> WaveState:
     """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
     if index == at.index:
         return at.state
@@ -178,14 +178,14 @@ def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
     return WaveState.COMPLETED if waves[index].over else WaveState.RUNNING
 
 
-def _running(waves: Sequence[WaveRoster], index: int) -> Front:
+def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:
     members = [member for wave in waves[: index + 1] for member in wave.members]
     pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
-        return Front(index=index, pending=pending)
+        return WavePosition(index=index, pending=pending)
     blocking = [member for member in members if member.place is Place.REFUSED and member.blocks]
     if not blocking:
-        return Front(index=index)
+        return WavePosition(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""
     message = f"wave {waves[index].name} waits: {blocking[0].message}{more}"
-    return Front(index=index, reason=blocking[0].reason, message=message)
+    return WavePosition(index=index, reason=blocking[0].reason, message=message)
