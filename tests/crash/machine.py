@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import COMMIT, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode

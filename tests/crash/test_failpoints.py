@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, SHIELD_LOWERED, Failpoint, When, at
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.simulation.node import Crash
 from tests.crash.harness import WAYS, World, back, wrongs
 

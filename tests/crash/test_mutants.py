@@ -8,8 +8,9 @@ from types import ModuleType
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import COMMIT, Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.engine.node import last_look, run
 from nodeupgrade.engine.node.evidence import newcomers

@@ -18,10 +18,11 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.run import NodeRun

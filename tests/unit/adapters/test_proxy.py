@@ -100,13 +100,16 @@ async def test_an_error_arrives_with_all_its_details(rig: Rig, method: str) -> N
     error = await failure(unary(rig.channel, method))
 
     assert (error.code(), error.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "what a pity: 100 % ü")
-    assert dict(tuple(pair) for pair in error.trailing_metadata()) == {"grpc-status-details-bin": BAD, "ended": "first"}
+    assert {str(key): value for key, value in error.trailing_metadata() or ()} == {
+        "grpc-status-details-bin": BAD,
+        "ended": "first",
+    }
 
 
 async def test_an_unknown_method_is_unimplemented(rig: Rig) -> None:
     call = rig.channel.unary_unary("/other.Service/Fail", None, None)(b"")
     assert (await failure(call)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    rig.runtime.service = lambda _details: None  # type: ignore[method-assign]
+    rig.runtime.service = lambda _details: None  # type: ignore[method-assign, assignment]
     for method in ("Version", "Unheard"):
         assert (await failure(unary(rig.channel, method))).code() is grpc.StatusCode.UNIMPLEMENTED
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import COMMIT, Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.machine import (
     UNDO_RETRY_SECONDS,
     AskAgain,

@@ -155,7 +155,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "another runtime": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, name="cri-o")}),
     "a runtime that is no unit": (
         Reason.UNSUPPORTED_RUNTIME,
-        {"runtime_unit": unit("containerd.service", load_state="not-found", active_state="inactive", main_pid=0)},
+        {
+            "runtime_unit": unit("containerd.service", load_state="not-found", active_state="inactive", main_pid=0),
+            "runtime_found": runtime_found(unit=unit("containerd.service", active_state="inactive", main_pid=0)),
+        },
     ),
     "a restart that kills": (
         Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", kill_mode="control-group")},

@@ -1,6 +1,5 @@
 """How a run's shield is planned: where its socket can take the runtime's place, and what it needs to know."""
 
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -39,7 +38,7 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("found", "told"), OBSTACLES.values(), ids=OBSTACLES.keys())
 def test_what_is_in_the_way_is_a_warning_or_a_refusal_as_the_policy_says(found: dict[str, Any], told: str) -> None:
     seen = facts(socket=socket(**found))
-    required, off = replace(seen, shield=ShieldPolicy.REQUIRE), replace(seen, shield=ShieldPolicy.OFF)
+    required, off = (facts(socket=seen.socket, shield=policy) for policy in (ShieldPolicy.REQUIRE, ShieldPolicy.OFF))
 
     warned = [each for each in registry.warnings(seen) if each.reason is Reason.SHIELD_UNAVAILABLE]
     refused = registry.preflight(required)

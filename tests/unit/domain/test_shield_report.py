@@ -6,8 +6,9 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ShieldReport, ShieldState
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import Caution, RunPlan, ShieldPlan
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.task_report import run_status
 from tests.unit.domain.test_task_report import PLAN, Line, journal
 

@@ -368,4 +368,4 @@ def test_a_socket_that_is_not_there_is_no_accident(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_policy_is_passed_on() -> None:
-    assert gathered(node(), VerifySettings(shield=ShieldPolicy.REQUIRE)).shield is ShieldPolicy.REQUIRE
+    assert gathered(node(), VerifySettings(shield=ShieldPolicy.REQUIRE)).spec.verify.shield is ShieldPolicy.REQUIRE

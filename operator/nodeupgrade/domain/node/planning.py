@@ -161,11 +161,11 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
 
 def _shield(examination: Examination) -> ShieldPlan | None:
     facts = examination.facts
-    if facts.shield is ShieldPolicy.OFF or facts.socket.obstacle or facts.socket.path is None:
+    if facts.spec.verify.shield is ShieldPolicy.OFF or facts.socket.obstacle or facts.socket.path is None:
         return None
     return ShieldPlan(
         socket=facts.socket.path,
-        required=facts.shield is ShieldPolicy.REQUIRE,
+        required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
         hooks=tuple(_stop_hooks(facts)),
         static=tuple(_static_sources(examination)),
     )

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import Failpoint
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
@@ -41,7 +41,7 @@ def none() -> frozenset[PodUid]:
     return frozenset()
 
 
-def nobody_tells() -> Newcomers | None:
+def no_newcomers() -> Newcomers | None:
     """Return None: no agent reports new pods."""
     return None
 
@@ -84,7 +84,7 @@ class Node:
     shield: Shield
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
-    newcomers: Callable[[], Newcomers | None] = nobody_tells
+    newcomers: Callable[[], Newcomers | None] = no_newcomers
     rescue: Callable[[], Rescue] = no_rescue
     go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert

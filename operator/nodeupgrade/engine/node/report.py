@@ -2,9 +2,10 @@
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.evidence.verification import affected
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Finish
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.run.rescue_script import Rescue

@@ -11,12 +11,13 @@ from typing import assert_never
 
 from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record, Step
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record
 from nodeupgrade.domain.node.run.machine import (
     AskAgain,
     Do,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
@@ -22,7 +23,6 @@ AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.i
 SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
-_NAME_LIMIT = 253
 _BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 
@@ -42,10 +42,10 @@ class AgentPodSettings:
 def agent_pod_name(node: NodeName) -> str:
     """Return the name of a node's agent pod; one that is too long is truncated and made unique by a digest."""
     name = f"nodeupgrade-agent-{node}"
-    if len(name) <= _NAME_LIMIT:
+    if len(name) <= NAME_LENGTH:
         return name
     digest = hashlib.sha256(node.encode()).hexdigest()[:10]
-    return f"{name[: _NAME_LIMIT - 11]}-{digest}"
+    return f"{name[: NAME_LENGTH - 11]}-{digest}"
 
 
 def agent_pod(task: Task, settings: AgentPodSettings) -> Json:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
@@ -61,7 +61,7 @@ class NodeFacts:
     """Everything that the checks judge, gathered at one time.
 
     Attributes:
-        promised: digest that the NodeUpgrade specifies; ``None`` if an image's digest covers the program.
+        spec: what the control plane requests for the node.
         state_free_bytes: free space on the filesystem of the journal.
         readiness: what the start of the new kubelet depends on.
         stored: hashes as stored on disk; ``inventory`` has them as the runtime serves them.
@@ -70,7 +70,6 @@ class NodeFacts:
         tuning: temporary settings that would make the runtime's restart gentler.
         host: properties of the host that pod admission depends on.
         drift: differences between the running kubelet and its next start.
-        shield: whether the shield is wanted.
         runtime_found: the running runtime, and the one that would be started.
         socket: the socket that the kubelet connects to.
         kubelet_start: how the kubelet's unit would be started now.
@@ -79,9 +78,7 @@ class NodeFacts:
 
     node: Json
     pods: tuple[Pod, ...]
-    target: KubeletVersion
-    allow_downgrade: bool
-    promised: Digest | None
+    spec: TaskSpec
     kubelet: KubeletFacts
     runtime: RuntimeInfo
     runtime_unit: UnitStatus
@@ -98,7 +95,11 @@ class NodeFacts:
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
-    shield: ShieldPolicy = ShieldPolicy.AUTO
+
+    @property
+    def target(self) -> KubeletVersion:
+        """Return the version to upgrade to."""
+        return self.spec.target
 
     @property
     def admission(self) -> Admission:

@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.checks import (
     probes,
     proof,
     runtime,
+    runtime_drift,
     services,
     startup,
     units,
@@ -39,6 +40,7 @@ def _reading(
 CHECKS: tuple[Check[NodeFacts], ...] = (
     *kubelet.CHECKS,
     *runtime.CHECKS,
+    *_reading(lambda facts: facts.runtime_found, runtime_drift.CHECKS, when=runtime.is_restarted),
     *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,

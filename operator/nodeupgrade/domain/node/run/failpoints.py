@@ -7,7 +7,7 @@ have more, in the middle of their effect.
 from enum import StrEnum
 from typing import NewType
 
-from nodeupgrade.domain.node.run.journal import Step
+from nodeupgrade.api.task.step import Step
 
 Failpoint = NewType("Failpoint", str)
 """One of FAILPOINTS, or WRONG_HASH."""

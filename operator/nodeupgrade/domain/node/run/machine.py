@@ -10,11 +10,12 @@ from math import inf
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.budget import undo_seconds
-from nodeupgrade.domain.node.run.journal import COMMIT, Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 
 UNDO_RETRY_SECONDS = 2.0

@@ -11,10 +11,11 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from shlex import quote
 
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import COMMIT, Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
 

@@ -21,11 +21,12 @@ from nodeupgrade.api.task.status import (
     TaskPhase,
     TaskStatus,
 )
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
-from nodeupgrade.domain.node.run.journal import COMMIT, Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport
 
 TOLD = 3

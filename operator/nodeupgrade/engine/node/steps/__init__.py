@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps import arm_dead_man
 from nodeupgrade.engine.node.steps.kubelet import (
