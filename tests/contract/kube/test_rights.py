@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import uuid
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.node.evidence.departures import was_removed
+from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, ForbiddenError, Resource, WatchEvent, WatchEventType
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import pod
@@ -70,6 +73,39 @@ async def test_the_agent_may_follow_the_pods_of_its_node(api_server: ApiServer) 
                 async with contextlib.aclosing(agent.watch_pods_on_node("rights")) as events:
                     async for _ in events:
                         return
+
+
+@pytest.mark.parametrize(
+    ("status", "how", "removed"),
+    [
+        ({"phase": "Running"}, ("--grace-period=0", "--force"), True),
+        ({"phase": "Failed", "reason": "OutOfcpu"}, (), False),
+    ],
+    ids=["by force", "after a kubelet failed it"],
+)
+async def test_the_agent_learns_the_last_state_of_a_pod_that_is_removed_at_once(
+    admin: KubeClient, api_server: ApiServer, status: Json, how: tuple[str, ...], removed: bool
+) -> None:
+    name = f"removed-{uuid.uuid4().hex[:12]}"
+    pods = PODS.within("default")
+    made = await admin.create(pods, pod(name, "default", node=name, app=name))
+    await admin.replace_status(pods, name, status)
+    api_server.kubectl("delete", "pod", name, *how)
+
+    async with KubeClient.open(api_server.kubeconfig("agent")) as agent, asyncio.timeout(60):
+        since = made["metadata"]["resourceVersion"]
+        async with contextlib.aclosing(agent.watch_pods_on_node(name, resource_version=since)) as events:
+            last = [event async for event in _until_deleted(events)][-1]
+
+    assert last.body["metadata"]["uid"] == made["metadata"]["uid"]
+    assert was_removed(last.body) is removed
+
+
+async def _until_deleted(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
+    async for event in events:
+        yield event
+        if event.change is WatchEventType.DELETED:
+            return
 
 
 async def test_the_operator_may_nothing_else(admin: KubeClient, api_server: ApiServer) -> None:

@@ -320,7 +320,7 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
 async def test_the_executor_is_told_of_pods_that_were_removed_at_once(
     world: World, status: dict[str, str], told: bool
 ) -> None:
-    """With a grace period of 0 the API server removes a pod without a word in it: it is in no list then.
+    """With a grace period of 0 the API server removes a pod at once: it is in no list then.
 
     The same happens to a pod whose phase is Failed, for which a kubelet is to blame.
     """

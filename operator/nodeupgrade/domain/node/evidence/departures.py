@@ -87,8 +87,8 @@ def was_deleted(pod: Json) -> bool:
 def was_removed(pod: Json) -> bool:
     """Report the same of a pod that is gone from the API, by its last state there.
 
-    One that is deleted without a grace period has no deletionTimestamp. Nor has one that was over, however long its
-    grace period; but a kubelet may report a pod as over whose containers run on. A mirror pod is only a picture.
+    That state may lack a deletionTimestamp if there was no grace period. A pod that was over gets none, whatever was
+    asked for; but a kubelet may report a pod as over whose containers run on. A mirror pod is only a picture.
     """
     last = parse_pod(pod)
     return not last.mirror and (last.terminating or not last.finished) and _as_wished(pod)
