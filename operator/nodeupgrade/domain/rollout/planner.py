@@ -26,7 +26,7 @@ from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.select.acceptance import accept
+from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
