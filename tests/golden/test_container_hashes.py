@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.kubelethash import (
+    NEWEST_MINOR,
     default_static_container,
     detect,
     hash_container,
@@ -33,7 +34,7 @@ FILES = [
         ),
     ),
 ]
-MINORS = [f"1.{minor}" for minor in range(8, 38)]
+MINORS = [f"1.{minor}" for minor in range(8, NEWEST_MINOR + 1)]
 
 Pod = dict[str, Any]
 
@@ -93,7 +94,7 @@ def test_defaulting_again_changes_nothing(minor: str) -> None:
         ("1.15", ["1.15"]),
         ("1.18", ["1.16", "1.17", "1.18"]),
         ("1.30", ["1.30"]),
-        ("1.33", [f"1.{minor}" for minor in range(31, 38)]),
+        ("1.33", [f"1.{minor}" for minor in range(31, NEWEST_MINOR + 1)]),
     ],
 )
 def test_the_kubelet_that_wrote_the_hashes_is_detected(wrote: str, detected: list[str]) -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
+from nodeupgrade.kubelethash import NEWEST_MINOR
 from tests.golden.cli.cluster import FILES, Cluster, check
 
 HERE = Path(__file__).parent / "cli"
@@ -37,9 +38,11 @@ def test_output(golden: str, arguments: list[str]) -> None:
 
 
 def test_an_unknown_kubelet_is_refused_by_name() -> None:
-    result = CliRunner().invoke(main, ["explain", "--from", "1.30", "--to", "1.38", "--pods", "-"], input="")
+    unknown = f"1.{NEWEST_MINOR + 1}"
+    result = CliRunner().invoke(main, ["explain", "--from", "1.30", "--to", unknown, "--pods", "-"], input="")
     assert result.exit_code == 2
-    assert "cannot hash for kubelet v1.38.0 because the newest kubelet known here is 1.37" in result.output
+    refused = f"cannot hash for kubelet v{unknown}.0 because the newest kubelet known here is 1.{NEWEST_MINOR}"
+    assert refused in result.output
 
 
 def test_verify(monkeypatch: pytest.MonkeyPatch) -> None:

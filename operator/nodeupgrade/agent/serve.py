@@ -27,12 +27,12 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import is_worth_another
 from nodeupgrade.domain.node.run.journal import Journal
 from nodeupgrade.domain.node.run.report import probes_forgotten_at
+from nodeupgrade.domain.node.run.run_status import run_status
 from nodeupgrade.domain.node.run.task_report import (
     earlier_run_status,
     lingering_status,
     not_repeated_status,
     refusal_status,
-    run_status,
     stranded_status,
     unreadable_status,
     with_readiness,

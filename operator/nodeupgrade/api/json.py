@@ -8,54 +8,40 @@ same program wrote the file. They must be readable in an emergency with a pager.
 """
 
 import base64
-import binascii
-import types
 import typing
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import cache, partial
-from typing import Annotated, Any, NamedTuple, NewType, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar
 
-from nodeupgrade.api.durations import parse_duration, render_duration
-from nodeupgrade.api.errors import NodeUpgradeError
-from nodeupgrade.api.field import Field
+from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.json_readers import (
+    MalformedFileError,
+    MalformedObjectError,
+    field_name,
+    members_of,
+    reader_of,
+    seconds_name,
+)
+
+__all__ = [
+    "Json", "JsonValue", "MalformedFileError", "MalformedObjectError", "field_name", "from_json", "merge_patch",
+    "seconds_name", "timestamp", "to_json",
+]  # fmt: skip
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+
 Json: TypeAlias = dict[str, Any]  # Any: JSON has no narrower type before it is read
 """A JSON object."""
 
+
 T = TypeVar("T")
 
-_ABBREVIATIONS = {"id": "ID", "uid": "UID", "url": "URL"}
+
 _SECOND = timedelta(seconds=1)
-
-
-class MalformedObjectError(NodeUpgradeError):
-    """A field of an API object is missing or has a value of the wrong type."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"cannot read {path or 'the object'} because {problem}")
-        self.path = path
-        self.problem = problem
-
-
-class MalformedFileError(ValueError):
-    """A file on a node does not have the shape that its type requires; the message names the path."""
-
-
-@cache
-def field_name(name: str) -> str:
-    """Convert a Python field name to the API's, such as ``node_uid`` to ``nodeUID``."""
-    head, *tail = name.rstrip("_").split("_")
-    return head + "".join(_ABBREVIATIONS.get(part, part.capitalize()) for part in tail)
-
-
-def seconds_name(name: str) -> str:
-    """Return the API's field name for a duration that is written as a number of seconds."""
-    return f"{name}Seconds"
 
 
 def to_json(value: object, *, strict: bool = False) -> Any:
@@ -92,7 +78,7 @@ def _encode(value: object, *, strict: bool, resolved: bool) -> Any:
 
 
 def _encoded_members(value: object, *, strict: bool, resolved: bool) -> Iterator[tuple[str, Any]]:
-    for member in _members_of(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
+    for member in members_of(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
         item = getattr(value, member.attribute)
         if strict or item is not None:
             yield member.name, _encode(item, strict=strict, resolved=member.resolved)
@@ -130,195 +116,5 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
         MalformedObjectError: A field of an API object is missing or has the wrong type.
         MalformedFileError: The data of a file does not have the shape that the type requires.
     """
-    read = _reader(typing.cast("Hashable", kind), strict=strict, resolved=False)
+    read = reader_of(typing.cast("Hashable", kind), strict=strict, resolved=False)
     return typing.cast("T", read(data, path or ("$" if strict else "")))
-
-
-Reader: TypeAlias = Callable[[object, str], object]
-"""Decodes one value; takes the data and its path."""
-
-
-class _Member(NamedTuple):
-    """How to decode and encode one field of a dataclass; for ``resolved``, see ``Field``."""
-
-    attribute: str
-    name: str
-    read: Reader
-    required: bool
-    resolved: bool
-
-
-@cache
-def _members_of(kind: Hashable, *, strict: bool, resolved: bool) -> tuple[_Member, ...]:
-    hints = typing.get_type_hints(typing.cast("type", kind), include_extras=True)
-    members = []
-    for field in fields(typing.cast("Any", kind)):  # cast: callers pass dataclasses only, which mypy cannot express
-        hint = hints[field.name]
-        in_seconds = resolved and _bare_type(hint) is timedelta
-        name = field.name if strict else field_name(field.name)
-        marked = in_seconds or any(mark.resolved for mark in _marks(hint))
-        members.append(
-            _Member(
-                attribute=field.name,
-                name=seconds_name(name) if in_seconds else name,
-                read=_reader(hint, strict=strict, resolved=marked),
-                required=field.default is MISSING and field.default_factory is MISSING,
-                resolved=marked,
-            )
-        )
-    return tuple(members)
-
-
-def _marks(hint: Any) -> Iterator[Field]:
-    return (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Field))
-
-
-def _bare_type(hint: Any) -> Any:
-    """Return the type without its annotations."""
-    while isinstance(hint, NewType) or get_origin(hint) is Annotated:
-        hint = hint.__supertype__ if isinstance(hint, NewType) else hint.__origin__
-    return hint
-
-
-@cache
-def _reader(hint: Any, *, strict: bool, resolved: bool) -> Reader:
-    """Return the decoder for a type. Cached, since a fleet has thousands of objects."""
-    kind = _bare_type(hint)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind in {Any, object}:
-        return _unchanged
-    if origin in {Union, types.UnionType}:
-        present = [argument for argument in arguments if argument is not type(None)]
-        if len(present) > 1:
-            return _unchanged  # JsonValue: anything
-        return partial(_optional, _reader(present[0], strict=strict, resolved=resolved))
-    if origin is tuple:
-        return partial(_items, _reader(arguments[0], strict=strict, resolved=False), strict)
-    if origin is not None and issubclass(origin, Mapping):
-        return partial(_entries, _reader(arguments[1], strict=strict, resolved=False), strict)
-    if is_dataclass(kind) and kind not in _TEXTS:
-        return partial(_object, typing.cast("type", kind), strict, resolved)
-    return _scalar_reader(kind, strict=strict, resolved=resolved)
-
-
-def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
-    if issubclass(kind, StrEnum):
-        return partial(_enum_member, kind, strict)
-    if kind is float:
-        return partial(_number, strict)
-    if strict and kind is bytes:
-        return _bytes
-    if resolved and kind is timedelta:
-        return _seconds
-    if not strict and kind is datetime:
-        return _time
-    if not strict and kind in _TEXTS:
-        return partial(_parsed, kind)
-    return partial(_expect, kind, kind.__name__, strict)
-
-
-def _unchanged(data: object, path: str) -> object:
-    del path
-    return data
-
-
-def _optional(read: Reader, data: object, path: str) -> object:
-    return None if data is None else read(data, path)
-
-
-def _items(read: Reader, strict: bool, data: object, path: str) -> tuple[object, ...]:
-    items = _expect(list, "an array", strict, data, path)
-    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(items))
-
-
-def _entries(read: Reader, strict: bool, data: object, path: str) -> dict[str, object]:
-    entries = _expect(dict, "an object", strict, data, path).items()
-    return {str(key): read(item, f"{path}.{key}" if strict else f"{path}[{key}]") for key, item in entries}
-
-
-def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -> object:
-    if not isinstance(data, dict):
-        if not strict:
-            raise MalformedObjectError(path, f"an object is expected and {data!r} was found")
-        raise MalformedFileError(f"{path}: expected an object for {kind.__name__}, found {type(data).__name__}")
-    members = _members_of(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
-    return _read_strict(kind, members, data, path) if strict else _read_lenient(kind, members, data, path)
-
-
-def _read_lenient(kind: type, members: tuple[_Member, ...], data: Json, path: str) -> object:
-    values: dict[str, object] = {}
-    for member in members:
-        where = f"{path}.{member.name}" if path else member.name
-        if (value := data.get(member.name)) is not None:
-            values[member.attribute] = member.read(value, where)
-        elif member.required:
-            raise MalformedObjectError(where, "it is missing")
-    return kind(**values)
-
-
-def _read_strict(kind: type, members: tuple[_Member, ...], data: Json, path: str) -> object:
-    known = {member.name: member for member in members}
-    if unknown := data.keys() - known.keys():
-        raise MalformedFileError(f"{path}: unknown field {min(unknown)!r} for {kind.__name__}")
-    values = {name: known[name].read(value, f"{path}.{name}") for name, value in data.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise MalformedFileError(f"{path}: {error}") from error
-
-
-def _expect(kind: type[T], name: str, strict: bool, data: object, path: str) -> T:
-    if isinstance(data, kind) and not (kind is int and isinstance(data, bool)):
-        return data
-    if strict:
-        raise MalformedFileError(f"{path}: expected {name}, found {type(data).__name__}")
-    raise MalformedObjectError(path, f"a {kind.__name__} is expected and {data!r} was found")
-
-
-def _number(strict: bool, data: object, path: str) -> float:
-    if isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
-    return _expect(float, "float", strict, data, path)
-
-
-def _seconds(data: object, path: str) -> timedelta:
-    return timedelta(seconds=_expect(int, "int", False, data, path))
-
-
-def _enum_member(kind: type[StrEnum], strict: bool, data: object, path: str) -> StrEnum:
-    text = _expect(str, kind.__name__, strict, data, path)
-    try:
-        return kind(text)
-    except ValueError as error:
-        if strict:
-            raise MalformedFileError(f"{path}: unknown {kind.__name__} {data!r}") from error
-        known = ", ".join(member.value for member in kind)
-        raise MalformedObjectError(path, f"{data!r} is none of {known}") from None
-
-
-def _bytes(data: object, path: str) -> bytes:
-    try:
-        return base64.b64decode(_expect(str, "bytes", True, data, path), validate=True)
-    except binascii.Error as error:
-        raise MalformedFileError(f"{path}: not base64") from error
-
-
-def _time(data: object, path: str) -> datetime:
-    try:
-        return datetime.fromisoformat(_expect(str, "str", False, data, path))
-    except ValueError:
-        raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
-
-
-_TEXTS: dict[object, Callable[[object], object]] = {
-    timedelta: parse_duration,
-    IntOrPercent: IntOrPercent.parse,
-}
-"""Types that the API represents as text or as a number, with their parsers."""
-
-
-def _parsed(kind: object, data: object, path: str) -> object:
-    try:
-        return _TEXTS[kind](data)
-    except ValueError as error:
-        raise MalformedObjectError(path, str(error)) from None

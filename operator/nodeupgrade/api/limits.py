@@ -36,3 +36,8 @@ CONDITION_MESSAGE_LENGTH: Final = 1024
 FAILURES_LISTED: Final = 20
 FAILURE_MESSAGE_LENGTH: Final = 256
 APPROVER_LENGTH: Final = 128
+
+
+def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Truncate a text that is too long for the API, with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -11,7 +11,7 @@ from nodeupgrade.domain.rollout.inflight import guard_lifecycle, verdict
 from nodeupgrade.domain.rollout.pace import budgets, gates
 from nodeupgrade.domain.rollout.pace.budgets import Budget
 from nodeupgrade.domain.rollout.pace.gates import Gate
-from nodeupgrade.domain.rollout.select import admission, waves
+from nodeupgrade.domain.rollout.select import admission, version_checks, waves
 from nodeupgrade.kubelet import probe_delay
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storyplay import Player
@@ -38,7 +38,7 @@ def without_gate(rule: Gate) -> Mutation:
 
 
 def without_required_guard(patch: pytest.MonkeyPatch) -> None:
-    others = tuple(each for each in admission.BEFORE_PODS if each is not admission.required_guard_is_possible)
+    others = tuple(each for each in admission.BEFORE_PODS if each is not version_checks.required_guard_is_possible)
     patch.setattr(admission, "BEFORE_PODS", others)
 
 

@@ -3,16 +3,18 @@
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Annotated, Any, ClassVar, NewType
 
 import pytest
 import yaml
 
 from nodeupgrade.api.crds import KINDS
 from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.field import RESOLVED
+from nodeupgrade.api.field import Field as Declared
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import field_name, to_json
 from nodeupgrade.api.reasons import Reason
@@ -125,6 +127,32 @@ def test_what_people_leave_out_has_the_types_defaults() -> None:
     """Also where the schema gives none: then the type's own is nothing."""
     optional = [name for name in SPEC.properties if name not in SPEC.required]
     assert {name for name in optional if SPEC.properties[name].default is ABSENT} == set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """Settings of the kinds that a task may take over."""
+
+    SCHEMA: ClassVar = Declared("Amounts.", defaulted=True)
+
+    most: Annotated[int, Declared("At most.", minimum=1, maximum=9, defaulted=True)] = 3
+    strict: Annotated[bool, Declared("To the letter.", defaulted=True)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takes:
+    """What takes them over from input that was validated."""
+
+    SCHEMA: ClassVar = Declared("Takes.")
+
+    amounts: Annotated[Amounts, RESOLVED] = Amounts()
+
+
+def test_of_what_a_task_takes_over_only_type_and_size_are_declared() -> None:
+    taken = schema_of(Takes).properties["amounts"]
+
+    assert isinstance(taken, ObjectSchema)
+    assert taken.properties == {"most": IntegerSchema(minimum=1, maximum=9), "strict": BooleanSchema()}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)

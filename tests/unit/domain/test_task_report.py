@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodeupgrade.api.json import to_json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
     ContainerCounts,
@@ -27,11 +28,10 @@ from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport, probes_forgotten_at
+from nodeupgrade.domain.node.run.run_status import run_status
 from nodeupgrade.domain.node.run.task_report import (
     failed_status,
     refusal_status,
-    run_status,
-    shorten,
     stranded_status,
     unreadable_status,
     with_readiness,

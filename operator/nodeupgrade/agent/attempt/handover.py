@@ -23,7 +23,8 @@ from nodeupgrade.domain.node.evidence.departures import was_deleted
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Journal
-from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status, not_started_status, run_status
+from nodeupgrade.domain.node.run.run_status import run_status
+from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status, not_started_status
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.ports.kube import NodeSideKube

@@ -180,6 +180,10 @@ def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
             return seconds_name(name), IntegerSchema(minimum=1 if LASTING in rules else 0)
         case StringSchema(max_length=max_length, enum=enum):
             return name, StringSchema(max_length=max_length, enum=enum)
+        case IntegerSchema(minimum=minimum, maximum=maximum):
+            return name, IntegerSchema(minimum=minimum, maximum=maximum)
+        case BooleanSchema():
+            return name, BooleanSchema()
         case ArraySchema(items=items, max_items=max_items):
             return name, ArraySchema(items=_checked_already("", items)[1], max_items=max_items)
         case _:

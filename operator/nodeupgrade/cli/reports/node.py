@@ -16,7 +16,7 @@ from nodeupgrade.domain.rollout.inflight import baseline
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.select.acceptance import accept
+from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView

@@ -5,14 +5,13 @@ Both are derived from the same examination that a real run is planned from, so t
 
 from collections.abc import Iterator, Mapping
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH
+from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
-from nodeupgrade.domain.node.run.task_report import shorten
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelethash import (
     KubeletVersion,

@@ -26,7 +26,8 @@ from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.select.acceptance import accept
+from nodeupgrade.domain.rollout.report.upgrade_status import rejected, summarise
+from nodeupgrade.domain.rollout.select.admission import accept
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -75,7 +76,7 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
     state = state_of(settled.rollout, settled.decision)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
-    status = conditions.summarise(
+    status = summarise(
         settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
     events = (*new_events(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
@@ -115,7 +116,7 @@ def _reject(
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
     impeded_by = impediments(advances, fleet.setbacks)
-    status = conditions.rejected(upgrade, objection, slots, now, impeded_by=impeded_by)
+    status = rejected(upgrade, objection, slots, now, impeded_by=impeded_by)
     return (*advances, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import MESSAGE_LENGTH
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
-from nodeupgrade.api.task.spec import TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import FINALIZER, Upgrade
 from nodeupgrade.api.values import NodeName
@@ -44,6 +44,7 @@ from nodeupgrade.domain.rollout.actions import (
     WriteStatus,
 )
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
+from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -53,7 +54,6 @@ from nodeupgrade.ports.kube import (
     TASKS,
     UPGRADES,
     ConflictError,
-    Event,
     NotFoundError,
     RejectedError,
     Resource,
@@ -266,49 +266,6 @@ def cordon(by: str | None) -> Json:
     return {
         "metadata": {"annotations": {CORDON_ANNOTATION: by}},
         "spec": {"unschedulable": True if by else None},
-    }
-
-
-_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
-
-
-def events(action: NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
-    """Return the events for an action: on the Node concerned, and on the NodeUpgrade.
-
-    On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
-    """
-    rollout = stub(UPGRADES, upgrade.name, upgrade.uid)
-
-    def event(regarding: Json, *, warning: bool = False) -> Event:
-        return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
-
-    match action:
-        case Report(warning=warning):
-            return (event(rollout, warning=warning),)
-        case Refuse() | Abort() | DropTask():
-            return (event(rollout, warning=True),)
-        case Skip() | WaveNews():
-            return (event(rollout),)
-        case RaiseGuard(task=task) | DeclineGuard(task=task) | LiftGuard(task=task):
-            return (event(stub(NODES, task.name, task.spec.node_uid), warning=isinstance(action, DeclineGuard)),)
-        case Cordon(view=node) | RestoreCordon(view=node):
-            return (event(stub(NODES, node.name, node.uid)),)
-        case Judge(task=task, verdict=verdict):
-            warning = verdict.outcome not in _GOOD
-            about_node = event(stub(NODES, task.name, task.spec.node_uid), warning=warning)
-            return (event(rollout, warning=True), about_node) if warning else (about_node,)
-        case CreateAgent(task=task):
-            return (event(stub(TASKS, task.name, task.uid)),)
-        case _:
-            return ()
-
-
-def stub(resource: Resource, name: str, uid: str) -> Json:
-    """Return the part of an object that an event needs in order to refer to it."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "uid": uid},
     }
 
 

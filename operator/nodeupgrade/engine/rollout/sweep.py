@@ -7,7 +7,8 @@ from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
-from nodeupgrade.engine.rollout.actuator import cordon, stub
+from nodeupgrade.engine.rollout.action_events import stub
+from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube

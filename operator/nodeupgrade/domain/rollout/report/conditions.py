@@ -1,4 +1,4 @@
-"""Conditions and status of a NodeUpgrade, following the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
+"""Conditions of a NodeUpgrade, following the rules that tools rely on (kstatus: sigs.k8s.io/cli-utils).
 
 While work remains, Reconciling is True and Ready is False. When a person is needed, Stalled is True; never both. When
 everything is done, only Ready is True.
@@ -21,21 +21,18 @@ from nodeupgrade.api.upgrade.status import (
     RolloutPhase,
     UpgradeStatus,
 )
-from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
-from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
-from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import WavePosition, unknown_waves
+from nodeupgrade.domain.rollout.select.waves import unknown_waves
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
-_QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
+QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
+"""Reasons for which another rollout is waited for, or is in the way."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -43,7 +40,7 @@ _UNTOUCHED = "no node was touched"
 
 
 @dataclass(frozen=True, slots=True)
-class _Undated:
+class Undated:
     """A condition without its transition time."""
 
     type: ConditionType
@@ -52,16 +49,16 @@ class _Undated:
     message: str
 
 
-def _true(kind: ConditionType, reason: Reason, message: str) -> _Undated:
-    return _Undated(kind, ConditionStatus.TRUE, reason, message)
+def _true(kind: ConditionType, reason: Reason, message: str) -> Undated:
+    return Undated(kind, ConditionStatus.TRUE, reason, message)
 
 
-def _false(kind: ConditionType, reason: Reason, message: str) -> _Undated:
-    return _Undated(kind, ConditionStatus.FALSE, reason, message)
+def _false(kind: ConditionType, reason: Reason, message: str) -> Undated:
+    return Undated(kind, ConditionStatus.FALSE, reason, message)
 
 
-def _unknown(kind: ConditionType, reason: Reason, message: str) -> _Undated:
-    return _Undated(kind, ConditionStatus.UNKNOWN, reason, message)
+def _unknown(kind: ConditionType, reason: Reason, message: str) -> Undated:
+    return Undated(kind, ConditionStatus.UNKNOWN, reason, message)
 
 
 def find(status: UpgradeStatus, kind: ConditionType) -> Condition:
@@ -84,17 +81,9 @@ def fails(status: UpgradeStatus, kind: ConditionType) -> bool:
     return find(status, kind).status is ConditionStatus.FALSE
 
 
-def rejected(
-    upgrade: Upgrade,
-    objection: Finding,
-    slots: tuple[NodeName, ...],
-    now: datetime,
-    *,
-    impeded_by: tuple[Finding, ...] = (),
-) -> UpgradeStatus:
-    """Return the status for a spec that is rejected; what was reported about the rollout itself is kept."""
-    before, reason, message = upgrade.status, objection.reason, objection.message
-    state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
+def of_rejected(before: UpgradeStatus, objection: Finding, state: RolloutState) -> tuple[Undated, ...]:
+    """Return the conditions for a spec that is rejected; what was reported about the rollout itself is kept."""
+    reason, message = objection.reason, objection.message
     defaults = (
         _false(ConditionType.PLANNED, reason, message),
         _false(ConditionType.DEGRADED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
@@ -102,78 +91,13 @@ def rejected(
         _unknown(ConditionType.READINESS_GUARDED, Reason.NOT_YET_VERIFIED, _UNTOUCHED),
     )
     kept = tuple(_kept(before, default) for default in defaults)
-    impeded = _impeded(before, impeded_by)
-    undated = (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:], *impeded)
-    return replace(
-        before,
-        observed_generation=upgrade.generation,
-        phase=state.phase.value,
-        progress=before.progress or "0/0",
-        in_flight=slots,
-        conditions=_conditions(upgrade, undated, now),
-    )
+    return (_false(ConditionType.ACCEPTED, reason, message), kept[0], *_common(state), *kept[1:])
 
 
-def summarise(
-    rollout: RolloutView,
-    at: WavePosition,
-    state: RolloutState,
-    now: datetime,
-    *,
-    before: UpgradeStatus,
-    reopened: bool,
-    impeded_by: tuple[Finding, ...] = (),
-) -> UpgradeStatus:
-    """Return the status of a rollout.
-
-    Args:
-        rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
-        at: The current wave.
-        state: The state of the rollout as a whole.
-        now: Wall-clock time, UTC.
-        before: The status as it is now.
-        reopened: Whether every node that a retry was requested for is queued again.
-        impeded_by: What keeps nodes from making progress.
-    """
-    upgrade, spec = rollout.upgrade, rollout.spec
-    counts, totals = counting.count(rollout.members.values()), counting.containers(rollout)
-    waves = counting.wave_statuses(rollout, at, now)
-    checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
-    upgrades = spec.action is not RolloutAction.PLAN
-    opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
-    return UpgradeStatus(
-        observed_generation=upgrade.generation,
-        accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
-        last_handled_retry=upgrade.retry if reopened and retry_asked(upgrade) else before.last_handled_retry,
-        phase=state.phase.value,
-        progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
-        failed=counting.failed(counts),
-        counts=counts,
-        containers=totals,
-        in_flight=rollout.flying,
-        failures=counting.failures(rollout, now),
-        skips=counting.skips(rollout),
-        current_wave=counting.current_wave(waves, at) if spec.waves else None,
-        waves=waves,
-        preview=counting.preview(rollout),
-        next_window=opens,
-        planned_at=before.planned_at or (now if _is_made(rollout, state, before) else None),
-        started_at=before.started_at or (now if rollout.flying and upgrades else None),
-        completed_at=(before.completed_at or now) if state.over else None,
-        conditions=_conditions(
-            upgrade, (*_undated(rollout, state, counts, totals), *_impeded(before, impeded_by)), now
-        ),
-    )
-
-
-def _is_made(rollout: RolloutView, state: RolloutState, before: UpgradeStatus) -> bool:
-    """Report whether the plan is made: the accepted spec is recorded, and every node that needs a claim has one."""
-    return rollout.planned and bool(before.accepted_spec_digest) and state.reason not in _QUEUED
-
-
-def _undated(
+def of_rollout(
     rollout: RolloutView, state: RolloutState, counts: Counts, totals: ContainerTotals
-) -> tuple[_Undated, ...]:
+) -> tuple[Undated, ...]:
+    """Return the conditions of a rollout whose spec is accepted."""
     return (
         _true(ConditionType.ACCEPTED, Reason.VALID, _accepted(rollout.upgrade)),
         _planned(rollout, state, counts),
@@ -191,10 +115,10 @@ def _accepted(upgrade: Upgrade) -> str:
     return sentence(Reason.UNKNOWN_WAVE, because)
 
 
-def _planned(rollout: RolloutView, state: RolloutState, counts: Counts) -> _Undated:
+def _planned(rollout: RolloutView, state: RolloutState, counts: Counts) -> Undated:
     if not counts.total:
         return _false(ConditionType.PLANNED, Reason.NO_MATCHING_NODES, state.message)
-    if not rollout.planned or state.reason in _QUEUED:
+    if not rollout.planned or state.reason in QUEUED:
         missing = len(rollout.unclaimed) + len(rollout.held)
         return _false(
             ConditionType.PLANNED, Reason.NODES_CLAIMED, f"{missing} of {counted(counts.total, 'node')} to be claimed"
@@ -207,13 +131,13 @@ def _planned(rollout: RolloutView, state: RolloutState, counts: Counts) -> _Unda
     return _true(ConditionType.PLANNED, Reason.PLAN_READY, f"{counted(counts.total, 'node')} selected{waves}")
 
 
-def _degraded(counts: Counts) -> _Undated:
+def _degraded(counts: Counts) -> Undated:
     if failed := counting.failed(counts):
         return _true(ConditionType.DEGRADED, Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back")
     return _false(ConditionType.DEGRADED, Reason.PROGRESSING, "no node failed")
 
 
-def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> _Undated:
+def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> Undated:
     if totals.restarted:
         message = f"{counted(totals.restarted, 'container')} restarted"
         return _false(ConditionType.ZERO_RESTART, Reason.RESTARTS_DETECTED, message)
@@ -225,7 +149,7 @@ def _zero_restart(rollout: RolloutView, totals: ContainerTotals) -> _Undated:
     return _unknown(ConditionType.ZERO_RESTART, Reason.NOT_YET_VERIFIED, "no node has been verified yet")
 
 
-def _guarded(rollout: RolloutView) -> _Undated:
+def _guarded(rollout: RolloutView) -> Undated:
     fleet, spec, target = rollout.fleet, rollout.spec, KubeletVersion.parse(rollout.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
         return _false(ConditionType.READINESS_GUARDED, Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
@@ -249,7 +173,7 @@ def _guarded(rollout: RolloutView) -> _Undated:
     )
 
 
-def _impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[_Undated, ...]:
+def impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[Undated, ...]:
     """Return the Impeded condition; it is absent until something has impeded the rollout."""
     if impeded_by:
         return (_true(ConditionType.IMPEDED, impeded_by[0].reason, summed_up(impeded_by)),)
@@ -262,18 +186,18 @@ def _impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[_U
     )
 
 
-def _common(state: RolloutState) -> tuple[_Undated, ...]:
+def _common(state: RolloutState) -> tuple[Undated, ...]:
     active = not (state.stalled or state.over or state.ready)
     ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
     return (
-        _Undated(ConditionType.RECONCILING, _whether(active), state.reason, state.message),
-        _Undated(ConditionType.STALLED, _whether(state.stalled), state.reason, state.message),
-        _Undated(ConditionType.READY, _whether(state.ready), state.reason, state.message),
-        _Undated(ConditionType.SUCCEEDED, ended, state.reason, state.message),
+        Undated(ConditionType.RECONCILING, _whether(active), state.reason, state.message),
+        Undated(ConditionType.STALLED, _whether(state.stalled), state.reason, state.message),
+        Undated(ConditionType.READY, _whether(state.ready), state.reason, state.message),
+        Undated(ConditionType.SUCCEEDED, ended, state.reason, state.message),
     )
 
 
-def _kept(before: UpgradeStatus, new: _Undated) -> _Undated:
+def _kept(before: UpgradeStatus, new: Undated) -> Undated:
     """Return a condition as it was reported before, or the new one if it never was."""
     known = find(before, new.type)
     return (
@@ -281,12 +205,12 @@ def _kept(before: UpgradeStatus, new: _Undated) -> _Undated:
     )
 
 
-def _conditions(upgrade: Upgrade, undated: tuple[_Undated, ...], now: datetime) -> tuple[Condition, ...]:
+def dated(upgrade: Upgrade, undated: tuple[Undated, ...], now: datetime) -> tuple[Condition, ...]:
     """Add transition times: they change only when the status does, as the API conventions require."""
     return tuple(_dated(each, find(upgrade.status, each.type), upgrade.generation, now) for each in undated)
 
 
-def _dated(condition: _Undated, before: Condition, generation: int, now: datetime) -> Condition:
+def _dated(condition: Undated, before: Condition, generation: int, now: datetime) -> Condition:
     return Condition(
         type=condition.type.value,
         status=condition.status,

@@ -15,7 +15,8 @@ from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import PASSING
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.select.admission import Candidate, judge
+from nodeupgrade.domain.rollout.select.admission import judge
+from nodeupgrade.domain.rollout.select.candidate import Candidate
 from nodeupgrade.domain.rollout.select.membership import claim_of
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 

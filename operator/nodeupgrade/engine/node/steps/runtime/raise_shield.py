@@ -19,7 +19,7 @@ def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Raise it. Without its process the run goes on, unless it requires the shield."""
     if plan.shield is None:
         return
-    if not payload["ready"] and not node.shield.ready():
+    if not payload["ready"]:
         if plan.shield.required:
             raise StepFailed("the shield's process does not answer", reason=Reason.SHIELD_UNAVAILABLE)
         return
