@@ -22,8 +22,9 @@ from e2e.cluster import Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
+from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 from nodeupgrade.kubelet.probe_delay import exposure
 
 OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"

@@ -1,20 +1,24 @@
-"""Generate docs/checks.md: every check, the reasons that it may report, and the Kubernetes changes that it follows.
+"""Generate docs/checks.md: every check, its facts and reasons, and the Kubernetes changes that it follows.
 
 Run ``python -m tools.generate_checks`` after changing a check; ``--check`` only reports whether the page is up to date.
 """
 
 import argparse
+import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import nodeupgrade
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.domain.check import Check
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.rollout.select import admission
 from tools.generate_history import releases
 
+PACKAGE = Path(nodeupgrade.__file__).parent
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "checks.md"
 
 HEAD = """# Checks
@@ -52,12 +56,36 @@ def every() -> tuple[AnyCheck, ...]:
 
 def page() -> str:
     """Return the page's text."""
-    return "\n".join((HEAD, *("\n".join(_section(*section)) for section in SECTIONS)))
+    return "\n".join((HEAD, *("\n".join(_section(*section)) for section in SECTIONS), *_facts()))
+
+
+def _facts() -> Iterator[str]:
+    yield from ("## Facts", "", "What the checks judge, and the modules that put it together.", "")
+    yield from ("| facts | from |", "|---|---|")
+    built = _builders()
+    for facts in dict.fromkeys(check.facts for check in every()):
+        yield f"| `{facts}` | {', '.join(f'`{module}`' for module in built[facts])} |"
+    yield ""
+
+
+def _builders() -> dict[str, list[str]]:
+    """Return for every class the modules that call it, apart from doubles."""
+    built = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE).as_posix()
+        called = {
+            node.func.id
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        for name in called if not module.startswith("simulation/") else ():
+            built[name].append(module)
+    return built
 
 
 def _section(title: str, explanation: str, checks: Iterable[AnyCheck]) -> Iterator[str]:
-    head = "| check | what holds | reason | severity | versions | upstream |"
-    yield from (f"## {title}", "", explanation, "", head, "|---|---|---|---|---|---|")
+    head = "| check | what holds | facts | reason | severity | versions | upstream |"
+    yield from (f"## {title}", "", explanation, "", head, "|---|---|---|---|---|---|---|")
     warns = title == "Warnings"
     for check in checks:
         reasons = ", ".join(f"`{reason}`" for reason in check.reasons)
@@ -67,8 +95,8 @@ def _section(title: str, explanation: str, checks: Iterable[AnyCheck]) -> Iterat
         links = dict.fromkeys(f"[{fact.reference}]({fact.link})" for fact in check.follows)
         room = check.room.removeprefix("nodeupgrade.domain.")
         yield (
-            f"| `{check.name}` in `{room}` | {check.holds.replace('``', '`')} | {reasons} | {severity} | {versions} | "
-            f"{', '.join(links)} |"
+            f"| `{check.name}` in `{room}` | {check.holds.replace('``', '`')} | `{check.facts}` | {reasons} | "
+            f"{severity} | {versions} | {', '.join(links)} |"
         )
     yield ""
 

@@ -14,9 +14,9 @@ from e2e.lab import LabError, cgroups, workload
 from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
-from nodeupgrade.adapters.failpoints import VARIABLE
-from nodeupgrade.domain.node.run.failpoints import FIRST_RESTORED, Failpoint, When, at
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Step, parse
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.failpoints import FIRST_RESTORED, VARIABLE, Failpoint, When, at
+from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")

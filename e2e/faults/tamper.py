@@ -8,10 +8,10 @@ from e2e.lab import snapshot_reader
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.kubelethash import HashValue
 
 WRONG = HashValue("deadbeef")

@@ -9,12 +9,13 @@ from itertools import product
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
+from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
@@ -93,6 +94,7 @@ def world(
     node = node_of(small=small)
     disk = dict(node.disk)
     plan = plan_of(small=small)
+    node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS

@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.domain.node.inventory import SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
@@ -56,6 +57,7 @@ class Machine:
         if turns_back:
             self.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
         self.plan: RunPlan = plan_of(small=True)
+        self.node.shield.plan = self.plan
         self.before = dict(self.node.disk)
         self.files = HostFiles(disk=self.disk)
         self.node.kubelet.stamp = self.files.stamp
@@ -133,7 +135,7 @@ class Machine:
         return (
             journal is not None
             and journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}
-            and journal.mark(Step.VERIFY) is not Mark.DONE
+            and journal.mark(COMMIT) is not Mark.DONE
         )
 
     def _is_installed(self) -> bool:

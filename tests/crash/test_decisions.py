@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.machine import (
     AskAgain,
     Decision,
     Do,
     Finish,
-    HoldFenced,
+    Hold,
     Observation,
     Undo,
     decide,
@@ -117,7 +118,7 @@ class Run(RuleBasedStateMachine):
             case AskAgain(seconds=pause):
                 assert pause > 0
                 self.now += pause
-            case HoldFenced(undo=undo, seconds=pause):
+            case Hold(undo=undo, seconds=pause):
                 assert self.world.fenced or self.world.running is None, "it waits and a kubelet runs"
                 self._announce(undo.step)
                 self.now += pause
@@ -148,7 +149,7 @@ class Run(RuleBasedStateMachine):
         self.now = 20.0
         self.world = replace(self.world, shown=True)
         held = self.journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}
-        if held and self.finished is None and self.journal.mark(Step.VERIFY) is not Mark.DONE:
+        if held and self.finished is None and self.journal.mark(COMMIT) is not Mark.DONE:
             self.world = replace(self.world, running=None, fenced=True)
         else:
             self.world = replace(self.world, running=self.world.program, served=self.world.stored, fenced=False)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, SHIELD_LOWERED, Failpoint, When, at
 from nodeupgrade.simulation.node import Crash
 from tests.crash.harness import WAYS, World, back, wrongs
 
@@ -52,4 +53,6 @@ def test_the_longest_way_there_and_back_passes_every_failpoint_that_has_an_effec
 
 
 def _only_on_success() -> Iterator[Failpoint]:
-    yield Failpoint("verify.done")
+    yield at(Step.VERIFY, When.DONE)
+    yield from (at(Step.LOWER_SHIELD, when) for when in When)
+    yield SHIELD_LOWERED

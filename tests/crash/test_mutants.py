@@ -8,8 +8,9 @@ from types import ModuleType
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.engine.node import last_look, run
 from nodeupgrade.engine.node.evidence import newcomers
@@ -93,7 +94,7 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
     uncommitted = run.fence_after_reboot
 
     def mutant(node: object, plan: object, journal: Journal) -> None:
-        known = tuple(r for r in journal.records if r.step is not Step.VERIFY)
+        known = tuple(r for r in journal.records if r.step is not COMMIT)
         uncommitted(node, plan, Journal(known))  # type: ignore[arg-type]
 
     patch.setattr("nodeupgrade.simulation.node.supervisor.fence_after_reboot", mutant)

@@ -17,9 +17,10 @@ import pytest
 
 from nodeupgrade.adapters.files import atomic, host
 from nodeupgrade.adapters.journal import file as journal_file
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.run import journal
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.ports.node.disk import Disk
 from nodeupgrade.simulation.node import Crash
 from nodeupgrade.simulation.node.storage.disk import ModelDisk

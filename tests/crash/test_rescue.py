@@ -11,9 +11,10 @@ from functools import partial
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, Failpoint
-from nodeupgrade.domain.node.run.journal import Outcome, Step
+from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.simulation.node import Crash, Moment, supervise
@@ -77,7 +78,7 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
     assert reached > 15
 
 
-COMMIT = "journal.append verify done"
+COMMIT = "journal.append lower-shield done"
 
 
 @pytest.mark.parametrize("through", [False, True], ids=["cut off in the middle", "through"])

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.domain.node.run.journal import Outcome, Step, parse
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.runtime import RestartTuning
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN

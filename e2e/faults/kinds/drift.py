@@ -14,8 +14,8 @@ from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError, nodefiles, workload
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Step
 
 RUNTIME_CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/99-tool.conf"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import EXECUTOR, FaultRun
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Mark
 
 
 def kill_after_the_end(run: FaultRun) -> Iterator[None]:

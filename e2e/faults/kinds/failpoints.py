@@ -12,6 +12,7 @@ from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.failpoints import (
     FAILPOINTS,
@@ -22,7 +23,6 @@ from nodeupgrade.domain.node.run.failpoints import (
     When,
     at,
 )
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 
 

@@ -10,7 +10,8 @@ from e2e.faults.run import FaultRun
 from e2e.lab import LabError, components
 from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Mark
 
 AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 

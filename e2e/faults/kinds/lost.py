@@ -21,8 +21,9 @@ from e2e.lab import LabError, deploy, images, nodefiles
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 
 FENCED_SECONDS = 60.0
 """The time within which the old kubelet would have been started, if it were started."""

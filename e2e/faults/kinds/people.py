@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from e2e.faults.fault import EITHER, Fault, Harm
 from e2e.faults.run import FaultRun
 from e2e.lab.process import wait_until
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Mark
 
 
 def upgrade_deleted(step: Step | None) -> Harm:

@@ -11,8 +11,8 @@ from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
 from nodeupgrade.adapters.containerd.kind import TUNED_CONFIG as CONFIG
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Step
 
 LATE_SECONDS = 8.0
 """Longer than containerd's default timeout for shims of five seconds."""

@@ -3,11 +3,9 @@
 import time
 from datetime import UTC, datetime
 
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 from nodeupgrade.domain.errors import Inconsistent
-
-INIT = 1
 
 
 class NodeClock:

@@ -8,7 +8,14 @@ from nodeupgrade.agent.serve import Agent
 from nodeupgrade.agent.settings import BUNDLES, RUNS, AgentSettings
 from nodeupgrade.agent.task_reporter import UnheardError
 from nodeupgrade.wiring.cluster import kube as connect
-from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, host_from_pod, log_to_stderr, runs_in
+from nodeupgrade.wiring.node import (
+    artifacts_from_pod,
+    bundles_from_pod,
+    host_from_pod,
+    log_to_stderr,
+    plan_failpoint,
+    runs_in,
+)
 
 
 async def _main() -> None:
@@ -21,6 +28,7 @@ async def _main() -> None:
             runs=runs_in(settings.on_host(RUNS)),
             bundles=bundles_from_pod(settings.bundle, settings.host, BUNDLES),
             artifacts=artifacts_from_pod(settings.host),
+            failpoint=plan_failpoint(os.environ, settings.host),
         ).serve()
 
 

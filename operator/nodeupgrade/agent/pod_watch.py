@@ -1,4 +1,4 @@
-"""Watches the readiness of the node's pods while the kubelet is swapped. Only for the report: no run depends on it."""
+"""Watches the node's pods while the kubelet is swapped: their readiness, only for the report, and their removal."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,9 @@ import structlog
 
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.node.evidence.departures import was_removed
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
@@ -25,6 +27,8 @@ class PodWatch:
 
     Attributes:
         flaps: readiness flaps seen so far.
+        removed: pods that were deleted, on somebody's wish, and are gone. A list cannot tell them from pods whose
+            kubelet failed them first; the event has their last state. If it is missed, the pod is not counted.
         trouble: why flaps may have been missed; empty if the watch works.
     """
 
@@ -34,6 +38,7 @@ class PodWatch:
         self._following: asyncio.Task[None] | None = None
         self._since = ""
         self.flaps = Flaps()
+        self.removed: frozenset[PodUid] = frozenset()
         self.trouble = ""
 
     def recall(self, flapped: Iterable[str]) -> None:
@@ -91,6 +96,7 @@ class PodWatch:
         self._since = str(max(int(self._since or 0), int(metadata["resourceVersion"])))
         if event.change is WatchEventType.DELETED:
             self.flaps = self.flaps.without(metadata["uid"])
+            self.removed |= {PodUid(metadata["uid"])} if was_removed(event.body) else set()
         elif event.change is not WatchEventType.BOOKMARK:
             self._update(event.body)
 

@@ -1,6 +1,7 @@
 """The agent's main flow: find out how far the run is, carry it on, and report to the task until it is over."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -58,7 +59,11 @@ class _Attempts:
 
 
 class Agent:
-    """Carries out one run of one task."""
+    """Carries out one run of one task.
+
+    Args:
+        failpoint: every new plan passes through it; a test may spoil the plan there.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Agent:
         runs: AgentRuns,
         bundles: Bundles,
         artifacts: Artifacts,
+        failpoint: Callable[[RunPlan], RunPlan],
     ) -> None:
         self._settings = settings
         self._host = host
@@ -94,6 +100,7 @@ class Agent:
             executor=self._executor,
             artifacts=artifacts,
             report=self._reporter.report,
+            failpoint=failpoint,
         )
         self._precheck = Precheck(settings, kube, host, runs=runs, artifacts=artifacts, report=self._reporter.report)
         self._earlier_runs = EarlierRuns(settings.node, settings.run_id, runs, host.files)
@@ -134,12 +141,10 @@ class Agent:
         self._pods.recall(task.reported.containers.readiness_flaps)
         if (status := await self._settle_earlier(task)) is not None:
             return status
-        for number in range(1, ATTEMPTS + 1):
-            attempt = attempt_of(self._settings.run_id, number)
-            if (status := await self._attempt(task, attempt, last=number == ATTEMPTS)) is not None:
-                return status
-            task = await self._reporter.read()
-        raise AssertionError("the last attempt is final")
+        number, run = 1, self._settings.run_id
+        while (status := await self._attempt(task, attempt_of(run, number), last=number == ATTEMPTS)) is None:
+            number, task = number + 1, await self._reporter.read()
+        return status
 
     async def _settle_earlier(self, task: Task) -> TaskStatus | None:
         """Discard plans of earlier runs that never began; finish and report the earlier run that needs it.
@@ -259,7 +264,7 @@ class Agent:
     def _mark_reported(self) -> None:
         try:
             for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.of(run)):
-                self._runs.mark_told(attempt)
+                self._runs.mark_reported(attempt)
         except NodeUpgradeError as error:
             log.warning("the run will be told once more", error=str(error))
 

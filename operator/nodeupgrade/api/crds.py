@@ -1,6 +1,7 @@
 """The two kinds of objects, with the columns that ``kubectl get`` shows."""
 
 from nodeupgrade.api.field import Rule
+from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.schema.model import StringSchema
 from nodeupgrade.api.schema.openapi import Column, Kind
@@ -23,10 +24,10 @@ UPGRADE_KIND = Kind(
     description="One rollout of one kubelet version.",
     # The name is the value of a label on its tasks.
     name=StringSchema(
-        max_length=63,
+        max_length=LABEL_LENGTH,
         min_length=1,
         pattern="[a-z0-9]([-a-z0-9.]*[a-z0-9])?",
-        expected="a name of at most 63 lower-case letters, digits, hyphens and dots",
+        expected=f"a name of at most {LABEL_LENGTH} lower-case letters, digits, hyphens and dots",
     ),
     spec=SPEC,
     status=schema_of(UpgradeStatus),
@@ -62,7 +63,7 @@ TASK_KIND = Kind(
     plural="nodeupgradetasks",
     short="nut",
     description="One node's share of a rollout; it is named after its node.",
-    name=StringSchema(max_length=253),
+    name=StringSchema(max_length=NAME_LENGTH),
     spec=schema_of(TaskSpec),
     status=schema_of(TaskStatus),
     columns=(

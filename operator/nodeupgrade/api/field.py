@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.values import NodeName
 
 
@@ -159,6 +160,6 @@ LABEL_KEY = Field(
 SET = Field(list_type=ListType.SET)
 RESOLVED = Field(resolved=True)
 
-NameOfNode: TypeAlias = Annotated[NodeName, Field(min_length=1, max_length=253)]
+NameOfNode: TypeAlias = Annotated[NodeName, Field(min_length=1, max_length=NAME_LENGTH)]
 Count: TypeAlias = Annotated[int, Field(minimum=0)]
 """A counter in a status."""

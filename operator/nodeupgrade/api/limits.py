@@ -5,6 +5,21 @@ If a text exceeds its limit, the API server rejects the whole status, and with i
 
 from typing import Final
 
+NAME_LENGTH: Final = 253
+"""Names of Kubernetes objects, and the keys of a ConfigMap."""
+
+LABEL_LENGTH: Final = 63
+"""The value of a label; also names of waves and NodeUpgrades, and versions."""
+
+IMAGE_LENGTH: Final = 512
+PATH_LENGTH: Final = 1024
+URL_LENGTH: Final = 2048
+RETRY_TOKEN_LENGTH: Final = 256
+"""Characters of a retry token that count; the status repeats the token."""
+
+CONTAINER_LENGTH: Final = 400
+"""A container as namespace/pod/container."""
+
 MESSAGE_LENGTH: Final = 512
 """Messages of a task: those of its status, action and verdict, and the detail of a hazard."""
 
@@ -16,6 +31,7 @@ FORECAST_LENGTH: Final = 256
 CONTAINERS_LISTED: Final = 20
 """Containers, pods or hazards of a node that are listed one by one; counts include all of them."""
 
+PAST_RUNS_KEPT: Final = 5
 CONDITION_MESSAGE_LENGTH: Final = 1024
 FAILURES_LISTED: Final = 20
 FAILURE_MESSAGE_LENGTH: Final = 256

@@ -163,7 +163,7 @@ class Reason(StrEnum):
         "install the readiness guard (API servers from 1.30 on), or set verify.readinessGuard: Auto to go on without")
     SHIELD_UNAVAILABLE = ("ShieldUnavailable",
         "the runtime's socket cannot be shielded, so a kubelet that wants to end a container is noticed, not prevented",
-        "see the message; set verify.shield: Off to go on without a warning", Severity.WARN)
+        "remove what the message names, or go on without: verify.shield: Auto, or Off for no warning either")
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 

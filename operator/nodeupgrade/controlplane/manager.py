@@ -65,8 +65,8 @@ class Manager:
             metrics_host=settings.metrics_host,
             metrics_port=settings.metrics_port,
             queue_depth=lambda: len(self._queue),
-            concerned=self._enqueuer.fleet_changed,
-            troubled=_log_watch_problem,
+            on_change=self._enqueuer.fleet_changed,
+            on_error=_log_watch_problem,
         )
         async with AsyncExitStack() as stack:
             plane = await stack.enter_async_context(building)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 
@@ -40,6 +41,8 @@ class OperatorSettings:
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT and METRICS_ADDRESS.
 
+    In tests, the failpoints' VARIABLE too.
+
     Raises:
         SettingsError: AGENT_IMAGE is missing, or METRICS_ADDRESS is not an address with a port.
     """
@@ -54,7 +57,9 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
         )
     return OperatorSettings(
-        agents=AgentPodSettings(namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image),
+        agents=AgentPodSettings(
+            namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image, failpoints=environment.get(VARIABLE)
+        ),
         node=environment.get("NODE_NAME"),
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),

@@ -8,7 +8,7 @@ A check decides from facts that others have gathered; it performs no I/O and cha
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args, get_type_hints
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
@@ -26,6 +26,7 @@ class Check(Generic[F]):
     Attributes:
         name: name of the function that implements it.
         room: module of that function.
+        facts: name of the class whose instances it judges.
         holds: what is true of a node that passes, in one sentence.
         reasons: all reasons that its findings may have.
         follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
@@ -34,6 +35,7 @@ class Check(Generic[F]):
 
     name: str
     room: str
+    facts: str
     holds: str
     reasons: tuple[Reason, ...]
     follows: tuple[MinorChange | ReleaseDefect, ...]
@@ -53,6 +55,7 @@ class Check(Generic[F]):
         return Check(
             name=self.name,
             room=self.room,
+            facts=self.facts,
             holds=self.holds,
             reasons=self.reasons,
             follows=self.follows,
@@ -67,9 +70,23 @@ def check(
 
     def declare(find: Callable[[F], Iterable[Finding]]) -> Check[F]:
         holds = " ".join((find.__doc__ or "").partition("\n\n")[0].split())
-        return Check(name=find.__name__, room=find.__module__, holds=holds, reasons=reasons, follows=follows, find=find)
+        return Check(
+            name=find.__name__,
+            room=find.__module__,
+            facts=_judged(find),
+            holds=holds,
+            reasons=reasons,
+            follows=follows,
+            find=find,
+        )
 
     return declare
+
+
+def _judged(find: Callable[[F], Iterable[Finding]]) -> str:
+    """Return what a check judges, from its parameter's type; of several of a kind, the kind."""
+    kind = next(iter(get_type_hints(find).values()))
+    return str(next(iter(get_args(kind)), kind).__name__)
 
 
 def check_one(

@@ -38,6 +38,19 @@ class PodContainer:
     role: Role
     spec: Json
 
+    @property
+    def stop_command(self) -> tuple[str, ...]:
+        """The command of its preStop hook; empty if it has none, or if a kubelet may execute it for another purpose.
+
+        Kubelets replace ``$(NAME)`` in the commands of probes, but not in those of hooks.
+        """
+        lifecycle = self.spec.get("lifecycle") or {}
+        command = _command(lifecycle.get("preStop"))
+        probes = (_command(self.spec.get(probe)) for probe in ("livenessProbe", "readinessProbe", "startupProbe"))
+        if command == _command(lifecycle.get("postStart")) or any(_may_become(probe, command) for probe in probes):
+            return ()
+        return command
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
@@ -213,6 +226,15 @@ def _containers(spec: Json) -> Iterator[PodContainer]:
         yield PodContainer(name=str(container.get("name")), role=Role.REGULAR, spec=container)
     for container in spec.get("ephemeralContainers") or ():
         yield PodContainer(name=str(container.get("name")), role=Role.EPHEMERAL, spec=container)
+
+
+def _command(handler: Json | None) -> tuple[str, ...]:
+    return tuple(map(str, ((handler or {}).get("exec") or {}).get("command") or ()))
+
+
+def _may_become(probe: tuple[str, ...], command: tuple[str, ...]) -> bool:
+    """Report whether a probe's command may be this one once its variables are replaced."""
+    return len(probe) == len(command) and all("$" in old or old == new for old, new in zip(probe, command, strict=True))
 
 
 def _container_status(body: Json, startup_probed: frozenset[str]) -> ContainerStatus:

@@ -89,11 +89,11 @@ class AgentRuns(RunsView, Protocol):
         """List the attempts at one run of a task that have a plan, oldest first."""
         ...
 
-    def is_told(self, run: RunId) -> bool:
+    def is_reported(self, run: RunId) -> bool:
         """Report whether the API server has accepted the outcome of a run, for the task that asked for it."""
         ...
 
-    def mark_told(self, run: RunId) -> None:
+    def mark_reported(self, run: RunId) -> None:
         """Record durably that the outcome of a run was reported. Idempotent.
 
         Raises:

@@ -16,8 +16,6 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import (
-    START_KUBELET,
-    STOP_KUBELET,
     GuardReport,
     GuardState,
     Preview,
@@ -26,6 +24,7 @@ from nodeupgrade.api.task.status import (
     TaskPhase,
     TaskStatus,
 )
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -206,7 +205,7 @@ class FleetSimulator:
             TaskPhase.ROLLBACK_FAILED,
         }
         counts = replace(before.containers, readiness_flaps=flaps or before.containers.readiness_flaps)
-        step = StepStatus(name=STOP_KUBELET, result=StepResult.DONE, started_at=before.started_at)
+        step = StepStatus(name=Step.STOP_KUBELET, result=StepResult.DONE, started_at=before.started_at)
         status: TaskStatus = replace(
             before,
             observed_generation=task.generation,
@@ -283,11 +282,11 @@ def pod_object(name: str, node: str) -> Json:
 
 def _next_phase(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
     """Return the next phase and its steps around a kubelet's start: the new one's, or the old one's in a rollback."""
-    stopped = StepStatus(name=STOP_KUBELET, result=StepResult.DONE, started_at=reported.started_at)
+    stopped = StepStatus(name=Step.STOP_KUBELET, result=StepResult.DONE, started_at=reported.started_at)
     if reported.phase is TaskPhase.RUNNING:
-        return TaskPhase.VERIFYING, (stopped, StepStatus(name=START_KUBELET, result=StepResult.DONE))
+        return TaskPhase.VERIFYING, (stopped, StepStatus(name=Step.START_KUBELET, result=StepResult.DONE))
     if reported.phase is TaskPhase.VERIFYING and part in {Part.ROLL_BACK, Part.HANG}:
-        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name=START_KUBELET, result=StepResult.UNDOING))
+        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name=Step.START_KUBELET, result=StepResult.UNDOING))
     return None
 
 

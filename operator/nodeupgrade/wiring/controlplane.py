@@ -61,8 +61,8 @@ async def control_plane(
     metrics_host: str,
     metrics_port: int,
     queue_depth: Callable[[], int],
-    concerned: Callable[[str | None], None],
-    troubled: Callable[[str, str], None],
+    on_change: Callable[[str | None], None],
+    on_error: Callable[[str, str], None],
 ) -> AsyncIterator[ControlPlane]:
     """Build the control plane for the real API server, and serve its metrics.
 
@@ -73,8 +73,8 @@ async def control_plane(
         metrics_host: Address on which to serve metrics.
         metrics_port: Port on which to serve metrics.
         queue_depth: Returns the length of the work queue, for the metrics.
-        concerned: See InformedFleet.
-        troubled: See InformedFleet.
+        on_change: See InformedFleet.
+        on_error: See InformedFleet.
 
     Raises:
         NoClusterError: No API server is configured.
@@ -87,7 +87,7 @@ async def control_plane(
 
     metrics = Metrics(state)
     async with KubeClient.open(kubeconfig, answered=metrics.answered) as kube:
-        fleet = InformedFleet(kube, agents.namespace, concerned=concerned, troubled=troubled)
+        fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
         rollouts = Rollouts(
             WriteThrough(kube, fleet),
             agents,

@@ -6,13 +6,14 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.adapters.artifacts import NodeArtifacts
 from nodeupgrade.adapters.bundle import NodeBundles
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.failpoints import failpoints
+from nodeupgrade.adapters.failpoints import failpoints, plan_failpoint
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.domain.errors import StepFailed
@@ -30,6 +31,7 @@ __all__ = [
     "log_to_stderr",
     "node_on_host",
     "notify_ready",
+    "plan_failpoint",
     "runs_in",
 ]
 
@@ -77,6 +79,7 @@ class MountedHost:
             files=self.files,
             kubelet=self.kubelet,
             clock=self.clock,
+            shield=HostShield(self.root / PurePosixPath(endpoint).relative_to("/"), self.root / "run"),
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
@@ -132,4 +135,5 @@ def node_on_host(plan: RunPlan) -> Node:
         files=files,
         kubelet=HostKubelet(processes, healthz=plan.healthz_url),
         clock=NodeClock(processes),
+        shield=HostShield(Path(plan.runtime_endpoint if plan.shield is None else plan.shield.socket)),
     )

@@ -103,7 +103,7 @@ async def measure(kubeconfig: Path) -> None:
     told: Json = {"memory at start, MB": round(megabytes(), 1)}
     async with KubeClient.open(kubeconfig) as kube:
         heard: list[str | None] = []
-        fleet = InformedFleet(kube, NAMESPACE, concerned=heard.append)
+        fleet = InformedFleet(kube, NAMESPACE, on_change=heard.append)
         following = asyncio.ensure_future(fleet.run())
         began, used = time.monotonic(), time.process_time()
         await asyncio.gather(*(informer.at_least(0) for informer in fleet.informers))

@@ -293,7 +293,7 @@ async def test_an_informer_comes_to_the_truth(
     changed = asyncio.Event()
     informer = Informer(
         line.kube, NODES, lambda body: body["metadata"]["resourceVersion"], labels={LABEL: name},
-        changed=lambda _: changed.set(), timing=Timing(sleep=quick),
+        on_change=lambda _: changed.set(), timing=Timing(sleep=quick),
     )  # fmt: skip
     await add(admin, name, "a")
     line.proxy.break_(*harm)

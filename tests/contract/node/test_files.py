@@ -75,6 +75,13 @@ def test_when_a_file_or_directory_was_changed_is_told_of_those_that_are_there(fi
     assert files.changed(path.parent) is not None
 
 
+def test_nothing_else_is_taken_for_a_socket(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "file"
+    files.write(path, b"one")
+
+    assert [files.socket(each) for each in (path, path.parent, path.with_name("none"), path / "none")] == [None] * 4
+
+
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "file"
     files.write(path, b"x")

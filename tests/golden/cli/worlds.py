@@ -12,10 +12,10 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.status import UpgradeStatus, WaveState
 from nodeupgrade.cli.inputs.fleet import read_fleet
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.rollout.actions import WriteStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi

@@ -18,10 +18,11 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.run import NodeRun
@@ -32,7 +33,7 @@ from nodeupgrade.ports.node.kubelet import Answer, AsKubelet, Kubelet
 from nodeupgrade.ports.node.services import ServiceManager
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
-from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod
+from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, plan_failpoint
 from tests.scenario.agent.given import small_bundle, upgrade_task
 from tests.scenario.agent.shown import shown_node
 
@@ -76,6 +77,7 @@ class Kube:
         self.labels: dict[str, str] = {}
         self.node_status: dict[str, Any] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
+        self.hidden: set[str] = set()
         self.services: list[Json] = []
         self.asked_about: list[str] = []
         self._node = node
@@ -103,7 +105,7 @@ class Kube:
 
     async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
         self.hook("list_pods_on_node")
-        pods = [dict(pod.raw) for pod in self._node.kubelet.pods]
+        pods = [dict(pod.raw) for pod in self._node.kubelet.pods if pod.ref.name not in self.hidden]
         for pod in pods:
             self.changed(pod)
         return pods
@@ -221,6 +223,7 @@ class World:
     Attributes:
         hook: see Hook.
         moments: every moment at which control was handed away.
+        environment: of the agent's process.
         executor_works: otherwise systemd starts it and it is gone at once.
     """
 
@@ -231,6 +234,7 @@ class World:
     settings: AgentSettings
     hook: Hook = quiet
     moments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     executor_works: bool = True
     control_plane: ControlPlane = field(default_factory=ControlPlane)
 
@@ -254,6 +258,7 @@ class World:
             runs=self.runs,
             bundles=bundles_from_pod(self.settings.bundle, self.root, BUNDLES),
             artifacts=artifacts_from_pod(self.root),
+            failpoint=plan_failpoint(self.environment, self.root),
         ).serve()
         return self.status
 

@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.errors import Transient
+from nodeupgrade.domain.node.run.failpoints import VARIABLE, WRONG_HASH
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
@@ -153,3 +154,14 @@ async def test_what_does_not_pass_is_refused_in_the_end(world: World) -> None:
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.POD_IN_TRANSITION)
     assert untouched(world)
+
+
+async def test_a_mistake_in_hashes_can_be_asked_for(world: World) -> None:
+    """For tests on a real node, where something else has to keep the containers."""
+    world.environment = {VARIABLE: "/failpoints"}
+    (world.root / "failpoints").mkdir()
+    (world.root / "failpoints" / WRONG_HASH).write_text("one")
+
+    assert (await world.serve()).phase is TaskPhase.ROLLED_BACK
+
+    assert (world.root / "failpoints" / f"{WRONG_HASH}.hit").exists()

@@ -10,8 +10,9 @@ from nodeupgrade.agent.host import units
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import RejectedError
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded

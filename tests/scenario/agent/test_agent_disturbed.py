@@ -17,7 +17,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.ports.kube import RejectedError, UnavailableError
+from nodeupgrade.ports.kube import RejectedError, UnavailableError, WatchEventType
 from nodeupgrade.simulation.node import Behaviour, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
@@ -310,6 +310,34 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
     assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
     at_work = world.moments[world.moments.index("_hand_over") : world.moments.index("_clean_up")]
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [({"phase": "Running"}, True), ({"phase": "Failed", "reason": "OutOfcpu"}, False)],
+    ids=["by force", "after a kubelet failed it"],
+)
+async def test_the_executor_is_told_of_pods_that_were_removed_at_once(
+    world: World, status: dict[str, str], told: bool
+) -> None:
+    """With a grace period of 0 the API server removes a pod without a word in it: it is in no list then.
+
+    The same happens to a pod whose phase is Failed, for which a kubelet is to blame.
+    """
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
+    gone = next(pod for pod in world.node.kubelet.pods if pod.ref.name == "web").raw
+
+    def ask(moment: str) -> None:
+        if moment == "sleep" and world.stops and not world.kube.hidden:
+            world.kube.hidden.add("web")
+            world.kube.report({**gone, "status": status}, change=WatchEventType.DELETED)
+            world.runs.ask_for_deleted_pods(FIRST)
+
+    world.hook = ask
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if told else frozenset())
 
 
 @pytest.mark.parametrize("early", [False, True])

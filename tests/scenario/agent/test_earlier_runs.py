@@ -161,20 +161,20 @@ async def test_an_agent_whose_task_is_deleted_has_told_nobody(world: World) -> N
     with pytest.raises(AssertionError):
         await world.serve()  # there is no status to return
     world.hook = quiet
-    assert not world.runs.is_told(FIRST)
+    assert not world.runs.is_reported(FIRST)
     world.kube.task = task
     task_made_anew(world, from_version=NEW)
 
     status = await world.serve()
 
     assert (status.phase, status.containers.baseline) == (TaskPhase.SUCCEEDED, 4)
-    assert world.runs.is_told(FIRST)
+    assert world.runs.is_reported(FIRST)
 
 
 async def test_a_task_deleted_right_after_it_was_told_is_told_again(world: World) -> None:
     """The control plane had no time to judge, or it would not ask for the same node once more."""
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
-    assert world.runs.is_told(FIRST)
+    assert world.runs.is_reported(FIRST)
     task_made_anew(world, from_version=NEW)
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
@@ -373,7 +373,7 @@ async def test_an_agent_whose_task_asks_for_another_run_has_told_nobody(world: W
 
     await world.serve()
 
-    assert not world.runs.is_told(FIRST)
+    assert not world.runs.is_reported(FIRST)
 
 
 async def test_nothing_is_inherited_where_nothing_was_begun(world: World) -> None:

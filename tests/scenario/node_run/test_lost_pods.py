@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Record, Step, parse
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, Record, parse
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 from nodeupgrade.simulation.node import Behaviour, Crash, supervise

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.evidence.watch import WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue

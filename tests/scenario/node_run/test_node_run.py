@@ -7,11 +7,12 @@ from hashlib import sha256
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.inventory import ContainerState
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome, Step
+from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import Mark, Outcome, Step, parse
+from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue

@@ -32,7 +32,7 @@ from nodeupgrade.domain.rollout.actions import (
 )
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.select.admission import PATIENCE
-from nodeupgrade.domain.rollout.select.second_look import next_look
+from nodeupgrade.domain.rollout.select.node_state import next_look
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part

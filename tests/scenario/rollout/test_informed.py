@@ -65,12 +65,12 @@ class Operator:
 
     kube: TypedKube
     allowed: int = 10**9
-    concerned: list[str | None] = field(default_factory=list)
+    changed: list[str | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.source = Lagging(self.kube, self.allowed)
         timing = Timing(patience=0.0, list_timeout=10.0)
-        self.fleet = InformedFleet(self.source, NAMESPACE, concerned=self.concerned.append, timing=timing)
+        self.fleet = InformedFleet(self.source, NAMESPACE, on_change=self.changed.append, timing=timing)
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         self.rollouts = Rollouts(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
 
@@ -121,7 +121,7 @@ async def test_decides_the_same_as_with_live_lists() -> None:
             await news_arrives()
     assert informed.story == live.story
     assert await informed.end_state() == await live.end_state()
-    assert set(operator.concerned) >= {None, NAME}
+    assert set(operator.changed) >= {None, NAME}
     assert sum(operator.lists()) <= 6, "own writes need no list to be known"
 
 
@@ -131,14 +131,14 @@ async def test_heartbeats_of_nodes_concern_nobody() -> None:
     async with running(operator):
         await operator.reconcile()
         await news_arrives()
-        operator.concerned.clear()
+        operator.changed.clear()
         node = await scene.node("node-0")
         await scene.kube.replace_status(NODES, "node-0", {**node["status"], "images": [{"names": ["a"]}]})
         await news_arrives()
-        assert operator.concerned == []
+        assert operator.changed == []
         await scene.kube.replace_status(NODES, "node-0", {**node["status"], "conditions": []})
         await news_arrives()
-        assert operator.concerned == [None]
+        assert operator.changed == [None]
 
 
 async def test_a_task_that_cannot_be_read_is_held_and_stands_in_nobodys_way() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.adapters.failpoints import VARIABLE, failpoints
+from nodeupgrade.adapters.failpoints import as_planned, failpoints, plan_failpoint
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, FIRST_REWRITTEN
+from nodeupgrade.domain.node.run.failpoints import FAILPOINTS, FIRST_REWRITTEN, VARIABLE, WRONG_HASH
+from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 
 OTHER = next(name for name in FAILPOINTS if name != FIRST_REWRITTEN)
 
@@ -69,3 +70,45 @@ def test_a_wish_that_means_nothing_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="cannot do 'explode'"):
         failpoints({VARIABLE: str(tmp_path)})(OTHER)
+
+
+PLAN = plan_for(SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx", "log")]), "v1.33.13")
+DIRECTORY = "/var/lib/failpoints"
+
+
+@pytest.fixture
+def armed(tmp_path: Path) -> Path:
+    """The directory of failpoints, of a node whose root directory is the test's."""
+    made = tmp_path / DIRECTORY[1:]
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.mark.parametrize("environment", [{}, {VARIABLE: ""}, {VARIABLE: "/nowhere"}])
+def test_plans_are_as_planned_unless_a_test_asks(tmp_path: Path, armed: Path, environment: dict[str, str]) -> None:
+    (armed / WRONG_HASH).write_text("all")
+
+    assert plan_failpoint(environment, tmp_path)(PLAN) is PLAN
+    assert environment.get(VARIABLE) or plan_failpoint(environment, tmp_path) is as_planned
+
+
+@pytest.mark.parametrize(("meant", "wrong"), [("one\n", 1), ("all", 2)])
+def test_a_plan_gets_wrong_hashes_once(tmp_path: Path, armed: Path, meant: str, wrong: int) -> None:
+    (armed / WRONG_HASH).write_text(meant)
+    spoil = plan_failpoint({VARIABLE: DIRECTORY}, tmp_path)
+
+    spoilt = spoil(PLAN)
+
+    pairs = list(zip(PLAN.containers, spoilt.containers, strict=True))
+    assert [new.after != old.after for old, new in pairs] == [True] * wrong + [False] * (2 - wrong)
+    assert all((new.id, new.before) == (old.id, old.before) for old, new in pairs)
+    assert all(int(new.after.container or "", 16) >= 0 for _, new in pairs)
+    assert spoil(PLAN) is PLAN
+    assert (armed / f"{WRONG_HASH}.hit").exists()
+
+
+def test_a_wish_about_plans_that_means_nothing_is_an_error(tmp_path: Path, armed: Path) -> None:
+    (armed / WRONG_HASH).write_text("kill")
+
+    with pytest.raises(ValueError, match=r"cannot do .kill. at plan\.wrong-hash"):
+        plan_failpoint({VARIABLE: DIRECTORY}, tmp_path)(PLAN)

@@ -1,6 +1,7 @@
 """What only a real filesystem can show: attributes, symbolic links, leftovers of a crash."""
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -221,3 +222,18 @@ def test_a_directory_is_walked_in_the_order_of_a_kubelet(files: HostFiles, root:
 
     assert found == ["/d/a/z.conf", "/d/a.conf", "/d/b.conf", "/d/c.conf"]
     assert files.walk(PurePosixPath("/nowhere")) == ()
+
+
+def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "run/k3s").mkdir(parents=True)
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+    (root / "run/short.sock").symlink_to("k3s/real.sock")
+    (root / "run/circle.sock").symlink_to("circle.sock")
+    monkeypatch.chdir(root / "run/k3s")  # since the path of a socket must not be long
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("real.sock")
+
+        assert files.socket(PurePosixPath("/var/run/short.sock")) == PurePosixPath("/run/k3s/real.sock")
+    with pytest.raises(StepFailed, match=r"circle\.sock because Too many levels"):
+        files.socket(PurePosixPath("/run/circle.sock"))

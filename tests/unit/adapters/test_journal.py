@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, PodUid, RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step, render
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, render
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.runs import BusyError
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
@@ -288,14 +289,14 @@ def _fill(path: Path) -> None:
 def test_a_run_is_told_when_it_is_marked_so(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     runs.write_plan(plan())
-    assert not runs.is_told(RunId("run-1"))
+    assert not runs.is_reported(RunId("run-1"))
 
-    runs.mark_told(RunId("run-1"))
-    runs.mark_told(RunId("run-1"))
+    runs.mark_reported(RunId("run-1"))
+    runs.mark_reported(RunId("run-1"))
 
-    assert runs.is_told(RunId("run-1"))
+    assert runs.is_reported(RunId("run-1"))
     runs.write_plan(plan())
-    assert not runs.is_told(RunId("run-1")), "planned anew, it has another end to tell"
+    assert not runs.is_reported(RunId("run-1")), "planned anew, it has another end to tell"
 
 
 def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None
     runs.write_plan(plan())
     (tmp_path / "run-1" / "untold").unlink()
 
-    assert runs.is_told(RunId("run-1"))
+    assert runs.is_reported(RunId("run-1"))
 
 
 def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from nodeupgrade.adapters.journal import FileJournal, RunStore, read_journal
 from nodeupgrade.api.json import to_json
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Record
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json

@@ -9,9 +9,10 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import executor, units
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, Step, render
+from nodeupgrade.domain.node.run.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program

@@ -9,6 +9,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle
+from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, agent_pod_name, copy_command
 from tests.contract.kube.test_kube_api import task_spec
 
@@ -76,3 +77,13 @@ def test_operator_deployment_gives_every_setting() -> None:
     deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert {"AGENT_IMAGE", "POD_NAMESPACE", "NODE_NAME"} == {entry["name"] for entry in container["env"]}
+
+
+@pytest.mark.parametrize("given", [{}, {VARIABLE: "/var/lib/failpoints"}])
+def test_operator_passes_on_where_failpoints_are(given: dict[str, str]) -> None:
+    settings = from_environment({"AGENT_IMAGE": "nodeupgrade:dev", **given}).agents
+    staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
+    (agent,) = agent_pod(task(staged), settings)["spec"]["containers"]
+
+    told = {entry["name"]: entry["value"] for entry in agent["env"]}
+    assert {name: value for name, value in told.items() if name == VARIABLE} == given

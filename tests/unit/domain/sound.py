@@ -1,11 +1,12 @@
 """A sound node, from which each test makes one with a single defect."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.adapters.containerd.restart.hazards import find
-from nodeupgrade.api.run_settings import KubeletSettings
+from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.domain.finding import Finding
@@ -23,7 +24,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.request import Replacement, RunRequest
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
@@ -136,7 +137,16 @@ def kubelet(**fields: Any) -> KubeletFacts:
 
 
 def facts(**fields: Any) -> NodeFacts:
-    """A node that may be upgraded; ``stored`` is what the inventory serves unless given."""
+    """A node that may be upgraded; ``stored`` is what the inventory serves unless given.
+
+    Of what is asked of it: ``target``, ``allow_downgrade``, ``shield``, and ``promised``, the program's digest.
+    """
+    asked: dict[str, Any] = {
+        "to_version": str(fields.pop("target", NEW)),
+        "allow_downgrade": fields.pop("allow_downgrade", False),
+        "verify": VerifySettings(shield=fields.pop("shield", ShieldPolicy.AUTO)),
+        "artifact": replace(task_spec().artifact, sha256=fields.pop("promised", Digest("1" * 64))),
+    }
     held = fields.get("inventory", inventory(instance(hash_container(SPEC, OLD))))
     known: dict[str, Any] = {
         "node": {
@@ -144,9 +154,7 @@ def facts(**fields: Any) -> NodeFacts:
             "status": STATUS,
         },
         "pods": (parse_pod(pod()),),
-        "target": NEW,
-        "allow_downgrade": False,
-        "promised": Digest("1" * 64),
+        "spec": replace(task_spec(), **asked),
         "kubelet": kubelet(),
         "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
         "runtime_unit": unit("containerd.service"),
@@ -156,6 +164,7 @@ def facts(**fields: Any) -> NodeFacts:
         "readiness": readiness(),
         "traffic": traffic(),
         "runtime_found": runtime_found(),
+        "socket": socket(),
         "kubelet_start": start("kubelet.service"),
         "runtime_start": start("containerd.service"),
     }
@@ -185,6 +194,13 @@ def runtime_found(**fields: Any) -> RuntimeAsFound:
         "program": Digest("2" * 64),
     }
     return RuntimeAsFound(**{**known, **fields})
+
+
+def socket(**fields: Any) -> RuntimeSocket:
+    """A socket that can be shielded."""
+    path = "/run/containerd/containerd.sock"
+    known = {"endpoint": path, "path": path, "fixed": False, "mounted": False, "exchangeable": True}
+    return RuntimeSocket(**{**known, **fields})
 
 
 def command(line: str, when: str = "ExecStartPre") -> UnitCommand:
@@ -220,22 +236,29 @@ def readiness(**fields: Any) -> Readiness:
     return Readiness(**{**known, **fields})
 
 
+PROGRAM = PurePosixPath("/usr/bin/.new")
+
+
+def task_spec(**kubelet: Any) -> TaskSpec:
+    """A task that asks for the new version."""
+    return TaskSpec(
+        node_name=NodeName("node-a"),
+        node_uid="node-uid",
+        upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
+        run_id=RunId("run-1"),
+        from_version=str(OLD),
+        to_version=str(NEW),
+        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=str(PROGRAM)),
+        kubelet=KubeletSettings(**kubelet),
+    )
+
+
 def request(*, replacement: Replacement | Finding | None = None, **kubelet: Any) -> RunRequest:
     """What is asked of the node: the new version, from a program that has a place beside the old one."""
-    new = PurePosixPath("/usr/bin/.new")
     return RunRequest(
-        spec=TaskSpec(
-            node_name=NodeName("node-a"),
-            node_uid="node-uid",
-            upgrade_ref=UpgradeRef(name="kubelet-1-33", uid="0123abcd"),
-            run_id=RunId("run-1"),
-            from_version=str(OLD),
-            to_version=str(NEW),
-            artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=str(new)),
-            kubelet=KubeletSettings(**kubelet),
-        ),
+        spec=task_spec(**kubelet),
         run_id=RunId("run-1.1"),
-        replacement=replacement or Replacement(program=new, digest=Digest("bbb")),
-        staged=str(new),
+        replacement=replacement or Replacement(program=PROGRAM, digest=Digest("bbb")),
+        staged=str(PROGRAM),
         backup="/usr/bin/.old",
     )

@@ -6,9 +6,10 @@ import pytest
 
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.run.attempts import is_worth_another, summed_up
-from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport
 
 TURNED_BACK = RunReport(

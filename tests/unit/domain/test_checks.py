@@ -1,5 +1,6 @@
 """All checks: each finds something in some case, under the reasons that it declares, and docs/checks.md lists it."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -51,6 +52,13 @@ def test_every_check_says_what_holds_and_why_it_may_not() -> None:
     for one in generate_checks.every():
         assert one.holds.endswith("."), one.name
         assert one.reasons, one.name
+
+
+def test_of_the_facts_of_every_check_it_is_known_who_reads_them() -> None:
+    table = generate_checks.page().partition("## Facts")[2]
+    read = dict(re.findall(r"^\| `(\w+)` \| (`.+`) \|$", table, re.MULTILINE))
+
+    assert {one.facts for one in generate_checks.every()} == read.keys()
 
 
 def test_no_two_checks_have_one_name_in_a_room() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.domain.node.evidence.departures import Evidence, divide, may_be_harmless, was_deleted
+from nodeupgrade.domain.node.evidence.departures import Evidence, divide, may_be_harmless, was_deleted, was_removed
 from nodeupgrade.domain.node.evidence.verification import unplanned
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
@@ -122,3 +122,26 @@ def test_a_deletion_that_a_kubelet_brought_about_is_none(status: Json, deleted: 
 
     assert was_deleted({"metadata": metadata, "status": status}) is deleted
     assert not was_deleted({"metadata": {}, "status": status})
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+TAINTED = {"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}
+MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "removed"),
+    [
+        ({}, {"phase": "Running"}, True),
+        ({}, {"phase": "Pending"}, True),
+        ({}, {"phase": "Failed"}, False),
+        ({}, {"phase": "Succeeded"}, False),
+        ({}, {"phase": "Running", "reason": "Evicted"}, False),
+        ({}, {"phase": "Running", "conditions": [TAINTED]}, False),
+        ({"annotations": MIRROR}, {"phase": "Running"}, False),
+        (DELETED, {"phase": "Succeeded"}, True),
+        (DELETED, {"phase": "Failed", "reason": "OutOfcpu"}, False),
+    ],
+)
+def test_a_pod_that_is_gone_was_deleted_unless_it_was_over_before(metadata: Json, status: Json, removed: bool) -> None:
+    assert was_removed({"metadata": metadata, "status": status}) is removed

@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.machine import (
     UNDO_RETRY_SECONDS,
     AskAgain,
     Decision,
     Do,
     Finish,
-    HoldFenced,
+    Hold,
     Observation,
     Undo,
     decide,
@@ -74,7 +75,7 @@ def said(decision: Decision) -> str:
             return f"undo {step}"
         case AskAgain():
             return "wait"
-        case HoldFenced(undo=undo):
+        case Hold(undo=undo):
             return f"hold {undo.step}"
         case Finish(outcome=outcome, reason=reason):
             return f"finish {outcome} {reason}"
@@ -90,8 +91,9 @@ def said(decision: Decision) -> str:
         ("..restart-runtime", "do read-back"),
         ("..restart-runtime read-back:doing", "do read-back"),
         ("..start-kubelet", "do verify"),
+        ("..verify", "do lower-shield"),
         # The commit.
-        ("..verify", "finish Upgraded Succeeded"),
+        ("..lower-shield", "finish Upgraded Succeeded"),
         # Backward: the last step that may have happened, the failed one included.
         ("confirm-binaries:failed", "undo confirm-binaries"),
         ("..stop-kubelet confirm-inventory:failed", "undo confirm-inventory"),
@@ -121,17 +123,17 @@ def test_what_comes_next(story: str, next_: str) -> None:
     ("story", "seen", "next_"),
     [
         ("..read-back", Observation(monotonic=20, boot=FIRST, abort=True), "undo read-back"),
-        ("..verify", Observation(monotonic=99, boot=FIRST, abort=True), "finish Upgraded Succeeded"),
+        ("..lower-shield", Observation(monotonic=99, boot=FIRST, abort=True), "finish Upgraded Succeeded"),
         # A rescue that began after the commit has made a mixture of what was one: there is no way but back.
-        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "undo verify"),
-        ("..verify", Observation(monotonic=99, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
+        ("..lower-shield", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "undo lower-shield"),
+        ("..lower-shield", Observation(monotonic=99, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
         ("", Observation(monotonic=0, boot=FIRST, abort=True), "finish RolledBack Aborted"),
         ("..read-back", Observation(monotonic=20, boot=SECOND), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=3, boot=SECOND), "undo start-kubelet"),
-        ("..verify", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
+        ("..lower-shield", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
         # stop-kubelet was announced at second 5 and the budget is 30 seconds. Going back: starting a kubelet (5),
         # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
-        ("..read-back", Observation(monotonic=23.9, boot=FIRST), "do set-arguments"),
+        ("..read-back", Observation(monotonic=23.9, boot=FIRST), "do raise-shield"),
         ("..read-back", Observation(monotonic=24.0, boot=FIRST), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
@@ -214,7 +216,7 @@ class Life:
             self.turned_back = True
             later = STEPS[STEPS.index(decision.step) + 1 :]
             assert all(self.journal.mark(step) in {None, Mark.UNDONE} for step in later), "undone out of order"
-        if self.journal.mark(Step.VERIFY) is Mark.DONE:
+        if self.journal.mark(COMMIT) is Mark.DONE:
             assert isinstance(decision, Finish)
             assert decision.outcome is Outcome.UPGRADED
 
@@ -251,7 +253,7 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
     assert end is not None
     if end.outcome is Outcome.ROLLED_BACK:
         assert all(life.journal.mark(step) in {None, Mark.UNDONE} for step in STEPS)
-    assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(Step.VERIFY) is Mark.DONE)
+    assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(COMMIT) is Mark.DONE)
 
 
 LOST = Lack(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")

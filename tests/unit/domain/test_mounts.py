@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.domain.node.mounts import has_option, is_read_only
+from nodeupgrade.domain.node.mounts import has_option, is_mount_point, is_read_only
 
 ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
 READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"
@@ -38,3 +38,10 @@ def test_options_are_those_of_the_nearest_mount() -> None:
 
     assert has_option("noexec", table, PurePosixPath("/var/lib/nodeupgrade"))
     assert not has_option("noexec", table, PurePosixPath("/usr/bin"))
+
+
+@pytest.mark.parametrize(
+    ("path", "mounted"), [("/opt/my kubelet", True), ("/opt", False), ("/opt/my kubelet/x", False)]
+)
+def test_a_mount_point_is_told_from_what_is_below_it(path: str, mounted: bool) -> None:
+    assert is_mount_point(f"{ROOT}\n{SPACE}\ndamaged", PurePosixPath(path)) is mounted

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest, SandboxId
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
@@ -28,6 +29,7 @@ from tests.unit.domain.sound import (
     readiness,
     runtime_found,
     sandbox,
+    socket,
     traffic,
     unit,
 )
@@ -153,7 +155,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "another runtime": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, name="cri-o")}),
     "a runtime that is no unit": (
         Reason.UNSUPPORTED_RUNTIME,
-        {"runtime_unit": unit("containerd.service", load_state="not-found", active_state="inactive", main_pid=0)},
+        {
+            "runtime_unit": unit("containerd.service", load_state="not-found", active_state="inactive", main_pid=0),
+            "runtime_found": runtime_found(unit=unit("containerd.service", active_state="inactive", main_pid=0)),
+        },
     ),
     "a restart that kills": (
         Reason.UNSUPPORTED_RUNTIME, {"runtime_unit": unit("containerd.service", kill_mode="control-group")},
@@ -200,6 +205,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a runtime that would not come back": (
         Reason.RUNTIME_CONFIGURATION_DRIFT,
         {"runtime_found": runtime_found(next=NextStart(program="/bin/containerd", complaint="failed to load TOML"))},
+    ),
+    "a socket that cannot be shielded though it must be": (
+        Reason.SHIELD_UNAVAILABLE, {"shield": ShieldPolicy.REQUIRE, "socket": socket(mounted=True)},
     ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,

@@ -8,24 +8,24 @@ import pytest
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
-    START_KUBELET,
-    STOP_KUBELET,
-    VERIFY,
     ContainerCounts,
     GuardReport,
     KubeletBinary,
     KubeletStatus,
     RuntimeStatus,
+    ShieldReport,
+    ShieldState,
     StepResult,
     StepStatus,
     TaskPhase,
     TaskStatus,
 )
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, Digest, NodeName, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps, PodState
 from nodeupgrade.domain.node.plan import PLAN_SCHEMA, KubeletSwap, RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport, probes_forgotten_at
 from nodeupgrade.domain.node.run.task_report import (
     failed_status,
@@ -78,10 +78,6 @@ CAUSE = "the kubelet exited with status 1"
 Line = tuple[Step, Mark] | tuple[Step, Mark, str, Reason]
 
 
-def test_the_steps_that_the_control_plane_looks_for_are_steps_of_a_run() -> None:
-    assert (STOP_KUBELET, START_KUBELET, VERIFY) == (Step.STOP_KUBELET, Step.START_KUBELET, Step.VERIFY)
-
-
 def at(seconds: int) -> datetime:
     return START + timedelta(seconds=seconds)
 
@@ -123,6 +119,7 @@ def running(phase: TaskPhase, reason: str, message: str, *steps: StepStatus) -> 
         steps=steps,
         kubelet=KubeletStatus(before=BEFORE),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(baseline=2),
         started_at=START,
     )
@@ -255,6 +252,7 @@ def test_a_run_that_is_over(report: RunReport, phase: TaskPhase, reason: Reason,
             before=BEFORE, after=AFTER if report.outcome is Outcome.UPGRADED else None, down_seconds=0.9
         ),
         runtime=RuntimeStatus(name="containerd", version="1.7.2"),
+        shield=ShieldReport(state=ShieldState.OFF),
         containers=ContainerCounts(
             baseline=2,
             rewritten=report.rewritten,

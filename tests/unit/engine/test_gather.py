@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import FlagPolicy
+from nodeupgrade.api.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused, StepFailed, Transient
 from nodeupgrade.domain.finding import Finding
@@ -30,6 +30,7 @@ STAGED = PurePosixPath("/usr/bin/.staged")
 UNIT = "kubelet.service"
 DIGEST = Digest(sha256(program("v1.33.13")).hexdigest())
 NEW = KubeletVersion.parse("v1.33.13")
+BY_DEFAULT = VerifySettings()
 
 
 def node(*arguments: str, files: dict[str, bytes] | None = None) -> SimulatedNode:
@@ -47,10 +48,12 @@ def requested(*, replacement: Replacement | Finding | None = None, **kubelet: An
     return request(replacement=replacement or Replacement(program=STAGED, digest=DIGEST), **kubelet)
 
 
-def gathered(seen: SimulatedNode, **fields: Any) -> NodeFacts:
+def gathered(seen: SimulatedNode, verify: VerifySettings = BY_DEFAULT, **fields: Any) -> NodeFacts:
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
     pods = [pod.raw for pod in seen.kubelet.pods]
-    return gather.gather(seen.ports, running, requested(**fields), node_object={}, pods=pods, clients=Clients())
+    asked = requested(**fields)
+    asked = replace(asked, spec=replace(asked.spec, verify=verify))
+    return gather.gather(seen.ports, running, asked, node_object={}, pods=pods, clients=Clients())
 
 
 def says(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode, status: int, output: str) -> None:
@@ -334,3 +337,35 @@ def test_without_gates_the_new_kubelet_is_not_asked_about_them() -> None:
 
     assert gathered(seen).readiness.gates_output == ""
     assert "kubelet.gates_output" not in seen.calls.readings
+
+
+ENDPOINT = "/run/containerd/containerd.sock"
+MOUNTED = f"25 1 253:0 / / rw - ext4 /dev/vda1 rw\n26 25 0:5 /x {ENDPOINT} rw - tmpfs tmpfs rw\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "fixed", "mounted"),
+    [("", False, False), ("25 1 253:0 / /run ro - tmpfs tmpfs rw\n", True, False), (MOUNTED, False, True)],
+    ids=["as usual", "read-only", "a bind mount"],
+)
+def test_the_socket_is_found_with_what_holds_it(mounts: str, fixed: bool, mounted: bool) -> None:
+    seen = gathered(node(files={"/proc/1/mountinfo": mounts.encode()})).socket
+
+    assert (seen.endpoint, seen.path, seen.fixed, seen.mounted) == (ENDPOINT, ENDPOINT, fixed, mounted)
+    assert seen.exchangeable
+
+
+def test_a_socket_that_is_not_there_is_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+    seen.files.sockets.clear()
+    assert gathered(seen).socket.obstacle == f"{ENDPOINT} is not a socket"
+
+    def circular(_path: PurePosixPath) -> None:
+        raise StepFailed("too many levels of symbolic links")
+
+    monkeypatch.setattr(seen.files, "socket", circular)
+    assert gathered(seen).socket.obstacle == "too many levels of symbolic links"
+
+
+def test_the_policy_is_passed_on() -> None:
+    assert gathered(node(), VerifySettings(shield=ShieldPolicy.REQUIRE)).spec.verify.shield is ShieldPolicy.REQUIRE

@@ -52,6 +52,7 @@ def wait(kubelet: Starting, *, forgiving: bool) -> None:
         services=kubelet,  # type: ignore[arg-type]  # only status() is asked
         kubelet=kubelet,  # type: ignore[arg-type]  # only healthy() is asked
         clock=kubelet,  # type: ignore[arg-type]  # only what is defined above
+        shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
     )
     wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving)
 

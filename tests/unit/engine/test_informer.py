@@ -123,7 +123,7 @@ async def test_everything_is_known_and_stays_known() -> None:
     kube, clock, deltas = InMemoryKube(page_size=2), Clock(), list[Delta[int]]()
     for name in "abc":
         await put(kube, name, 1)
-    async with informed(kube, clock, changed=deltas.append) as informer:
+    async with informed(kube, clock, on_change=deltas.append) as informer:
         await until(lambda: informer.synced)
         assert informer.views == {"a": 1, "b": 1, "c": 1}
         await put(kube, "a", 2)
@@ -150,7 +150,7 @@ async def test_no_error_ends_it_however_long_it_lasts(error: NodeUpgradeError, d
     kube, clock, problems = Flaky(), Clock(), list[str]()
     await put(kube, "a", 1)
     (kube.list_errors if during == "list" else kube.watch_errors).extend([error] * 100)
-    async with informed(kube, clock, troubled=problems.append) as informer:
+    async with informed(kube, clock, on_error=problems.append) as informer:
         await until(lambda: not kube.list_errors and not kube.watch_errors and informer.synced)
         await put(kube, "b", 2)
         await until(lambda: informer.views == {"a": 1, "b": 2})
@@ -190,7 +190,7 @@ async def test_what_was_deleted_while_nobody_looked_is_gone() -> None:
     kube, clock, deltas = Flaky(), Clock(), list[Delta[int]]()
     await put(kube, "a", 1)
     await put(kube, "b", 1)
-    async with informed(kube, clock, changed=deltas.append) as informer:
+    async with informed(kube, clock, on_change=deltas.append) as informer:
         await until(lambda: kube.watches == 1)
         kube.watch_errors = [UnavailableError("away")]
         kube.log.drop()

@@ -3,9 +3,10 @@
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Outcome, Step
+from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node.run import NodeRun
 from nodeupgrade.engine.node.steps import STEPS
 from nodeupgrade.engine.node.steps.kubelet import swap_binary

@@ -11,4 +11,6 @@ TUNED_CONFIG = PurePosixPath("/run/nodeupgrade-containerd.toml")
 DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
 """Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
 
-CONTAINERD = RuntimeKind(name=SupportedRuntime.CONTAINERD, unit=UNIT, tuning=(TUNED_CONFIG, DROP_IN))
+CONTAINERD = RuntimeKind(
+    name=SupportedRuntime.CONTAINERD, unit=UNIT, tuning=(TUNED_CONFIG, DROP_IN), exchangeable_socket=True
+)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.containerd.metadata import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as cri
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.adapters.proc.table import Stat
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import (
@@ -22,7 +22,6 @@ from nodeupgrade.kubelethash import HashValue
 NAME_LABEL = "io.kubernetes.container.name"
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
-INIT = 1
 SHIM_OF_PODS = "containerd-shim-runc-v2"
 """The shim that serves a whole pod. Older shims serve one container each; containers in virtual machines are not
 children of their shim."""

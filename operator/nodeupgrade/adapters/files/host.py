@@ -24,6 +24,7 @@ from nodeupgrade.adapters.files.atomic import (
     write_all,
 )
 from nodeupgrade.adapters.files.confine import resolve
+from nodeupgrade.adapters.files.stamp import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.ports.node.disk import Disk
@@ -77,8 +78,7 @@ class HostFiles:
         with _translated(f"cannot read {path}"):
             if (resolved := self._existing(path)) is None:
                 return None
-            status = self._disk.stat(resolved)
-            return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+            return stamp(self._disk.stat(resolved))
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
@@ -185,6 +185,16 @@ class HostFiles:
             finally:
                 os.close(descriptor)
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
+
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Follow symbolic links to a socket; ``None`` if there is none at the end."""
+        with _translated(f"cannot look for a socket at {path}"):
+            resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
+            try:
+                kind = self._disk.lstat(resolved).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return PurePosixPath("/") / resolved.relative_to(self._root) if stat.S_ISSOCK(kind) else None
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes available to unprivileged writers on the filesystem of ``path``."""

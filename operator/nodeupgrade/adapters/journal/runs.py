@@ -163,14 +163,14 @@ class RunStore(RunMessages):
         """Return those attempts at one run of a task that have a plan, oldest first."""
         return [run for run in self._runs() if task_run(run) == wanted]
 
-    def is_told(self, run: RunId) -> bool:
+    def is_reported(self, run: RunId) -> bool:
         """Report whether the API server has accepted the result of a run, for a task that asked for it.
 
         Runs planned before this mark existed count as reported.
         """
         return not exists(self._directory(run) / UNTOLD, self._disk)
 
-    def mark_told(self, run: RunId) -> None:
+    def mark_reported(self, run: RunId) -> None:
         """Record durably that the result of a run was reported. Idempotent.
 
         Raises:

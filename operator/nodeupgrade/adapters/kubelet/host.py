@@ -9,13 +9,12 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.adapters.kubelet import serving
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 NO_CONFIGURATION = "/nonexistent/nodeupgrade"
-INIT = 1
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
 

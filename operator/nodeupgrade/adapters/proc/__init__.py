@@ -1,5 +1,5 @@
 """Reads the node's ``/proc``."""
 
-from nodeupgrade.adapters.proc.table import ProcessTable
+from nodeupgrade.adapters.proc.table import INIT, ProcessTable
 
-__all__ = ["ProcessTable"]
+__all__ = ["INIT", "ProcessTable"]

@@ -6,9 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.adapters.files import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.node.inventory import Process
 
+INIT = 1
+"""PID of the node's init process."""
 DELETED = " (deleted)"
 ENDED = frozenset("ZXx")
 """States of a process that has ended: zombie, dead."""
@@ -114,8 +117,7 @@ class ProcessTable:
     def program_stamp(self, pid: int) -> str | None:
         """Return device, inode, size and mtime of a process's program; ``None`` if it has none."""
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-            status = (self._root / str(pid) / "exe").stat()
-            return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+            return stamp((self._root / str(pid) / "exe").stat())
         return None
 
     def program_digest(self, pid: int) -> Digest | None:

@@ -12,7 +12,7 @@ import structlog
 from nodeupgrade.agent.host.executor_service import not_over
 from nodeupgrade.api.json import MalformedFileError
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.task.run_id import is_run_of, task_run
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Inconsistent
 from nodeupgrade.domain.node.plan import RunPlan
@@ -109,11 +109,11 @@ class EarlierRuns:
             return None
 
     def _is_relevant(self, task: Task, plan: RunPlan, journal: Journal) -> bool:
-        report, is_reported = report_of(journal), self._runs.is_told(plan.run_id)
+        report, is_reported = report_of(journal), self._runs.is_reported(plan.run_id)
         if report is None or plan.node != self._node or (self.own() and not is_worth_another(journal)):
             return False
         if report.outcome is not Outcome.UPGRADED or plan.to_version != task.spec.to_version:
             return not is_reported
-        same_upgrade = plan.run_id.startswith(f"{task.spec.upgrade_ref.uid[:8]}-")
+        same_upgrade = is_run_of(task.spec.upgrade_ref.uid, plan.run_id)
         in_place = self._files.digest(PurePosixPath(plan.swap.path)) == plan.swap.after
         return in_place and (same_upgrade or not is_reported)

@@ -201,8 +201,8 @@ class Handover:
             return
         try:
             if wants_deleted:
-                deleted = [PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)]
-                await asyncio.to_thread(self._runs.report_deleted, attempt, deleted)
+                deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
+                await asyncio.to_thread(self._runs.report_deleted, attempt, deleted | self._pods.removed)
             if wants_newcomers:
                 new = newcomers(plan, map(parse_pod, pods))
                 await asyncio.to_thread(self._runs.report_newcomers, attempt, new)

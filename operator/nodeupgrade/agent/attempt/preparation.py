@@ -4,6 +4,7 @@ All state is on the node's disk or in the task, so another agent continues where
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import structlog
@@ -43,8 +44,10 @@ class Preparation:
         executor: ExecutorService,
         artifacts: Artifacts,
         report: ReportStatus,
+        failpoint: Callable[[RunPlan], RunPlan],
     ) -> None:
         self._settings = settings
+        self._failpoint = failpoint
         self._runs = runs
         self._executor = executor
         self._artifacts = artifacts
@@ -62,8 +65,9 @@ class Preparation:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
                 await self._executor.try_out()
-                await asyncio.to_thread(self._runs.write_plan, examination.plan)
-                return examination.plan
+                plan = self._failpoint(examination.plan)
+                await asyncio.to_thread(self._runs.write_plan, plan)
+                return plan
             status = refusal_status(self._settings.run_id, examination.findings)
         except Refused as refusal:
             status = refusal_status(self._settings.run_id, (refusal.finding,))

@@ -18,7 +18,16 @@ class RunKind(StrEnum):
 
 def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
     """Return the ID for a new run of a NodeUpgrade."""
-    return RunId(f"{upgrade_uid[:8]}-{now:%Y%m%d%H%M%S}")
+    return RunId(f"{_prefix(upgrade_uid)}{now:%Y%m%d%H%M%S}")
+
+
+def is_run_of(upgrade_uid: str, run: RunId) -> bool:
+    """Report whether a run, or an attempt at one, is of this NodeUpgrade."""
+    return run.startswith(_prefix(upgrade_uid))
+
+
+def _prefix(upgrade_uid: str) -> str:
+    return f"{upgrade_uid[:8]}-"
 
 
 def of_kind(run: RunId, kind: RunKind) -> RunId:

@@ -6,15 +6,27 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
 from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, immutable
-from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH
+from nodeupgrade.api.limits import (
+    CONTAINER_LENGTH,
+    CONTAINERS_LISTED,
+    IMAGE_LENGTH,
+    LABEL_LENGTH,
+    MESSAGE_LENGTH,
+    NAME_LENGTH,
+    PAST_RUNS_KEPT,
+    PATH_LENGTH,
+    RETRY_TOKEN_LENGTH,
+    URL_LENGTH,
+)
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.api.values import RunId
+from nodeupgrade.kubelethash import KubeletVersion
 
-KUBELET_VERSION = Field(max_length=63)
+KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
 RUN = Field("One attempt at this node; the status counts only for the run it names.", max_length=64)
 RESTARTED = Field("As namespace/pod/container.", max_items=CONTAINERS_LISTED)
-ContainerPath: TypeAlias = Annotated[str, Field(max_length=400)]
+ContainerPath: TypeAlias = Annotated[str, Field(max_length=CONTAINER_LENGTH)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
 
 
@@ -50,7 +62,7 @@ class UpgradeRef:
 
     SCHEMA: ClassVar = Field("The NodeUpgrade that holds the task.")
 
-    name: Annotated[str, Field(max_length=253)]
+    name: Annotated[str, Field(max_length=NAME_LENGTH)]
     uid: Annotated[str, Field(max_length=64)]
     generation: int = 0
 
@@ -71,11 +83,11 @@ class TaskArtifact:
     SCHEMA: ClassVar = Field("The kubelet binary for the node's platform, fully resolved.")
 
     kind: Annotated[ArtifactKind, Field("Which of the following count.")]
-    ref: Annotated[str | None, Field(max_length=512)] = None
-    path: Annotated[str | None, Field(max_length=1024)] = None
-    url: Annotated[str | None, Field(max_length=2048)] = None
+    ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None
+    path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
+    url: Annotated[str | None, Field(max_length=URL_LENGTH)] = None
     sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
-    pull_secret: Annotated[str | None, Field(max_length=253)] = None
+    pull_secret: Annotated[str | None, Field(max_length=NAME_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +115,7 @@ class Verdict(StrEnum):
 class PastRun:
     """How an earlier run on this node ended, kept when the task is claimed again."""
 
-    upgrade: Annotated[str, Field("The NodeUpgrade that held the task.", max_length=253)]
+    upgrade: Annotated[str, Field("The NodeUpgrade that held the task.", max_length=NAME_LENGTH)]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     result: Annotated[Verdict, Field("How it ended.")]
@@ -175,9 +187,11 @@ class TaskSpec:
     action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    wave: Annotated[str, Field("The wave the node belongs to.", max_length=63)] = ""
+    wave: Annotated[str, Field("The wave the node belongs to.", max_length=LABEL_LENGTH)] = ""
     order: Annotated[Count, Field("The node's place in the rollout, counted from 0.")] = 0
-    retry: Annotated[str, Field("The token of the retry that opened the task again.", max_length=256)] = ""
+    retry: Annotated[
+        str, Field("The token of the retry that opened the task again.", max_length=RETRY_TOKEN_LENGTH)
+    ] = ""
     resumes: Annotated[bool, Field("Whether an earlier task was lost while its run may have been going on.")] = False
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
@@ -187,4 +201,13 @@ class TaskSpec:
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()
     verdict: RunVerdict | None = None
-    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=5)] = ()
+    history: Annotated[tuple[PastRun, ...], Field("Earlier runs on this node.", max_items=PAST_RUNS_KEPT)] = ()
+
+    @property
+    def target(self) -> KubeletVersion:
+        """The version to upgrade to.
+
+        Raises:
+            UnsupportedKubelet: It is not the version of a kubelet.
+        """
+        return KubeletVersion.parse(self.to_version)

@@ -7,10 +7,13 @@ from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import Count, Field
 from nodeupgrade.api.limits import (
+    CONTAINER_LENGTH,
     CONTAINERS_LISTED,
     FORECAST_LENGTH,
     GUARD_DETAIL_LENGTH,
+    LABEL_LENGTH,
     MESSAGE_LENGTH,
+    PATH_LENGTH,
     STEP_DETAIL_LENGTH,
 )
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
@@ -56,10 +59,6 @@ _TERMINAL = frozenset(
 )
 
 
-STOP_KUBELET, START_KUBELET, VERIFY = "stop-kubelet", "start-kubelet", "verify"
-"""The names from ``domain.node.run.journal.Step`` that the control plane interprets."""
-
-
 class StepResult(StrEnum):
     """The state of a step according to the journal."""
 
@@ -87,7 +86,7 @@ class KubeletBinary:
 
     version: Annotated[str | None, KUBELET_VERSION] = None
     sha256: Annotated[str | None, Field(max_length=64)] = None
-    path: Annotated[str | None, Field(max_length=1024)] = None
+    path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +106,8 @@ class RuntimeStatus:
 
     SCHEMA: ClassVar = Field("The container runtime, as CRI names it.")
 
-    name: Annotated[str, Field(max_length=63)] = ""
-    version: Annotated[str, Field(max_length=63)] = ""
+    name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
+    version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ class Hazard:
     """Something that prevents the upgrade or, if it is a ``warning``, only deserves attention."""
 
     reason: Annotated[str, Field(max_length=128)]
-    pod: Annotated[str, Field(max_length=400)] = ""
+    pod: Annotated[str, Field(max_length=CONTAINER_LENGTH)] = ""
     detail: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
     warning: Annotated[bool, Field("It forbids nothing.")] = False
 
@@ -153,7 +152,7 @@ class Hazard:
 class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
-    container: Annotated[str, Field("As namespace/pod/container.", max_length=400)]
+    container: Annotated[str, Field("As namespace/pod/container.", max_length=CONTAINER_LENGTH)]
     why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
 
 
@@ -205,6 +204,30 @@ class GuardReport:
     ] = ""
 
 
+class ShieldState(StrEnum):
+    """Whether the shield protected the containers of a run."""
+
+    RAISED = "Raised"
+    """The runtime refused, or refuses, to end containers that ran before, while kubelets were exchanged."""
+    UNAVAILABLE = "Unavailable"
+    """The run went without it; ``detail`` says why."""
+    OFF = "Off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShieldReport:
+    """What the node side reports about the shield.
+
+    Attributes:
+        state: ``None`` until it is raised, if it is to be.
+    """
+
+    SCHEMA: ClassVar = Field("Whether the runtime refused to end containers that ran before.")
+
+    state: ShieldState | None = None
+    detail: Annotated[str, Field("Why it could not be raised.", max_length=MESSAGE_LENGTH)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
     """What the node side reports about the run named by ``run_id``; the control plane ignores any other.
@@ -229,6 +252,7 @@ class TaskStatus:
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     guard: GuardReport = GuardReport()
+    shield: ShieldReport = ShieldReport()
     hazards: Annotated[
         tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED)
     ] = ()

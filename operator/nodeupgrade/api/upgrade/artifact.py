@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import Field, Rule, immutable, keys_match
+from nodeupgrade.api.limits import IMAGE_LENGTH, NAME_LENGTH, PATH_LENGTH, URL_LENGTH
 
 SOURCES: Final = ("image", "platforms", "preStaged")
 
@@ -14,7 +15,7 @@ _SHA256 = Field(
     pattern="[0-9a-f]{64}",
     expected="64 lower-case hexadecimal digits, as sha256sum prints them",
 )
-_PATH = Field(max_length=1024, pattern=r"/[^\x00]+", expected="an absolute path such as /opt/kubelet")
+_PATH = Field(max_length=PATH_LENGTH, pattern=r"/[^\x00]+", expected="an absolute path such as /opt/kubelet")
 _BY_PLATFORM = Field(
     min_properties=1,
     max_properties=16,
@@ -30,7 +31,7 @@ class ImageArtifact:
         str,
         Field(
             "The image, pinned by its digest.",
-            max_length=512,
+            max_length=IMAGE_LENGTH,
             pattern=r"[^\s@]+@sha256:[0-9a-f]{64}",
             expected="an image pinned by its digest, such as registry.example/kubelet@sha256:…64 hexadecimal digits…",
         ),
@@ -38,7 +39,9 @@ class ImageArtifact:
     path: Annotated[str, _PATH, Field("The kubelet inside the image.")]
     pull_secret: Annotated[
         str | None,
-        Field("Secret of the operator's namespace that the image is pulled with.", min_length=1, max_length=253),
+        Field(
+            "Secret of the operator's namespace that the image is pulled with.", min_length=1, max_length=NAME_LENGTH
+        ),
     ] = None
 
 
@@ -48,7 +51,12 @@ class Download:
 
     url: Annotated[
         str,
-        Field("Where to download from.", max_length=2048, pattern=r"https?://[^\s]+", expected="an https or http URL"),
+        Field(
+            "Where to download from.",
+            max_length=URL_LENGTH,
+            pattern=r"https?://[^\s]+",
+            expected="an https or http URL",
+        ),
     ]
     sha256: Annotated[str, _SHA256]
 

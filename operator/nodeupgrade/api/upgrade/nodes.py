@@ -20,10 +20,15 @@ from nodeupgrade.api.field import (
     stays_or_not,
 )
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import LABEL_LENGTH
 
 MOST_NAMES: Final = 500
 
-_LABEL_VALUE = Field(max_length=63, pattern=rf"({LABEL_NAME})?", expected="the value of a label, at most 63 characters")
+_LABEL_VALUE = Field(
+    max_length=LABEL_LENGTH,
+    pattern=rf"({LABEL_NAME})?",
+    expected=f"the value of a label, at most {LABEL_LENGTH} characters",
+)
 
 
 class CordonedPolicy(StrEnum):

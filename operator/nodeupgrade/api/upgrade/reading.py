@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.json import Json, MalformedObjectError, from_json
+from nodeupgrade.api.limits import RETRY_TOKEN_LENGTH
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.model import Problem
 from nodeupgrade.api.schema.validation import validate
@@ -17,9 +18,6 @@ from nodeupgrade.api.upgrade.object import (
 )
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
-
-_TOKEN_LIMIT = 256
-"""Characters of a retry token that count; the status repeats the token."""
 
 
 def parse_upgrade(body: Json) -> Upgrade:
@@ -50,7 +48,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         created_at=datetime.fromisoformat(created) if created else None,
         braked=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
-        retry=annotations.get(RETRY_ANNOTATION, "")[:_TOKEN_LIMIT],
+        retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],
         abandon=annotations.get(ABANDON_ANNOTATION, ""),
     )
 

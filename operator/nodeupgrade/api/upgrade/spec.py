@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
+from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
@@ -99,7 +100,7 @@ class UpgradeSpec:
         IMMUTABLE,
         Field(
             "The kubelet version to reach, for example v1.33.13.",
-            max_length=63,
+            max_length=LABEL_LENGTH,
             pattern=r"v1\.[0-9]{1,4}\.[0-9]{1,4}([-+][0-9A-Za-z.-]+)?",
             expected="a version such as v1.33.13",
         ),
@@ -181,7 +182,7 @@ class UpgradeSpec:
         ),
     ] = RolloutAction.RUN
     approved_waves: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
+        tuple[Annotated[str, Field(min_length=1, max_length=LABEL_LENGTH)], ...],
         SET,
         Field(
             "Waves that may begin although their approval is Manual. Names are added, never taken away.",

@@ -7,7 +7,14 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import SET, Count, Field, NameOfNode
-from nodeupgrade.api.limits import APPROVER_LENGTH, CONDITION_MESSAGE_LENGTH, FAILURE_MESSAGE_LENGTH, FAILURES_LISTED
+from nodeupgrade.api.limits import (
+    APPROVER_LENGTH,
+    CONDITION_MESSAGE_LENGTH,
+    FAILURE_MESSAGE_LENGTH,
+    FAILURES_LISTED,
+    LABEL_LENGTH,
+    RETRY_TOKEN_LENGTH,
+)
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 
 
@@ -120,7 +127,7 @@ class WaveState(StrEnum):
 class WaveStatus:
     """The status of one wave."""
 
-    name: Annotated[str, Field(max_length=63)]
+    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
     state: Annotated[WaveState, Field("Where the wave is.")] = WaveState.PENDING
     total: Annotated[Count, Field("Its nodes.")] = 0
     succeeded: Count = 0
@@ -140,7 +147,7 @@ class CurrentWave:
 
     SCHEMA: ClassVar = Field("The wave that is worked on.")
 
-    name: Annotated[str, Field(max_length=63)]
+    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
     index: Annotated[int, Field("Counted from 1.", minimum=1)]
     of: Annotated[int, Field(minimum=1)]
     started_at: datetime | None = None
@@ -177,7 +184,9 @@ class UpgradeStatus:
     accepted_spec_digest: Annotated[
         str, Field("Of what may not be changed in the spec, once it was accepted.", max_length=80)
     ] = ""
-    last_handled_retry: Annotated[str, Field("The token of the last retry that was carried out.", max_length=256)] = ""
+    last_handled_retry: Annotated[
+        str, Field("The token of the last retry that was carried out.", max_length=RETRY_TOKEN_LENGTH)
+    ] = ""
     phase: Annotated[str, Field("For people only; programs use the conditions.", max_length=32)] = ""
     progress: Annotated[str, Field("Nodes that are finished, of all nodes.", max_length=32)] = ""
     failed: Annotated[Count, Field("Nodes that failed or were rolled back.")] = 0

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, Field, Rule, TransitionRule, stays_or_not
 from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 
 MOST_WAVES: Final = 20
@@ -45,9 +46,9 @@ class Wave:
         Field(
             "Name of the wave, a DNS label.",
             min_length=1,
-            max_length=63,
+            max_length=LABEL_LENGTH,
             pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-            expected="a name of lower-case letters, digits and hyphens, at most 63",
+            expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
             rules=(
                 Rule(
                     f"self != '{REMAINDER}'",

@@ -10,16 +10,17 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.inflight import baseline
-from nodeupgrade.domain.rollout.pace.budgets import Choice
+from nodeupgrade.domain.rollout.intent import decide_start, position_of
+from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
-from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.select.acceptance import accept
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import Front, needs_approval
+from nodeupgrade.domain.rollout.select.waves import WavePosition, needs_approval
 
 OTHERS_NAMED = 5
 
@@ -173,26 +174,26 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     upgrade = rollout.upgrade
     if upgrade.finished:
         return "the rollout has ended"
-    if (objection := objection_to_spec(upgrade, now)) is not None:
+    if isinstance(objection := accept(upgrade, now), Finding):
         return f"the spec to be accepted: {objection.message}"
-    at = front_of(rollout, now)
-    choice = queued(rollout.fleet, rollout.spec) or choose(rollout, at, now)
-    chosen = [each.node for each in choice.nodes]
+    at = position_of(rollout, now)
+    decision = queued(rollout.fleet, rollout.spec) or decide_start(rollout, at, now)
+    chosen = [each.node for each in decision.nodes]
     if member.node in chosen:
         return "nothing: it is started when the operator looks next"
     if rollout.spec.action is not RolloutAction.PLAN and number - 1 > at.index >= 0:
-        return _wave_waits(rollout, member, at, choice)
+        return _wave_waits(rollout, member, at, decision)
     if chosen:
         others = ", ".join(chosen[:OTHERS_NAMED]) + (" and others" if len(chosen) > OTHERS_NAMED else "")
         return f"other nodes go first: {others}"
-    return choice.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
+    return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
 
 
-def _wave_waits(rollout: RolloutView, member: NodeState, at: Front, choice: Choice) -> str:
+def _wave_waits(rollout: RolloutView, member: NodeState, at: WavePosition, decision: StartDecision) -> str:
     ahead = rollout.waves[at.index]
     left = sum(each.blocks for each in ahead.members)
     before = f"wave {member.wave} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
     own = next(wave.terms for wave in rollout.waves if wave.name == member.wave)
     if needs_approval(rollout.upgrade, own):
         before += ", and needs approval"
-    return f"{before}; {choice.message}" if choice.message and not choice.nodes else before
+    return f"{before}; {decision.message}" if decision.message and not decision.nodes else before

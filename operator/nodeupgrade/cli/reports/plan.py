@@ -12,13 +12,12 @@ from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_state
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import rosters
+from nodeupgrade.domain.rollout.select.waves import approved_by, rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
@@ -116,7 +115,7 @@ def report(
     fleet, spec = seen.fleet, seen.spec
     by_name = {member.node: member for member in members}
     judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name))
-    choice = queued(fleet, spec) or choose(judged, front_of(judged, now), now)
+    decision = queued(fleet, spec) or decide_start(judged, position_of(judged, now), now)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     return PlanReport(
         name=fleet.upgrade.name,
@@ -129,8 +128,8 @@ def report(
         waves=tuple(_wave(wave.terms, wave.members) for wave in judged.waves),
         open_now=is_open(spec.windows, spec.blackouts, now),
         opens=next_opening(spec.windows, spec.blackouts, now),
-        first=tuple(member.node for member in choice.nodes),
-        waits="" if choice.nodes else choice.message or _in_flight(judged),
+        first=tuple(member.node for member in decision.nodes),
+        waits="" if decision.nodes else decision.message or _in_flight(judged),
         approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
         forecasts=dict(forecasts),
         previews={node: status.preview for node, status in reports.items() if status.preview is not None},

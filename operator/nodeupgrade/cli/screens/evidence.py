@@ -145,6 +145,9 @@ def _readiness(report: TaskStatus) -> Iterator[tuple[str, str | Text]]:
     guard, flaps = report.guard, report.containers.readiness_flaps
     if guard.state is not None:
         yield "Readiness guard", spaced(guard.state.value) + (f": {guard.detail}" if guard.detail else "")
+    shield = report.shield
+    if shield.state is not None:
+        yield "Shield", spaced(shield.state.value) + (f": {shield.detail}" if shield.detail else "")
     if flaps:
         yield "Unready", Text(f"meanwhile, although their containers ran on: {', '.join(flaps)}", BUSY)
 

@@ -1,12 +1,14 @@
 """Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.run_id import task_run
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
@@ -20,7 +22,10 @@ from nodeupgrade.domain.node.plan import (
     Caution,
     KubeletSwap,
     RunPlan,
+    ShieldPlan,
     StaticPodPin,
+    StaticSource,
+    StopHook,
 )
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.pods import Pod
@@ -150,7 +155,37 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
+        shield=_shield(examination),
     )
+
+
+def _shield(examination: Examination) -> ShieldPlan | None:
+    facts = examination.facts
+    if facts.spec.verify.shield is ShieldPolicy.OFF or facts.socket.obstacle or facts.socket.path is None:
+        return None
+    return ShieldPlan(
+        socket=facts.socket.path,
+        required=facts.spec.verify.shield is ShieldPolicy.REQUIRE,
+        hooks=tuple(_stop_hooks(facts)),
+        static=tuple(_static_sources(examination)),
+    )
+
+
+def _stop_hooks(facts: NodeFacts) -> Iterator[StopHook]:
+    pods = {pod.ref.uid: pod for pod in facts.pods}
+    for instance in facts.inventory.running():
+        pod = pods.get(instance.pod.uid)
+        container = None if pod is None else pod.container(instance.name)
+        if container is not None and (command := container.stop_command):
+            yield StopHook(container=instance.id, command=command)
+
+
+def _static_sources(examination: Examination) -> Iterator[StaticSource]:
+    pinned = {pin.path: pin.content for pin in examination.pins}
+    for pod in examination.static.pods:
+        contents = (pod.data, *((pinned[pod.path],) if pod.path in pinned else ()))
+        digests = tuple(Digest(sha256(content).hexdigest()) for content in contents)
+        yield StaticSource(pod=pod.sandbox.pod.uid, path=pod.path, digests=digests)
 
 
 def _override(facts: NodeFacts) -> ArgumentsOverride | None:

@@ -11,7 +11,6 @@ from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, Digest, RunId
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.plan import Limits
-from nodeupgrade.kubelethash import KubeletVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +48,6 @@ class RunRequest:
     backup: str
     exposure: float = 0.0
     boot: BootIdentity | None = None
-
-    @property
-    def target(self) -> KubeletVersion:
-        """Return the version to upgrade to."""
-        return KubeletVersion.parse(self.spec.to_version)
-
-    @property
-    def promised(self) -> Digest | None:
-        """Return the digest that the new program must have, if the artifact specifies one."""
-        return Digest(self.spec.artifact.sha256) if self.spec.artifact.sha256 else None
 
     @property
     def strips_flags(self) -> bool:

@@ -22,11 +22,58 @@ class RuntimeKind:
         name: as the Node's status and the CRI report it, for example ``cri-o``.
         unit: the systemd unit that is restarted.
         tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
+        exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
     """
 
     name: str
     unit: str
     tuning: tuple[PurePosixPath, ...] = ()
+    exchangeable_socket: bool = False
+
+
+SOCKETS_BESIDE = ("nodeupgrade-shield.sock", "nodeupgrade-runtime.sock")
+"""Names in the directory of the runtime's socket: the shield's own socket, and the runtime's while the shield is up."""
+
+LONGEST_SOCKET_PATH = 107
+"""In bytes: the kernel's 108 without the terminating zero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSocket:
+    """The socket through which kubelets reach the runtime.
+
+    Attributes:
+        endpoint: its path as the kubelet is configured.
+        path: the same without symbolic links; ``None`` if it does not lead to a socket.
+        fixed: whether nothing in its directory can be changed.
+        mounted: whether it is a mount point, and so cannot be replaced by a rename.
+        exchangeable: whether the runtime tolerates another socket in its place.
+        unknown: why the path could not be followed; empty if it could.
+    """
+
+    endpoint: str
+    path: str | None
+    fixed: bool
+    mounted: bool
+    exchangeable: bool
+    unknown: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        """Why no shield can take its place; empty if one can."""
+        if not self.exchangeable:
+            return "nobody has tried yet whether this runtime tolerates another socket in place of its own"
+        if self.path is None:
+            return self.unknown or f"{self.endpoint} is not a socket"
+        directory = PurePosixPath(self.path).parent
+        if self.mounted:
+            return f"{self.path} is a mount point, which cannot be replaced"
+        if self.fixed:
+            return f"nothing in {directory} can be changed: it is immutable or mounted read-only"
+        for name in SOCKETS_BESIDE:
+            if (size := len(str(directory / name).encode())) > LONGEST_SOCKET_PATH:
+                return f"{directory / name} has {size} bytes, and the path of a socket at most {LONGEST_SOCKET_PATH}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

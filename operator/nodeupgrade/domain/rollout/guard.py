@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.kubelet import history, probe_delay
@@ -36,7 +37,6 @@ SWEPT_AFTER = timedelta(hours=1)
 
 _NODE_KEY = "node_"  # unambiguous: node names contain no underscore
 _LIFTED_KEY = "lifted_"
-_KEY_LIMIT = 253
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[s
         verify: The verification settings of its run.
     """
     own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + NODE_LOOKS)}
-    return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= _KEY_LIMIT}}
+    return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= NAME_LENGTH}}
 
 
 def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
@@ -84,7 +84,7 @@ def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
 
     If the node's name leaves no room for the record, it is omitted, and the verdict does not wait.
     """
-    since = {_LIFTED_KEY + node: timestamp(now)} if len(_LIFTED_KEY + node) <= _KEY_LIMIT else {}
+    since = {_LIFTED_KEY + node: timestamp(now)} if len(_LIFTED_KEY + node) <= NAME_LENGTH else {}
     return {node: None, _NODE_KEY + node: None, **since}
 
 

@@ -4,19 +4,51 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
 from nodeupgrade.domain.rollout.inflight import claims, retry
-from nodeupgrade.domain.rollout.pace.budgets import NOBODY, Choice
+from nodeupgrade.domain.rollout.pace import budgets, gates
+from nodeupgrade.domain.rollout.pace.budgets import UNDECIDED, Budget, StartDecision
+from nodeupgrade.domain.rollout.pace.gates import Gate, Situation
 from nodeupgrade.domain.rollout.pace.overlap import queued
-from nodeupgrade.domain.rollout.pace.starting import choose, front_of
 from nodeupgrade.domain.rollout.select.admission import warnings
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate
+from nodeupgrade.domain.rollout.select.node_state import Place, candidate
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
-from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.domain.rollout.select.waves import WavePosition, wave_position
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+
+
+def position_of(rollout: RolloutView, now: datetime) -> WavePosition:
+    """Return the current wave; ``action: Plan`` ignores waves."""
+    if rollout.spec.action is not RolloutAction.PLAN:
+        return wave_position(rollout.upgrade, rollout.waves, now)
+    pending = tuple(member for member in rollout.members.values() if member.place is Place.PENDING)
+    return WavePosition(index=-1, pending=pending)
+
+
+def decide_start(rollout: RolloutView, at: WavePosition, now: datetime) -> StartDecision:
+    """Return the nodes that may be started now, or why none may."""
+    if rollout.held and not rollout.planned:
+        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+        return StartDecision(reason=reason, message=rollout.held[0].message)
+    situation = Situation(rollout=rollout, position=at, now=now)
+    if rollout.spec.action is RolloutAction.PLAN:
+        return _evaluate(situation, gates.PRECHECK_GATES, (budgets.precheck_slots,))
+    return _evaluate(situation, gates.GATES, budgets.BUDGETS)
+
+
+def _evaluate(situation: Situation, all_gates: tuple[Gate, ...], all_budgets: tuple[Budget, ...]) -> StartDecision:
+    for gate in all_gates:
+        if (closed := gate(situation)) is not None:
+            return StartDecision(reason=closed.reason, message=closed.message)
+    decision = StartDecision(nodes=situation.position.pending)
+    for budget in all_budgets:
+        if decision.nodes:
+            decision = budget(situation, decision.nodes)
+    return StartDecision(nodes=decision.nodes) if decision.nodes else decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,54 +56,55 @@ class Intent:
     """What to do next, and the view of the rollout that it is based on.
 
     Attributes:
-        front: the current wave.
+        position: the current wave.
         preparations: writes to tasks that must precede any admission.
         held_back: such writes that back off after a failure; other nodes do not wait for them.
-        choice: nodes that may be started now, or why none may.
+        decision: nodes that may be started now, or why none may.
     """
 
     rollout: RolloutView
-    front: Front
+    position: WavePosition
     preparations: tuple[NodeAction, ...] = ()
     held_back: tuple[NodeAction, ...] = ()
-    choice: Choice = NOBODY
+    decision: StartDecision = UNDECIDED
 
     @property
     def unread(self) -> tuple[NodeName, ...]:
         """Nodes whose pods must be read before admission; ``action: Plan`` needs none."""
         if self.rollout.spec.action is RolloutAction.PLAN:
             return ()
-        return tuple(s.node for s in self.choice.nodes if s.node not in self.rollout.fleet.pods)
+        return tuple(s.node for s in self.decision.nodes if s.node not in self.rollout.fleet.pods)
 
     @property
     def admissions(self) -> tuple[Admit | Hold, ...]:
         """Nodes to admit now; if none is, but some are pending, the reason."""
-        ready = [member for member in self.choice.nodes if member.node not in self.unread]
-        if ready or not self.choice.message:
-            return tuple(_admit(self.rollout, member) for member in ready)
+        waiting = self.unread
+        ready = [s.view for s in self.decision.nodes if s.view is not None and s.node not in waiting]
+        if ready or not self.decision.message:
+            return tuple(_admit(self.rollout, node) for node in ready)
         if not any(member.place is Place.PENDING for member in self.rollout.members.values()):
             return ()
-        return (Hold(reason=self.choice.reason, message=self.choice.message),)
+        return (Hold(reason=self.decision.reason, message=self.decision.message),)
 
 
 def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
     """Decide what to do next with nodes that hold no slot."""
     rollout = view_rollout(fleet, spec, now)
-    at = front_of(rollout, now)
+    at = position_of(rollout, now)
     if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
-        return Intent(rollout=rollout, front=at)
+        return Intent(rollout=rollout, position=at)
     if (behind := queued(fleet, spec)) is not None:
         preparations, waiting = _split(claims.release_all(fleet), fleet, now)
-        return Intent(rollout=rollout, front=at, preparations=preparations, held_back=waiting, choice=behind)
-    choice = choose(rollout, at, now)
-    preparations, waiting = _split(claims.prepare(rollout, now, stalled=choice.stalls), fleet, now)
+        return Intent(rollout=rollout, position=at, preparations=preparations, held_back=waiting, decision=behind)
+    decision = decide_start(rollout, at, now)
+    preparations, waiting = _split(claims.prepare(rollout, now, stalled=decision.stalls), fleet, now)
     unprepared = preparations or fleet.upgrade.finished or (rollout.unclaimed and claims.may_claim(rollout))
     return Intent(
         rollout=rollout,
-        front=at,
+        position=at,
         preparations=preparations,
         held_back=waiting,
-        choice=NOBODY if unprepared else choice,
+        decision=UNDECIDED if unprepared else decision,
     )
 
 
@@ -83,11 +116,9 @@ def _split(
     return tuple(action for action in actions if action not in waiting), waiting
 
 
-def _admit(rollout: RolloutView, member: NodeState) -> Admit:
-    if member.view is None:
-        raise AssertionError("only nodes that exist are pending")
-    facts = candidate(rollout.fleet, rollout.spec, member.view, rollout.now)
+def _admit(rollout: RolloutView, node: NodeView) -> Admit:
+    facts = candidate(rollout.fleet, rollout.spec, node, rollout.now)
     notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
     purpose = "be looked at for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
-    message = f"node {member.node} takes a slot to {purpose} {facts.target}{notes}"
-    return Admit(node=member.node, reason=Reason.ADMITTED, message=message)
+    message = f"node {node.name} takes a slot to {purpose} {facts.target}{notes}"
+    return Admit(node=node.name, reason=Reason.ADMITTED, message=message)

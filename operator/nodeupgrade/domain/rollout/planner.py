@@ -26,7 +26,7 @@ from nodeupgrade.domain.rollout.intent import Intent, intend
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.events import impediment_events, new_events, reported
 from nodeupgrade.domain.rollout.report.phase import state_of
-from nodeupgrade.domain.rollout.select.acceptance import objection_to_spec
+from nodeupgrade.domain.rollout.select.acceptance import accept
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -45,21 +45,19 @@ def plan(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
         return ()
     if upgrade.finished and retry.retry_asked(upgrade) and _was_aborted(upgrade):
         return _ignore_retry(upgrade)
-    if (objection := objection_to_spec(upgrade, now)) is not None:
-        return _reject(fleet, flying, objection, now)
-    if upgrade.spec is None:
-        raise AssertionError("a spec that cannot be read is objected to")
+    if isinstance(spec := accept(upgrade, now), Finding):
+        return _reject(fleet, flying, spec, now)
     if not upgrade.has_finalizer and not upgrade.deleting:
         return (AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight"),)
-    return _proceed(fleet, upgrade.spec, now)
+    return _proceed(fleet, spec, now)
 
 
 def unread(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
     """Return the nodes whose pods must be read before planning; call again after reading them."""
     upgrade = fleet.upgrade
     wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
-    if upgrade.spec is not None and upgrade.has_finalizer and objection_to_spec(upgrade, now) is None:
-        wanted += intend(fleet, upgrade.spec, now).unread
+    if upgrade.has_finalizer and not isinstance(spec := accept(upgrade, now), Finding):
+        wanted += intend(fleet, spec, now).unread
     return tuple(name for name in wanted if name not in fleet.pods)
 
 
@@ -74,11 +72,11 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> tuple[No
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
     settled = _settled(intent, slots, now)
-    state = state_of(settled.rollout, settled.choice)
+    state = state_of(settled.rollout, settled.decision)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
     status = conditions.summarise(
-        settled.rollout, settled.front, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
+        settled.rollout, settled.position, state, now, before=upgrade.status, reopened=reopened, impeded_by=impeded_by
     )
     events = (*new_events(settled.rollout, upgrade.status, status), *impediment_events(upgrade.status, status))
     blanks = held_back(claims.clear_stale(intent.rollout), fleet.setbacks, now)

@@ -70,8 +70,8 @@ class Informer(Generic[T]):
         resource: The kind, optionally limited to one namespace.
         view: Reduces an object to what is cached; see ObjectCache.
         labels: Only objects with these labels.
-        changed: Called for every change; must not block.
-        troubled: Called with the error when listing or watching fails.
+        on_change: Called for every change; must not block.
+        on_error: Called with the error when listing or watching fails.
 
     Attributes:
         relists: number of lists, by reason.
@@ -84,14 +84,14 @@ class Informer(Generic[T]):
         view: Callable[[Json], T],
         *,
         labels: Mapping[str, str] | None = None,
-        changed: Callable[[Delta[T]], None] = lambda _delta: None,
-        troubled: Callable[[str], None] = lambda _problem: None,
+        on_change: Callable[[Delta[T]], None] = lambda _delta: None,
+        on_error: Callable[[str], None] = lambda _problem: None,
         timing: Timing | None = None,
     ) -> None:
         self.resource = resource
         self.relists: Counter[Relist] = Counter()
         self._kube, self._labels = kube, labels
-        self._changed, self._troubled = changed, troubled
+        self._on_change, self._on_error = on_change, on_error
         self._timing = timing or Timing()
         self._cache: ObjectCache[T] = ObjectCache(view)
         self._begun = self._completed = self._failures = 0
@@ -225,11 +225,11 @@ class Informer(Generic[T]):
 
     def _notify(self, deltas: Iterable[Delta[T]]) -> None:
         for delta in deltas:
-            self._changed(delta)
+            self._on_change(delta)
 
     async def _pause(self, error: NodeUpgradeError) -> None:
         """Report an error and back off: longer with every failure since the last event, or as the API server asks."""
-        self._troubled(str(error))
+        self._on_error(str(error))
         ceiling = min(LONGEST_BACKOFF_SECONDS, SHORTEST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 10))
         self._failures += 1
         requested = error.after if isinstance(error, UnavailableError) else 0.0

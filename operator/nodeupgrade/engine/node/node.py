@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.plan import Newcomers
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import Failpoint
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
@@ -19,6 +19,7 @@ from nodeupgrade.ports.node.files import Files, FilesView
 from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
 from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.node.services import ServiceManager, ServicesView
+from nodeupgrade.ports.node.shield import Shield
 
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""
@@ -26,8 +27,8 @@ DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 LEASE_KEEPER = rescue_script.KEEPER
 """Renews the node's Lease while no kubelet does."""
 
-SHIELD = "nodeupgrade-shield.service"
-"""Stands between kubelet and runtime until the new kubelet is verified."""
+SHIELD = rescue_script.SHIELD
+"""Stands between a kubelet that is not yet verified and the runtime."""
 
 
 def never() -> bool:
@@ -40,7 +41,7 @@ def none() -> frozenset[PodUid]:
     return frozenset()
 
 
-def nobody_tells() -> Newcomers | None:
+def no_newcomers() -> Newcomers | None:
     """Return None: no agent reports new pods."""
     return None
 
@@ -64,6 +65,7 @@ class Node:
     """Everything a step may use.
 
     Attributes:
+        shield: stands between a kubelet and the runtime; only used if the plan has a ShieldPlan.
         abort: whether a rollback was requested; called before every decision and during long waits.
         deleted_pods: pods that were deleted since the run began, as the agent reports them.
         newcomers: pods that were added after planning, as the agent reports them; ``None`` without a report.
@@ -79,9 +81,10 @@ class Node:
     files: Files
     kubelet: Kubelet
     clock: Clock
+    shield: Shield
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
-    newcomers: Callable[[], Newcomers | None] = nobody_tells
+    newcomers: Callable[[], Newcomers | None] = no_newcomers
     rescue: Callable[[], Rescue] = no_rescue
     go_on: Callable[[], bool] = never
     failpoint: Callable[[Failpoint], None] = inert

@@ -1,9 +1,11 @@
 """Sum up a run that ends."""
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.reasons import counted
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.evidence.verification import affected
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Finish
 from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.node.run.rescue_script import Rescue
@@ -16,14 +18,15 @@ ROLLBACK_SETTLE_SECONDS = 15.0
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
 
-    After a rollback, wait a moment for what the old kubelet does to the containers that it finds.
+    After a rollback, wait a moment for what the old kubelet does to the containers that it finds, unless it was watched
+    for that long with the shield up.
     """
     final = _settled(node, plan, finish.outcome)
     labels = affected(final.seen.damage)
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
-        message=finish.why,
+        message=finish.why + _told_of_runtime(node, plan),
         # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
@@ -38,8 +41,16 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
 
 def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
     if outcome is Outcome.ROLLED_BACK:
-        node.clock.sleep(min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS))
+        running = node.services.status(plan.swap.unit).started
+        watched = 0.0 if running is None else node.clock.monotonic() - running
+        node.clock.sleep(max(0.0, min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS) - watched))
     return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
+
+
+def _told_of_runtime(node: Node, plan: RunPlan) -> str:
+    if plan.shield is None or not (times := node.shield.restarts()):
+        return ""
+    return f" (the runtime was restarted {counted(times, 'time')} under the shield, which was raised again)"
 
 
 def _down_seconds(journal: Journal) -> float | None:

@@ -11,25 +11,27 @@ from typing import assert_never
 
 from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record, Step
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record
 from nodeupgrade.domain.node.run.machine import (
     AskAgain,
     Do,
     Finish,
-    HoldFenced,
+    Hold,
     Observation,
     Undo,
     committed,
     decide,
+    needs_quiet,
     needs_runtime,
 )
 from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.engine.node import lease, restart_tuning
+from nodeupgrade.engine.node import lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence import shown
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
@@ -76,15 +78,16 @@ class NodeRun:
             rescue=self.node.rescue(),
         )
         decision = decide(journal, seen, self.plan.limits)
-        if needs_runtime(decision):
-            seen = replace(seen, lack=self._lack(journal), go_on=self.node.go_on())
+        if needs_runtime(decision) or needs_quiet(decision):
+            lack = self._lack(journal) if needs_runtime(decision) else shield.lack(self.node, self.plan)
+            seen = replace(seen, lack=lack, go_on=self.node.go_on())
             decision = decide(journal, seen, self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
                 return self._undo(self._announce(journal, undo), step, undo)
-            case HoldFenced() as hold:
+            case Hold() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
             case AskAgain(seconds=seconds):
                 clock.sleep(seconds)
@@ -131,9 +134,10 @@ class NodeRun:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
 
-    def _hold(self, journal: Journal, hold: HoldFenced) -> Journal:
-        """Wait for the runtime. Record why at once, and a changed cause at most once a minute."""
-        lease.keep(self.node, self.plan)
+    def _hold(self, journal: Journal, hold: Hold) -> Journal:
+        """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
+        if not needs_quiet(hold.undo):
+            lease.keep(self.node, self.plan)
         lack, last = hold.lack, journal.records[-1]
         recorded_already = last.mark is Mark.HELD and (
             (last.reason, last.error) == (lack.reason, lack.why)
@@ -183,6 +187,8 @@ class NodeRun:
         for timer in (DEAD_MAN_TIMER, rescue_script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
+        with suppress(StepFailed, Transient):
+            shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
             restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
         for path in (PurePosixPath(self.plan.swap.staged), rescue_script.SCRIPT, rescue_script.LOOK):

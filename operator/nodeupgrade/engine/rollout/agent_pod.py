@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import NAME_LENGTH
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.ports.kube import PODS
 
 AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
@@ -21,25 +23,29 @@ AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.i
 SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
-_NAME_LIMIT = 253
 _BUNDLE_MOUNT = PurePosixPath("/bundle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodSettings:
-    """Settings of agent pods that follow from the operator's own deployment."""
+    """Settings of agent pods that follow from the operator's own deployment.
+
+    Attributes:
+        failpoints: directory on the nodes with the failpoints of a test; ``None`` outside of tests.
+    """
 
     namespace: str
     image: str
+    failpoints: str | None = None
 
 
 def agent_pod_name(node: NodeName) -> str:
     """Return the name of a node's agent pod; one that is too long is truncated and made unique by a digest."""
     name = f"nodeupgrade-agent-{node}"
-    if len(name) <= _NAME_LIMIT:
+    if len(name) <= NAME_LENGTH:
         return name
     digest = hashlib.sha256(node.encode()).hexdigest()[:10]
-    return f"{name[: _NAME_LIMIT - 11]}-{digest}"
+    return f"{name[: NAME_LENGTH - 11]}-{digest}"
 
 
 def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
@@ -90,6 +96,7 @@ def _is_precheck(task: Task) -> bool:
 
 def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
+    environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}
     return {
         "name": AGENT_CONTAINER,
         "image": settings.image,

@@ -109,8 +109,8 @@ class InformedFleet:
     Args:
         kube: The API server.
         namespace: The namespace of agent pods.
-        concerned: Called with the name of a NodeUpgrade whose objects changed; with None if it may be any of them.
-        troubled: Called with kind and error when listing or watching fails.
+        on_change: Called with the name of a NodeUpgrade whose objects changed; with None if it may be any of them.
+        on_error: Called with kind and error when listing or watching fails.
     """
 
     def __init__(
@@ -118,26 +118,26 @@ class InformedFleet:
         kube: KubeApi,
         namespace: str,
         *,
-        concerned: Callable[[str | None], None] = lambda _name: None,
-        troubled: Callable[[str, str], None] = lambda _kind, _problem: None,
+        on_change: Callable[[str | None], None] = lambda _name: None,
+        on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
         timing: Timing | None = None,
     ) -> None:
-        self._concerned = concerned
+        self._on_change = on_change
         self._written: dict[str, str] = {}
         self.upgrades = UpgradeCache(kube)
 
         def trouble(resource: Resource) -> Callable[[str], None]:
-            return lambda problem: troubled(resource.kind, problem)
+            return lambda problem: on_error(resource.kind, problem)
 
         self.nodes = Informer(
-            kube, NODES, view_node, changed=self._node_changed, troubled=trouble(NODES), timing=timing
+            kube, NODES, view_node, on_change=self._node_changed, on_error=trouble(NODES), timing=timing
         )
         self.tasks = Informer(
-            kube, TASKS, parse_task, changed=self._task_changed, troubled=trouble(TASKS), timing=timing
+            kube, TASKS, parse_task, on_change=self._task_changed, on_error=trouble(TASKS), timing=timing
         )
         self.agents = Informer(
-            kube, PODS.within(namespace), _view_agent, labels=AGENT_LABELS, changed=self._agent_changed,
-            troubled=trouble(PODS), timing=timing,
+            kube, PODS.within(namespace), _view_agent, labels=AGENT_LABELS, on_change=self._agent_changed,
+            on_error=trouble(PODS), timing=timing,
         )  # fmt: skip
 
     @property
@@ -192,18 +192,18 @@ class InformedFleet:
 
     def _node_changed(self, delta: Delta[NodeView]) -> None:
         if _differs(delta):
-            self._concerned(None)
+            self._on_change(None)
 
     def _task_changed(self, delta: Delta[Task]) -> None:
         if _differs(delta):
             for name in {task.spec.upgrade_ref.name for task in (delta.before, delta.after) if task is not None}:
-                self._concerned(name)
+                self._on_change(name)
 
     def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
         pod = delta.after or delta.before
         task = None if pod is None else self.tasks.get(pod.node)
         if delta.before != delta.after:
-            self._concerned(None if task is None else task.spec.upgrade_ref.name)
+            self._on_change(None if task is None else task.spec.upgrade_ref.name)
 
 
 def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:

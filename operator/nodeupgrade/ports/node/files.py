@@ -50,6 +50,10 @@ class FilesView(Protocol):
         """Report whether a file or directory is immutable, even for root; False if it does not exist."""
         ...
 
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path of a socket without symbolic links; ``None`` if the path does not lead to a socket."""
+        ...
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes free for unprivileged users on the filesystem that holds ``path``."""
         ...

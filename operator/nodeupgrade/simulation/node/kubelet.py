@@ -13,6 +13,7 @@ from zlib import crc32
 from nodeupgrade.api.values import PodRef
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, SandboxInstance
+from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
@@ -20,6 +21,7 @@ from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
@@ -103,6 +105,7 @@ class SimulatedKubelet:
         node: str,
         disk: MutableMapping[str, bytes],
         runtime: SimulatedRuntime,
+        shield: SimulatedShield,
         timeline: Timeline,
         calls: Calls,
     ) -> None:
@@ -118,6 +121,7 @@ class SimulatedKubelet:
         self.violations: list[str] = []
         self._disk = disk
         self._runtime = runtime
+        self._shield = shield
         self._timeline = timeline
         self._calls = calls
 
@@ -270,7 +274,8 @@ class SimulatedKubelet:
 
     def _remove_strangers(self, wanted: set[PodRef]) -> None:
         for sandbox in list(self._runtime.sandboxes.values()):
-            if sandbox.ready and sandbox.pod not in wanted:
+            call = RuntimeCall(method=Method.STOP_POD_SANDBOX, sandbox=sandbox.id)
+            if sandbox.ready and sandbox.pod not in wanted and not self._refused(call):
                 self.replaced += [
                     stored.instance.label
                     for stored in self._runtime.containers.values()
@@ -299,13 +304,20 @@ class SimulatedKubelet:
         if newest is None:
             self._runtime.create_container(sandbox, name, new)
         elif newest.state is ContainerState.RUNNING:
-            if wanted is not None and newest.hashes.container != wanted:
+            call = RuntimeCall(method=Method.STOP_CONTAINER, container=newest.id)
+            if wanted is not None and newest.hashes.container != wanted and not self._refused(call):
                 self.replaced.append(newest.label)
                 self._runtime.stop_container(newest.id)
                 self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
                 self._runtime.create_container(sandbox, name, new)
         elif pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and newest.exit_code != 0):
             self._runtime.create_container(sandbox, name, new)
+
+    def _refused(self, call: RuntimeCall) -> bool:
+        if not self._shield.refuses(call):
+            return False
+        self.wrote.append(f"KillContainerError: {call.container or call.sandbox} is guarded")
+        return True
 
     def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:
         found = [

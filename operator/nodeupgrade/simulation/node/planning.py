@@ -51,7 +51,9 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
-    return replace(found.plan, limits=limits)
+    plan = replace(found.plan, limits=limits)
+    node.shield.plan = plan
+    return plan
 
 
 def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> TaskSpec:

@@ -29,6 +29,7 @@ KIND = RuntimeKind(
     name=SupportedRuntime.CONTAINERD,
     unit=RUNTIME_UNIT,
     tuning=(PurePosixPath(TUNED_CONFIG), PurePosixPath(TUNING_DROP_IN)),
+    exchangeable_socket=True,
 )
 
 _TUNED = ("--config", TUNED_CONFIG)

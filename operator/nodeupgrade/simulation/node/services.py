@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.engine.node.node import LEASE_KEEPER
+from nodeupgrade.engine.node.node import LEASE_KEEPER, SHIELD
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet
 from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
+from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
@@ -25,7 +26,7 @@ UNIT_DIRECTORY = "/lib/systemd/system"
 DROP_IN_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system")
 CANNOT_EXECUTE = 203
 """EXIT_EXEC of systemd.exec(5)."""
-IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER})
+IN_MEMORY = frozenset({rescue_script.TIMER, LEASE_KEEPER, SHIELD})
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class SimulatedServices:
         disk: MutableMapping[str, bytes],
         kubelet: SimulatedKubelet,
         runtime: SimulatedRuntime,
+        shield: SimulatedShield,
         timeline: Timeline,
         calls: Calls,
     ) -> None:
@@ -103,6 +105,7 @@ class SimulatedServices:
         self._disk = disk
         self._kubelet = kubelet
         self._runtime = runtime
+        self._shield = shield
         self._timeline = timeline
         self._calls = calls
         kubelet.exited = self._kubelet_exited
@@ -165,6 +168,8 @@ class SimulatedServices:
     def start(self, unit: str, *, wait: bool = True) -> None:  # noqa: ARG002 - jobs end at once here
         """Start a unit."""
         with self._calls.effect(f"services.start {unit}"):
+            if unit == SHIELD:
+                self._shield.start()
             if unit != KUBELET_UNIT:
                 self.lost.discard(unit)
                 self.active.add(unit)
@@ -181,6 +186,8 @@ class SimulatedServices:
             if unit == KUBELET_UNIT:
                 self._kubelet.stop()
                 self.unit.waiting = False
+            if unit == SHIELD:
+                self._shield.stop()
             if unit in self.lost:
                 raise StepFailed(f"cannot stop {unit} because it is not loaded")
             self.active.discard(unit)
@@ -193,6 +200,7 @@ class SimulatedServices:
             if (missing := self.missing_config) is not None:
                 raise StepFailed(f"cannot restart {unit} because there is no {missing}")
             self._runtime.restart(words=self.runtime_command)
+            self._shield.runtime_restarted()
 
     @property
     def missing_config(self) -> str | None:

@@ -12,6 +12,7 @@ from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
+from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
 from nodeupgrade.simulation.node.storage.journal import SimulatedJournal
 from nodeupgrade.simulation.node.timeline import SimulatedClock, Timeline
@@ -49,11 +50,22 @@ class SimulatedNode:
         self.disk.update({f"{UNIT_DIRECTORY}/{unit}": text for unit, text in UNIT_FILES.items()})
         self.disk.update({f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()})
         self.runtime = SimulatedRuntime(self.timeline, self.calls, self.disk)
+        self.shield = SimulatedShield(self.disk, self.runtime, self.timeline, self.calls)
         self.kubelet = SimulatedKubelet(
-            node=name, disk=self.disk, runtime=self.runtime, timeline=self.timeline, calls=self.calls
+            node=name,
+            disk=self.disk,
+            runtime=self.runtime,
+            shield=self.shield,
+            timeline=self.timeline,
+            calls=self.calls,
         )
         self.services = SimulatedServices(
-            disk=self.disk, kubelet=self.kubelet, runtime=self.runtime, timeline=self.timeline, calls=self.calls
+            disk=self.disk,
+            kubelet=self.kubelet,
+            runtime=self.runtime,
+            shield=self.shield,
+            timeline=self.timeline,
+            calls=self.calls,
         )
         self.journal = SimulatedJournal(self.calls)
         self.files = SimulatedFiles(self.disk, self.calls)
@@ -63,6 +75,7 @@ class SimulatedNode:
             files=self.files,
             kubelet=self.kubelet,
             clock=SimulatedClock(self.timeline),
+            shield=self.shield,
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch
@@ -75,6 +88,7 @@ class SimulatedNode:
         """Lose power: every process and everything that was only in memory is gone."""
         self.kubelet.stop()
         self.runtime.power_off()
+        self.shield.power_off()
         self.timeline.reboot()
         for path in [path for path in self.disk if path.startswith("/run/")]:
             del self.disk[path]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
@@ -14,7 +15,7 @@ from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
-from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning
+from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import Arguments
@@ -60,7 +61,7 @@ class NodeFacts:
     """Everything that the checks judge, gathered at one time.
 
     Attributes:
-        promised: digest that the NodeUpgrade specifies; ``None`` if an image's digest covers the program.
+        spec: what the control plane requests for the node.
         state_free_bytes: free space on the filesystem of the journal.
         readiness: what the start of the new kubelet depends on.
         stored: hashes as stored on disk; ``inventory`` has them as the runtime serves them.
@@ -70,15 +71,14 @@ class NodeFacts:
         host: properties of the host that pod admission depends on.
         drift: differences between the running kubelet and its next start.
         runtime_found: the running runtime, and the one that would be started.
+        socket: the socket that the kubelet connects to.
         kubelet_start: how the kubelet's unit would be started now.
         runtime_start: how the runtime's unit would be started now.
     """
 
     node: Json
     pods: tuple[Pod, ...]
-    target: KubeletVersion
-    allow_downgrade: bool
-    promised: Digest | None
+    spec: TaskSpec
     kubelet: KubeletFacts
     runtime: RuntimeInfo
     runtime_unit: UnitStatus
@@ -88,12 +88,18 @@ class NodeFacts:
     readiness: Readiness
     traffic: Traffic
     runtime_found: RuntimeAsFound
+    socket: RuntimeSocket
     kubelet_start: UnitStart
     runtime_start: UnitStart
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
+
+    @property
+    def target(self) -> KubeletVersion:
+        """Return the version to upgrade to."""
+        return self.spec.target
 
     @property
     def admission(self) -> Admission:

@@ -41,7 +41,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
         return
     if current == facts.target:
         yield Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"the kubelet is {current} already")
-    elif facts.target < current and not facts.allow_downgrade:
+    elif facts.target < current and not facts.spec.allow_downgrade:
         detail = f"{facts.target} is older than the node's {current}; set allowDowngrade: true if that is meant"
         yield Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=detail)
 
@@ -55,11 +55,11 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
 )
 def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
     """The new program has the specified digest, runs here, reports the target version and accepts the flags."""
-    kubelet = facts.kubelet
+    kubelet, promised = facts.kubelet, facts.spec.artifact.sha256
     if kubelet.missing is not None:
         yield kubelet.missing
-    elif facts.promised is not None and kubelet.after != facts.promised:
-        detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {facts.promised}"
+    elif promised and kubelet.after != promised:
+        detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {promised}"
         yield Finding(reason=Reason.DIGEST_MISMATCH, detail=detail)
     elif kubelet.staged_version != str(facts.target):
         said = kubelet.staged_version or f"nothing usable ({kubelet.staged_output.strip()[:120] or 'no output'})"

@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.checks import (
     probes,
     proof,
     runtime,
+    runtime_drift,
     services,
     startup,
     units,
@@ -39,11 +40,13 @@ def _reading(
 CHECKS: tuple[Check[NodeFacts], ...] = (
     *kubelet.CHECKS,
     *runtime.CHECKS,
+    *_reading(lambda facts: facts.runtime_found, runtime_drift.CHECKS, when=runtime.is_restarted),
     *_reading(lambda facts: facts.units, units.CHECKS),
     *pods.CHECKS,
     kubelet.there_is_space,
     *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
+    runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
@@ -57,6 +60,7 @@ PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 """Checks that may forbid it once its hashes are planned; reported last."""
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
+    *runtime.WARNINGS,
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),

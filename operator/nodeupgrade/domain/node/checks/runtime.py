@@ -1,12 +1,12 @@
-"""Checks of the container runtime: may it be restarted, and would it come back as it runs?"""
+"""Checks of the container runtime: may it be restarted? Whether it would come back as it runs: ``runtime_drift``."""
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.check import Check, check
+from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.runtime_drift import drift
 from nodeupgrade.kubelet import history
 
 
@@ -40,6 +40,11 @@ def is_as_expected(facts: NodeFacts) -> bool:
     return facts.runtime.name == facts.runtime_found.name
 
 
+def is_restarted(facts: NodeFacts) -> bool:
+    """Report whether it runs as its unit, so that a restart of the unit restarts it."""
+    return is_as_expected(facts) and facts.runtime_found.unit.running
+
+
 def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
     others = [
         name for name in facts.runtime_unit.bound_by if name.endswith(".service") and name != facts.kubelet.unit.name
@@ -52,13 +57,6 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_CONFIGURATION_DRIFT)
-def runtime_comes_back(facts: NodeFacts) -> Iterator[Finding]:
-    """The process that answers is the one that would be restarted, and it would come back as it runs."""
-    if is_as_expected(facts):
-        yield from drift(facts.runtime_found)
-
-
 @check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY)
 def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime has no version that is known to lose state in a restart, and is not too busy for one."""
@@ -66,4 +64,26 @@ def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
         yield from facts.hazards.runtime
 
 
-CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_comes_back)
+@check_one(Reason.SHIELD_UNAVAILABLE)
+def required_shield_is_possible(facts: NodeFacts) -> Finding | None:
+    """The runtime's socket can be shielded where ``verify.shield: Require`` is set."""
+    if facts.spec.verify.shield is not ShieldPolicy.REQUIRE or not (obstacle := _shield_obstacle(facts)):
+        return None
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=f"verify.shield: Require is set, but {obstacle}")
+
+
+@check_one(Reason.SHIELD_UNAVAILABLE)
+def shield_is_possible(facts: NodeFacts) -> Finding | None:
+    """The runtime's socket can be shielded, unless ``verify.shield: Off`` is set."""
+    if facts.spec.verify.shield is not ShieldPolicy.AUTO or not (obstacle := _shield_obstacle(facts)):
+        return None
+    detail = f"a kubelet that wants to end a container can only be noticed, not prevented: {obstacle}"
+    return Finding(reason=Reason.SHIELD_UNAVAILABLE, detail=detail, severity=Severity.WARN)
+
+
+def _shield_obstacle(facts: NodeFacts) -> str:
+    return facts.socket.obstacle if is_as_expected(facts) else ""
+
+
+CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable,)
+WARNINGS: tuple[Check[NodeFacts], ...] = (shield_is_possible,)

@@ -1,15 +1,15 @@
-"""Detect drift of the runtime: differences between the running process and its next start.
+"""Checks of the runtime's drift: differences between the running process and its next start.
 
 A restart applies every change since the last one: a configuration that the runtime cannot read leaves the node without
 a runtime; another root directory leaves it with a runtime that knows none of the running containers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.check import Check, ask, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
@@ -41,24 +41,8 @@ class RuntimeAsFound:
     program: Digest | None
 
 
-_Aspect: TypeAlias = Callable[[RuntimeAsFound], Iterator[Finding]]
-
-
-def drift(found: RuntimeAsFound) -> Iterator[Finding]:
-    """Report whether the process that answers would be restarted, and whether it would come back as it runs.
-
-    If a restart would do harm, only that is reported: a restart is the remedy for everything else.
-    """
-    if not found.unit.running:  # reported by another check
-        return
-    for checks in (HARMFUL, OUT_OF_DATE):
-        wrong = [finding for check in checks for finding in check(found)]
-        yield from wrong
-        if wrong:
-            return
-
-
-def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
+@check(Reason.UNSUPPORTED_RUNTIME)
+def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Finding]:
     """The process that serves the kubelet's socket is the one that a restart of the unit replaces."""
     process, unit = found.process, found.unit
     if process is None:
@@ -75,8 +59,9 @@ def the_unit_s_own_process_answers(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The unit's command line is that of the running process, apart from temporary settings of an earlier run."""
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
+    """The runtime's unit has the running process's command line, apart from temporary settings of an earlier run."""
     running = () if found.process is None else found.process.words
     if found.unit.command and not found.next.as_it_runs:
         detail = (
@@ -86,8 +71,9 @@ def it_is_started_as_it_was(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The program on disk reads its configuration without an error."""
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Finding]:
+    """The runtime's program on disk reads its configuration without an error."""
     if found.next.places is None:
         detail = (
             f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
@@ -96,8 +82,9 @@ def its_configuration_can_be_read(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
-    """It would look for containers where they are, and listen on the socket that the kubelet uses."""
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Finding]:
+    """The runtime would look for containers where they are, and listen on the socket that the kubelet uses."""
     if found.next.places is None:
         return
     if found.places is None:
@@ -114,8 +101,9 @@ def everything_stays_in_its_place(found: RuntimeAsFound) -> Iterator[Finding]:
             yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Finding]:
-    """No file that a start reads was changed after the process started."""
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
+    """No file that a start of the runtime reads was changed after its process started."""
     if found.changed:
         others = f" and {len(found.changed) - _NAMED} more" if len(found.changed) > _NAMED else ""
         named = ", ".join(found.changed[:_NAMED])
@@ -123,8 +111,9 @@ def nothing_was_changed_since(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-def its_program_is_the_same(found: RuntimeAsFound) -> Iterator[Finding]:
-    """The program on disk is the one that runs, byte for byte; two builds may report the same version."""
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+def runtime_program_is_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
+    """The runtime's program on disk is the one that runs, byte for byte; two builds may report the same version."""
     running = None if found.process is None else found.process.program
     if running is None or running != found.program:
         detail = f"{found.unit.program or 'its program'} is not the program that runs; {_restart_first(found)}"
@@ -135,9 +124,26 @@ def _restart_first(found: RuntimeAsFound) -> str:
     return f"restart {found.unit.name} at a time of your choice first"
 
 
-HARMFUL: tuple[_Aspect, ...] = (
-    the_unit_s_own_process_answers,
-    its_configuration_can_be_read,
-    everything_stays_in_its_place,
+HARMFUL: tuple[Check[RuntimeAsFound], ...] = (
+    runtime_is_the_unit,
+    runtime_configuration_is_valid,
+    runtime_keeps_its_directories,
 )
-OUT_OF_DATE: tuple[_Aspect, ...] = (it_is_started_as_it_was, nothing_was_changed_since, its_program_is_the_same)
+"""Checks that find something only if a restart would do harm."""
+
+
+def _a_restart_helps(found: RuntimeAsFound) -> bool:
+    """Report whether a restart is a remedy: where it would do harm, only that is reported."""
+    return not ask(HARMFUL, found)
+
+
+def _itself(found: RuntimeAsFound) -> RuntimeAsFound:
+    return found
+
+
+CHECKS: tuple[Check[RuntimeAsFound], ...] = (
+    *HARMFUL,
+    runtime_command_is_unchanged.of(_itself, _a_restart_helps),
+    runtime_files_are_unchanged.of(_itself, _a_restart_helps),
+    runtime_program_is_unchanged.of(_itself, _a_restart_helps),
+)

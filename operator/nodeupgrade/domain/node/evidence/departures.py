@@ -7,8 +7,8 @@ evidence, never by likelihood, and whatever is not proven counts as damage by th
   and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
   request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
   memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
-* *Its pod was deleted.* The pod has a deletionTimestamp in the API. A pod that the kubelet itself failed is eventually
-  deleted too, by its controller, but has a reason in its status first.
+* *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
+  kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
 """
 
 from collections.abc import Iterable
@@ -19,6 +19,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.evidence.verification import Difference, DifferenceKind
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.pods import parse_pod
 
 KILLED = frozenset({137, 255})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
@@ -80,12 +81,24 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
 
 def was_deleted(pod: Json) -> bool:
     """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
+    return parse_pod(pod).terminating and _as_wished(pod)
+
+
+def was_removed(pod: Json) -> bool:
+    """Report the same of a pod that is gone from the API, by its last state there.
+
+    One that is deleted without a grace period has no deletionTimestamp. Nor has one that was over, however long its
+    grace period; but a kubelet may report a pod as over whose containers run on. A mirror pod is only a picture.
+    """
+    last = parse_pod(pod)
+    return not last.mirror and (last.terminating or not last.finished) and _as_wished(pod)
+
+
+def _as_wished(pod: Json) -> bool:
     status = pod.get("status") or {}
     conditions = status.get("conditions") or ()
-    return (
-        bool((pod.get("metadata") or {}).get("deletionTimestamp"))
-        and not status.get("reason")
-        and not any(c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions)
+    return not status.get("reason") and not any(
+        c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions
     )
 
 

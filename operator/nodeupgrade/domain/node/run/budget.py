@@ -7,7 +7,8 @@ how long steps took in this run, with a floor for each.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Step
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark
 
 SAFETY = 2.0
 """Undoing may take this many times longer than the measured step."""

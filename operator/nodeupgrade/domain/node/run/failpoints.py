@@ -7,10 +7,17 @@ have more, in the middle of their effect.
 from enum import StrEnum
 from typing import NewType
 
-from nodeupgrade.domain.node.run.journal import Step
+from nodeupgrade.api.task.step import Step
 
 Failpoint = NewType("Failpoint", str)
-"""One of FAILPOINTS."""
+"""One of FAILPOINTS, or WRONG_HASH."""
+
+
+VARIABLE = "NODEUPGRADE_FAILPOINTS"
+"""The environment variable without which there are none. The operator passes its own on to its agents."""
+
+WRONG_HASH = Failpoint("plan.wrong-hash")
+"""The agent has planned. Not one of FAILPOINTS, which the executor passes."""
 
 
 class When(StrEnum):
@@ -39,6 +46,10 @@ FIRST_RESTORED = Failpoint("rewrite-hashes.after-first-back")
 """One container has its old hash again, the others do not."""
 RUNTIME_RESTARTED = Failpoint("restart-runtime.restarted")
 """The runtime was restarted; it may not answer yet."""
+SHIELD_RAISED = Failpoint("raise-shield.raised")
+"""The shield is raised; the new kubelet does not run yet."""
+SHIELD_LOWERED = Failpoint("lower-shield.lowered")
+"""The shield is lowered; the run is not committed yet."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
 """The new kubelet was started; it may not be healthy yet."""
 
@@ -48,6 +59,8 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     FIRST_REWRITTEN,
     FIRST_RESTORED,
     RUNTIME_RESTARTED,
+    SHIELD_RAISED,
+    SHIELD_LOWERED,
     KUBELET_STARTED,
 )
 """All failpoints."""

@@ -12,35 +12,12 @@ from enum import StrEnum
 from functools import lru_cache
 
 from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.errors import Inconsistent
 
 JOURNAL_SCHEMA = 1
 CHANGED = "changed"
-
-
-class Step(StrEnum):
-    """The steps of a run; forward order is the order of definition."""
-
-    CONFIRM_BINARIES = "confirm-binaries"
-    ARM_DEAD_MAN = "arm-dead-man"
-    STOP_KUBELET = "stop-kubelet"
-    CONFIRM_INVENTORY = "confirm-inventory"
-    SAVE_STATE = "save-state"
-    PIN_STATIC_PODS = "pin-static-pods"
-    REWRITE_HASHES = "rewrite-hashes"
-    RESTART_RUNTIME = "restart-runtime"
-    READ_BACK = "read-back"
-    RAISE_SHIELD = "raise-shield"
-    SET_ARGUMENTS = "set-arguments"
-    SWAP_BINARY = "swap-binary"
-    START_KUBELET = "start-kubelet"
-    VERIFY = "verify"
-    LOWER_SHIELD = "lower-shield"
-
-
-COMMIT = tuple(Step)[-1]
-"""The step whose end is the point of no return."""
 
 
 class Mark(StrEnum):
@@ -113,7 +90,7 @@ def may_be_lost(record: Record) -> bool:
     That a step is done, undone or held can be found out again, or the step repeated. An announcement, a failure, the
     commit and the end must not be lost.
     """
-    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not Step.VERIFY
+    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not COMMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ from math import inf
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.budget import undo_seconds
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.rescue_script import Rescue
 
 UNDO_RETRY_SECONDS = 2.0
 HOLD_SECONDS = 5.0
-"""Seconds until a runtime that is not fit is examined again."""
+"""Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
+MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
+"""What a person may decide to ignore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +35,8 @@ class Observation:
         abort: whether a rollback was requested.
         planned: the boot that the plan was made in, if the plan records it.
         rescue: how far the rescue script has come with the run; it starts if the executor does not run for a while.
-        lack: why the runtime is not fit for a kubelet; only determined before an undo that needs_runtime().
-        go_on: whether a person requested to start the old kubelet although the runtime lost pods.
+        lack: what forbids the next undo; only determined where needs_runtime() or needs_quiet().
+        go_on: whether a person requested to go on all the same.
     """
 
     monotonic: float
@@ -75,8 +78,8 @@ class AskAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldFenced:
-    """Leave the kubelet fenced and decide again in ``seconds``: the runtime is not fit for ``undo``."""
+class Hold:
+    """Leave everything as it is and decide again in ``seconds``: ``undo`` would do harm now."""
 
     undo: Undo
     lack: Lack
@@ -92,7 +95,7 @@ class Finish:
     why: str
 
 
-Decision: TypeAlias = Do | Undo | AskAgain | HoldFenced | Finish
+Decision: TypeAlias = Do | Undo | AskAgain | Hold | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +109,14 @@ class RollbackCause:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
     """Decide what comes next.
 
-    * ``verify: done`` is the commit: the run ends as Upgraded, unless the rescue script has begun to restore OLD.
+    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script has begun to restore
+      OLD.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: hashes would be restored into nothing, and every pod created a second time.
+    * While the old kubelet wants to end what ran before, the shield stays up.
     * Forward, the first step that is not done is next.
     """
     if committed(journal, seen.rescue):
@@ -129,12 +134,17 @@ def committed(journal: Journal, rescue: Rescue) -> bool:
     The rescue script does not touch a committed run. If it has begun nevertheless, hashes and files may be of both
     eras, or OLD; only a rollback is certain to end with one of them.
     """
-    return journal.mark(Step.VERIFY) is Mark.DONE and rescue is Rescue.NONE
+    return journal.mark(COMMIT) is Mark.DONE and rescue is Rescue.NONE
 
 
 def needs_runtime(decision: Decision) -> bool:
     """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
+
+
+def needs_quiet(decision: Decision) -> bool:
+    """Report whether a decision is only valid if the kubelet leaves everything alone, since it lowers the shield."""
+    return isinstance(decision, Undo) and decision.step is Step.ARM_DEAD_MAN
 
 
 def next_step(journal: Journal) -> Step:
@@ -223,8 +233,8 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
         if rest > 0:
             return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
     undo = Undo(step=step, reason=setback.reason, why=setback.why)
-    if seen.lack is not None and not (seen.go_on and seen.lack.reason is Reason.RUNTIME_LOST_PODS):
-        return HoldFenced(undo=undo, lack=seen.lack)
+    if seen.lack is not None and not (seen.go_on and seen.lack.reason in MAY_GO_ON):
+        return Hold(undo=undo, lack=seen.lack)
     return undo
 
 

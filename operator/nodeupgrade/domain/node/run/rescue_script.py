@@ -11,10 +11,11 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from shlex import quote
 
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.evidence.shown import GO_ON
 from nodeupgrade.domain.node.plan import Limits, RunPlan
-from nodeupgrade.domain.node.run.journal import Mark, Step
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
 
@@ -26,6 +27,7 @@ UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
 LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
+SHIELD = "nodeupgrade-shield.service"
 ABSENT_SECONDS = 20
 """A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
 SYSTEMCTL_SECONDS = 120
@@ -104,7 +106,7 @@ def script(
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
         "go_on": str(run_directory / GO_ON),
         "finished": f'"mark":"{Mark.FINISHED}"',
-        "committed": f'"mark":"{Mark.DONE}".*"step":"{Step.VERIFY}"',
+        "committed": f'"mark":"{Mark.DONE}".*"step":"{COMMIT}"',
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
         "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if runtime.restores else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),

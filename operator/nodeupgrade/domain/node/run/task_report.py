@@ -14,16 +14,19 @@ from nodeupgrade.api.task.status import (
     KubeletStatus,
     Preview,
     RuntimeStatus,
+    ShieldReport,
+    ShieldState,
     StepResult,
     StepStatus,
     TaskPhase,
     TaskStatus,
 )
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.evidence.flaps import Flaps
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
-from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record, Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport
 
 TOLD = 3
@@ -118,6 +121,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         kubelet=_kubelet(plan, summary),
         runtime=_runtime(plan),
         containers=_containers(plan, summary),
+        shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
         started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
         finished_at=None if finished is None else datetime.fromisoformat(finished.at),
@@ -247,14 +251,15 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
     if failure is not None:
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, f"going back: {failure.error}"
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
-    phase = TaskPhase.VERIFYING if current is Step.VERIFY else TaskPhase.RUNNING
+    phase = TaskPhase.VERIFYING if current in {Step.VERIFY, COMMIT} else TaskPhase.RUNNING
     return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
 
 
 def _held(held: Record) -> str:
     """Return what a run waits for, and what a person must do."""
     remedy = _known(held.reason).remedy
-    told = f"waiting with the kubelet fenced: {held.error}"
+    how = "with the shield up" if held.step is Step.ARM_DEAD_MAN else "with the kubelet fenced"
+    told = f"waiting {how}: {held.error}"
     return f"{shorten(told, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
 
 
@@ -345,6 +350,16 @@ def _kubelet(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
 def _runtime(plan: RunPlan) -> RuntimeStatus:
     name, _, version = plan.runtime.partition(" ")
     return RuntimeStatus(name=name, version=version)
+
+
+def _shield(plan: RunPlan, journal: Journal) -> ShieldReport:
+    if plan.shield is not None:
+        raised = journal.first(Step.RAISE_SHIELD, Mark.DONE) is not None
+        return ShieldReport(state=ShieldState.RAISED if raised else None)
+    obstacle = next((each.detail for each in plan.cautions if each.reason is Reason.SHIELD_UNAVAILABLE), None)
+    if obstacle is None:
+        return ShieldReport(state=ShieldState.OFF)
+    return ShieldReport(state=ShieldState.UNAVAILABLE, detail=shorten(obstacle))
 
 
 def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:

@@ -73,12 +73,9 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
     """Return the spec of a waiting task, resolved for this node.
 
     Raises:
-        AssertionError: There is no artifact for the node's platform; callers check that first.
+        KeyError: There is no artifact for the node's platform.
     """
     upgrade, spec = rollout.upgrade, rollout.spec
-    artifact = resolve_artifact(spec.artifact, node.platform)
-    if artifact is None:
-        raise AssertionError("nodes without an artifact are never claimed")
     held = rollout.fleet.tasks.get(node.name)
     return TaskSpec(
         node_name=node.name,
@@ -87,7 +84,7 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
         run_id=new_run_id(upgrade.uid, now),
         from_version=node.kubelet_version,
         to_version=spec.version,
-        artifact=artifact,
+        artifact=resolve_artifact(spec.artifact, node.platform),
         wave=rollout.members[node.name].wave,
         order=order,
         allow_downgrade=spec.allow_downgrade,

@@ -35,7 +35,7 @@ from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend, 
 from nodeupgrade.domain.rollout.inflight.claims import task_spec
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.rollout.select.admission import judge
-from nodeupgrade.domain.rollout.select.membership import resolve_artifact, selects
+from nodeupgrade.domain.rollout.select.membership import selects, serves
 from nodeupgrade.domain.rollout.select.node_state import candidate
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -124,12 +124,11 @@ def _begin(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, no
     ours = node.cordoned_by == fleet.upgrade.uid
     if fleet.own_task(node.name) is None:
         return _resume(fleet, rollout, node, now)
-    if (obstacle := _obstacle(fleet, rollout, node)) is not None:
-        if ours:
-            return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
-        return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
     if rollout is None:
-        raise AssertionError("without a view of the rollout there is an obstacle")
+        detail = f"the spec is not accepted and node {node.name} is untouched"
+        return _turn_back(node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
+    if (obstacle := _obstacle(rollout, node)) is not None:
+        return _turn_back(node, obstacle, ours=ours)
     if rollout.spec.action is RolloutAction.PLAN:
         return _precheck(rollout, node, now)
     if (pods := fleet.pods.get(node.name)) is None:
@@ -157,7 +156,7 @@ def _resume(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, n
     looking = rollout is not None and rollout.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
-    if rollout is None or resolve_artifact(rollout.spec.artifact, node.platform) is None:
+    if rollout is None or not serves(rollout.spec.artifact, node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
@@ -184,18 +183,22 @@ def _precheck(rollout: RolloutView, node: NodeView, now: datetime) -> StartTask:
     )
 
 
-def _obstacle(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView) -> Finding | None:
+def _turn_back(node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
+    """Undo the cordon of a node that is not started after all, then free its slot."""
+    if ours:
+        return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
+    return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
+
+
+def _obstacle(rollout: RolloutView, node: NodeView) -> Finding | None:
     """Return why a node that was admitted but not touched must not be started after all, or None."""
-    if rollout is None:
-        detail = f"the spec is not accepted and node {node.name} is untouched"
-        return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy="")
-    if fleet.upgrade.deleting:
+    if rollout.upgrade.deleting:
         detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
         return Finding(reason=Reason.DELETING, detail=detail, remedy="")
     if rollout.spec.action is RolloutAction.ABORT:
         detail = f"spec.action is Abort and node {node.name} is untouched"
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
-    return judge(candidate(fleet, rollout.spec, node, rollout.now))
+    return judge(candidate(rollout.fleet, rollout.spec, node, rollout.now))
 
 
 def _started(rollout: RolloutView, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:

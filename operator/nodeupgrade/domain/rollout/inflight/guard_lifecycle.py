@@ -11,7 +11,8 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
-from nodeupgrade.api.task.status import START_KUBELET, STOP_KUBELET, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import DeclineGuard, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.domain.rollout.guard import GuardParameters
@@ -210,11 +211,11 @@ def _kubelet_runs(status: TaskStatus) -> bool:
     """Report whether the final kubelet runs: the new one or, in a rollback, the old one again."""
     results = {step.name: step.result for step in status.steps}
     if status.phase is TaskPhase.ROLLING_BACK:
-        return results.get(STOP_KUBELET) is StepResult.UNDONE
-    return results.get(START_KUBELET) is StepResult.DONE
+        return results.get(Step.STOP_KUBELET) is StepResult.UNDONE
+    return results.get(Step.START_KUBELET) is StepResult.DONE
 
 
 def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
     """Return when, by the node's clock, the kubelet was started: if our clock is slow, the guard must not end early."""
-    ends = [step.finished_at for step in status.steps if step.name in {STOP_KUBELET, START_KUBELET}]
+    ends = [step.finished_at for step in status.steps if step.name in {Step.STOP_KUBELET, Step.START_KUBELET}]
     return max(filter(None, ends), default=None)

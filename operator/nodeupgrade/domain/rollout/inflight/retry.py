@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.api.limits import PAST_RUNS_KEPT
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, new_run_id
@@ -16,9 +17,6 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.rollout.actions import Reopen
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-
-HISTORY_KEPT = 5
-"""Number of past runs that a task lists."""
 
 RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
 """Verdicts that a retry clears; a node that could not be rolled back needs a person."""
@@ -62,7 +60,7 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str, now: dat
 
 
 def past_runs(held: Task) -> tuple[PastRun, ...]:
-    """Return the history including the last run, at most HISTORY_KEPT entries; a precheck does not count as a run."""
+    """Return the history including the last run, at most PAST_RUNS_KEPT entries; a precheck does not count as a run."""
     verdict = held.verdict
     if verdict is None or held.kind is RunKind.PRECHECK:
         return held.spec.history
@@ -73,4 +71,4 @@ def past_runs(held: Task) -> tuple[PastRun, ...]:
         result=verdict.outcome,
         time=verdict.decided_at,
     )
-    return (*held.spec.history, past)[-HISTORY_KEPT:]
+    return (*held.spec.history, past)[-PAST_RUNS_KEPT:]

@@ -6,7 +6,8 @@ from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
-from nodeupgrade.api.task.status import STOP_KUBELET, VERIFY, StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
@@ -59,7 +60,7 @@ def _not_yet(detail: str) -> Finding:
 
 def was_touched(status: TaskStatus) -> bool:
     """Report whether a finished run may have changed anything on the node."""
-    return any(step.name == STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
+    return any(step.name == Step.STOP_KUBELET for step in status.steps) or status.phase is TaskPhase.SUCCEEDED
 
 
 def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) -> tuple[Verdict, Reason, str]:
@@ -143,11 +144,11 @@ def _seen_restarted(task: Task, pods: tuple[Pod, ...], until: datetime | None) -
 
 def _settled_at(status: TaskStatus) -> datetime | None:
     """Return when the run stopped watching containers, or None if it never got there."""
-    settled = (step.finished_at for step in status.steps if step.name == VERIFY and step.result is StepResult.DONE)
+    settled = (step.finished_at for step in status.steps if step.name == Step.VERIFY and step.result is StepResult.DONE)
     return next(settled, None)
 
 
 def _kubelet_stopped_at(status: TaskStatus) -> datetime | None:
     """Return when the kubelet was stopped; earlier restarts are not caused by the run."""
-    stopped = (step.started_at for step in status.steps if step.name == STOP_KUBELET)
+    stopped = (step.started_at for step in status.steps if step.name == Step.STOP_KUBELET)
     return next(stopped, status.started_at)

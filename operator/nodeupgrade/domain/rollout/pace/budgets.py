@@ -6,16 +6,15 @@ They narrow the same list one after the other, so that the tightest decides and 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, counted, sentence
 from nodeupgrade.api.task.spec import RunVerdict, Verdict
-from nodeupgrade.api.upgrade.strategy import TopologyMode
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.rollout.pace.gates import Situation
-from nodeupgrade.domain.rollout.pace.growth import slots
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 
@@ -37,7 +36,7 @@ _STALLING = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class StartDecision:
     """The nodes that may be started now; if there are none, ``reason`` and ``message`` say why."""
 
     nodes: Nodes = ()
@@ -50,18 +49,18 @@ class Choice:
         return self.reason in _STALLING
 
 
-NOBODY = Choice()
+UNDECIDED = StartDecision()
 
-Budget = Callable[[Situation, Nodes], Choice]
+Budget = Callable[[Situation, Nodes], StartDecision]
 
 
-def max_concurrent(situation: Situation, nodes: Nodes) -> Choice:
+def max_concurrent(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.maxConcurrent``: limit the nodes in flight, never more than there are slots."""
     rollout = situation.rollout
     return _as_many(nodes, concurrency(rollout), len(rollout.flying))
 
 
-def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
+def wave_concurrency(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply the ``maxConcurrent`` of each wave to its own nodes."""
     limits = {
         wave.name: wave.terms.max_concurrent.of(len(wave.members))
@@ -70,10 +69,10 @@ def wave_concurrency(situation: Situation, nodes: Nodes) -> Choice:
     }
     flying = Counter(member.wave for member in _in_flight(situation.rollout))
     chosen = _fitting(nodes, flying, lambda node: node.wave, lambda wave: limits.get(str(wave), SLOTS))
-    return Choice(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
+    return StartDecision(nodes=chosen, message="as many nodes of the wave are in flight as its maxConcurrent allows")
 
 
-def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
+def max_unavailable(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.maxUnavailable``: limit the nodes in flight, cordoned by anyone or not Ready.
 
     Starting a node that is already unavailable does not increase their number.
@@ -90,16 +89,16 @@ def max_unavailable(situation: Situation, nodes: Nodes) -> Choice:
         chosen.append(node)
     because = f"{counted(unavailable, 'node')} of the rollout unavailable and {limit} may be"
     if rollout.flying:
-        return Choice(nodes=tuple(chosen), message=because)
+        return StartDecision(nodes=tuple(chosen), message=because)
     reason = Reason.TOO_MANY_UNAVAILABLE
-    return Choice(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
+    return StartDecision(nodes=tuple(chosen), reason=reason, message=sentence(reason, because))
 
 
-def topology(situation: Situation, nodes: Nodes) -> Choice:
+def topology(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.topology``: limit the nodes in flight per domain and, if requested, go domain by domain."""
     rollout = situation.rollout
     if (rule := rollout.spec.strategy.topology) is None:
-        return Choice(nodes=nodes)
+        return StartDecision(nodes=nodes)
 
     def domain(member: NodeState) -> str:
         return "" if member.view is None else member.view.labels.get(rule.key, "")
@@ -110,13 +109,13 @@ def topology(situation: Situation, nodes: Nodes) -> Choice:
         current = min(busy, key=lambda name: (name == "", name))
         nodes = tuple(node for node in nodes if domain(node) == current)
     chosen = _fitting(nodes, flying, domain, lambda _: rule.max_per_domain)
-    return Choice(nodes=chosen, message="as many nodes of the domain are in flight as strategy.topology allows")
+    return StartDecision(nodes=chosen, message="as many nodes of the domain are in flight as strategy.topology allows")
 
 
-def growth(situation: Situation, nodes: Nodes) -> Choice:
+def growth(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.growth``: begin each wave with one node, and allow more as nodes succeed."""
     rollout = situation.rollout
-    rule, at = rollout.spec.strategy.growth, situation.front.index
+    rule, at = rollout.spec.strategy.growth, situation.position.index
     limit = concurrency(rollout)
     if at < len(rollout.waves):
         wave = rollout.waves[at]
@@ -126,7 +125,40 @@ def growth(situation: Situation, nodes: Nodes) -> Choice:
     return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
 
 
-def node_interval(situation: Situation, nodes: Nodes) -> Choice:
+def slots(growth: Growth, limit: int, outcomes: Iterable[bool]) -> int:
+    """Return how many nodes of a wave may be in flight at the same time.
+
+    Args:
+        growth: The rule.
+        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
+        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
+    """
+    if growth.type is GrowthType.FIXED:
+        return limit
+    ceiling = limit if growth.cap is None else max(1, min(limit, growth.cap.of(limit)))
+    successes = 0
+    for succeeded in outcomes:
+        successes = successes + 1 if succeeded else 0
+    width = 1
+    while width < ceiling and successes >= width:
+        successes -= width
+        width = _next(growth, width)
+    return min(width, ceiling)
+
+
+def _next(growth: Growth, width: int) -> int:
+    match growth.type:
+        case GrowthType.LINEAR:
+            return width + growth.factor
+        case GrowthType.EXPONENTIAL:
+            return width * max(2, growth.factor)
+        case GrowthType.FIXED:
+            return width
+        case never:
+            assert_never(never)
+
+
+def node_interval(situation: Situation, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.nodeInterval``: pause after a success."""
     rollout = situation.rollout
     interval = rollout.spec.strategy.node_interval
@@ -136,8 +168,8 @@ def node_interval(situation: Situation, nodes: Nodes) -> Choice:
         if verdict.outcome is Verdict.SUCCEEDED and verdict.decided_at is not None
     ]
     if not interval or not ends or situation.now >= max(ends):
-        return Choice(nodes=nodes)
-    return Choice(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
+        return StartDecision(nodes=nodes)
+    return StartDecision(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
 
 
 BUDGETS: tuple[Budget, ...] = (
@@ -150,7 +182,7 @@ BUDGETS: tuple[Budget, ...] = (
 )
 
 
-def precheck_slots(situation: Situation, nodes: Nodes) -> Choice:
+def precheck_slots(situation: Situation, nodes: Nodes) -> StartDecision:
     """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
     rollout = situation.rollout
     limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
@@ -176,9 +208,9 @@ def is_unavailable(member: NodeState) -> bool:
     return member.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
 
 
-def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> Choice:
+def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> StartDecision:
     message = f"{counted(taken, 'node')} in flight and {limit} may be{why}"
-    return Choice(nodes=nodes[: max(0, limit - taken)], message=message)
+    return StartDecision(nodes=nodes[: max(0, limit - taken)], message=message)
 
 
 def _fitting(

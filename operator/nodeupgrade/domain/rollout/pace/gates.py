@@ -13,7 +13,7 @@ from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.domain.rollout.select.waves import WavePosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Situation:
     """The facts that gates and budgets decide from."""
 
     rollout: RolloutView
-    front: Front
+    position: WavePosition
     now: datetime
 
 
@@ -99,7 +99,7 @@ def in_time(situation: Situation) -> Finding | None:
 
 def wave_has_its_turn(situation: Situation) -> Finding | None:
     """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
-    at = situation.front
+    at = situation.position
     return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
 
 
@@ -131,7 +131,7 @@ PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 
 
 def _current(situation: Situation) -> WaveStatus | None:
-    index, waves = situation.front.index, situation.rollout.upgrade.status.waves
+    index, waves = situation.position.index, situation.rollout.upgrade.status.waves
     return waves[index] if index < len(waves) else None
 
 

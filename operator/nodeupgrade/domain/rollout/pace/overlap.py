@@ -6,14 +6,14 @@ from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.rollout.pace.budgets import Choice
+from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.select.membership import selects
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 _UNDATED = datetime.max.replace(tzinfo=UTC)
 
 
-def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> Choice | None:
+def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> StartDecision | None:
     """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
 
     This applies only until the plan is made; after that, the claims decide.
@@ -26,7 +26,7 @@ def queued(fleet: FleetSnapshot, spec: UpgradeSpec) -> Choice | None:
     rival, node = overlap
     reason = Reason.QUEUED if spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
     because = f"NodeUpgrade {rival.name}, which is older and has not ended, selects node {node} too"
-    return Choice(reason=reason, message=sentence(reason, because))
+    return StartDecision(reason=reason, message=sentence(reason, because))
 
 
 def _ahead(fleet: FleetSnapshot, spec: UpgradeSpec) -> tuple[Upgrade, NodeName] | None:

@@ -29,10 +29,9 @@ from nodeupgrade.domain.rollout.backoff import summed_up
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
-from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import Front
+from nodeupgrade.domain.rollout.select.waves import WavePosition, unknown_waves
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -117,7 +116,7 @@ def rejected(
 
 def summarise(
     rollout: RolloutView,
-    at: Front,
+    at: WavePosition,
     state: RolloutState,
     now: datetime,
     *,

@@ -20,10 +20,9 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
-from nodeupgrade.domain.rollout.select.waves import Front, WaveRoster, state_of
+from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, approved_by, state_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -87,11 +86,11 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
     Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
-    troubled = [s for s in rollout.members.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
+    failing = [s for s in rollout.members.values() if s.place is Place.REFUSED or s.outcome not in _FINE]
     if rollout.upgrade.status.planned_at is None:
         queued_for = {member.node for member in rollout.held}
-        troubled = [member for member in troubled if member.node not in queued_for]
-    troubled.sort(key=lambda member: member.place is Place.REFUSED)
+        failing = [member for member in failing if member.node not in queued_for]
+    failing.sort(key=lambda member: member.place is Place.REFUSED)
     return tuple(
         NodeFailure(
             node=member.node,
@@ -100,11 +99,11 @@ def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:
             message=member.message[:FAILURE_MESSAGE_LENGTH],
             time=since.get((member.node, member.reason.value)) or now,
         )
-        for member in troubled[:FAILURES_LISTED]
+        for member in failing[:FAILURES_LISTED]
     )
 
 
-def wave_statuses(rollout: RolloutView, at: Front, now: datetime) -> tuple[WaveStatus, ...]:
+def wave_statuses(rollout: RolloutView, at: WavePosition, now: datetime) -> tuple[WaveStatus, ...]:
     """Return the status of every wave; times that are already recorded are kept."""
     before = {wave.name: wave for wave in rollout.upgrade.status.waves}
     return tuple(
@@ -113,7 +112,7 @@ def wave_statuses(rollout: RolloutView, at: Front, now: datetime) -> tuple[WaveS
     )
 
 
-def current_wave(waves: tuple[WaveStatus, ...], at: Front) -> CurrentWave | None:
+def current_wave(waves: tuple[WaveStatus, ...], at: WavePosition) -> CurrentWave | None:
     """Return the current wave; after the end, the last one; None without waves."""
     if not waves or at.index < 0:
         return None

@@ -9,9 +9,9 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, Upgra
 from nodeupgrade.domain.rollout.actions import Refuse, Report, Skip, WaveNews, WriteStatus
 from nodeupgrade.domain.rollout.report import conditions
 from nodeupgrade.domain.rollout.report.counting import ADMISSION
-from nodeupgrade.domain.rollout.select.approvals import unknown_waves
 from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
+from nodeupgrade.domain.rollout.select.waves import unknown_waves
 
 EventAction: TypeAlias = Refuse | Skip | WaveNews | Report
 

@@ -9,7 +9,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
-from nodeupgrade.domain.rollout.pace.budgets import Choice
+from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
@@ -42,7 +42,7 @@ _PHASES = {
 }
 
 
-def state_of(rollout: RolloutView, choice: Choice) -> RolloutState:
+def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts = counting.count(rollout.members.values())
     done = _done(rollout, counts)
@@ -57,20 +57,20 @@ def state_of(rollout: RolloutView, choice: Choice) -> RolloutState:
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
         return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
-    if choice.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
-        return held_back(choice)
+    if decision.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
+        return held_back(decision)
     if not rollout.planned and may_claim(rollout):
         message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     if rollout.spec.action is RolloutAction.PLAN:
-        return _planning(rollout, choice, counts)
-    return _running(rollout, choice, counts, done)
+        return _planning(rollout, decision, counts)
+    return _running(rollout, decision, counts, done)
 
 
-def held_back(choice: Choice) -> RolloutState:
+def held_back(decision: StartDecision) -> RolloutState:
     """Return the state of a rollout whose next nodes have to wait."""
-    phase = RolloutPhase.STALLED if choice.stalls else _PHASES.get(choice.reason, RolloutPhase.RUNNING)
-    return RolloutState(phase=phase, reason=choice.reason, message=choice.message, stalled=choice.stalls)
+    phase = RolloutPhase.STALLED if decision.stalls else _PHASES.get(decision.reason, RolloutPhase.RUNNING)
+    return RolloutState(phase=phase, reason=decision.reason, message=decision.message, stalled=decision.stalls)
 
 
 def ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
@@ -89,11 +89,11 @@ def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     )
 
 
-def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> RolloutState:
+def _planning(rollout: RolloutView, decision: StartDecision, counts: Counts) -> RolloutState:
     """Return the state under ``action: Plan``, which upgrades nothing."""
     if any(member.place is Place.PENDING for member in rollout.members.values()):
-        if choice.reason is Reason.PAUSED:
-            return held_back(choice)
+        if decision.reason is Reason.PAUSED:
+            return held_back(decision)
         message = f"{_count_checked(rollout)} of {counted(counts.total, 'node')} looked at"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
     objecting = [s for s in rollout.members.values() if s.place in {Place.REFUSED, Place.FINISHED}]
@@ -105,21 +105,21 @@ def _planning(rollout: RolloutView, choice: Choice, counts: Counts) -> RolloutSt
     return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
 
 
-def _running(rollout: RolloutView, choice: Choice, counts: Counts, done: str) -> RolloutState:
+def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done: str) -> RolloutState:
     aborts = rollout.spec.strategy.on_threshold is ThresholdPolicy.ABORT
     left = counts.pending + sum(member.again is not None for member in rollout.members.values())
-    if left and choice.reason is Reason.FAILURE_THRESHOLD_REACHED and aborts:
+    if left and decision.reason is Reason.FAILURE_THRESHOLD_REACHED and aborts:
         failed = counted(counting.failed(counts), "node")
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
-    if left and choice.reason is Reason.PAUSED:
+    if left and decision.reason is Reason.PAUSED:
         message = (
-            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {choice.message}"
+            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {decision.message}"
         )
         return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
-    if counts.pending or (left and choice.stalls):
-        message = choice.message or f"{done}, {counts.pending} to go"
-        return held_back(Choice(reason=choice.reason, message=message))
+    if counts.pending or (left and decision.stalls):
+        message = decision.message or f"{done}, {counts.pending} to go"
+        return held_back(StartDecision(reason=decision.reason, message=message))
     if blocking := [s for s in rollout.members.values() if s.place is Place.REFUSED]:
         return _blocked(blocking)
     return _concluded(rollout, counts, done)

@@ -25,7 +25,7 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
-from nodeupgrade.domain.rollout.select.membership import is_claimable, resolve_artifact
+from nodeupgrade.domain.rollout.select.membership import is_claimable, serves
 from nodeupgrade.domain.rollout.select.orphaned_cordons import is_orphaned
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
@@ -209,7 +209,7 @@ def required_guard_is_possible(candidate: Candidate) -> Finding | None:
 @check_one(Reason.ARTIFACT_UNAVAILABLE)
 def artifact_has_platform(candidate: Candidate) -> Finding | None:
     """There is a kubelet binary for the node's platform."""
-    if resolve_artifact(candidate.spec.artifact, candidate.node.platform) is not None:
+    if serves(candidate.spec.artifact, candidate.node.platform):
         return None
     because = f"spec.artifact has no {candidate.node.platform}, which is the platform of {_named(candidate)}"
     return Finding(reason=Reason.ARTIFACT_UNAVAILABLE, detail=because)

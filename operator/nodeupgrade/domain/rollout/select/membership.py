@@ -56,7 +56,7 @@ def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool
     """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
     if node.name in fleet.unreadable:
         return False
-    needs = node.kubelet_version != spec.version and resolve_artifact(spec.artifact, node.platform) is not None
+    needs = node.kubelet_version != spec.version and serves(spec.artifact, node.platform)
     return needs and claim_of(fleet, node.name) is None
 
 
@@ -85,12 +85,20 @@ def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
     return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
 
 
-def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact | None:
-    """Return the artifact for a platform, or None; an image serves every platform that its index lists."""
+def serves(artifact: Artifact, platform: str) -> bool:
+    """Report whether there is a kubelet for a platform; an image serves every platform that its index lists."""
+    return artifact.image is not None or platform in {**(artifact.platforms or {}), **(artifact.pre_staged or {})}
+
+
+def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
+    """Return the artifact for a platform.
+
+    Raises:
+        KeyError: It does not serve the platform.
+    """
     if (image := artifact.image) is not None:
         return TaskArtifact(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, pull_secret=image.pull_secret)
     if download := (artifact.platforms or {}).get(platform):
         return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
-    if file := (artifact.pre_staged or {}).get(platform):
-        return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
-    return None
+    file = (artifact.pre_staged or {})[platform]
+    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)

@@ -1,8 +1,9 @@
 """The state of each node of a rollout, derived from API objects alone."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, sentence
@@ -12,10 +13,10 @@ from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.finding import PASSING
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.select.admission import Candidate, judge
 from nodeupgrade.domain.rollout.select.membership import claim_of
-from nodeupgrade.domain.rollout.select.second_look import next_look
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
@@ -23,6 +24,27 @@ WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.C
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
 """Verdicts that count against the failure threshold; a refused node was not touched and does not count."""
+
+
+DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))
+"""Delay after each refusal in a row; after the last one, a person must request a retry."""
+
+
+def next_look(task: Task) -> datetime | None:
+    """Return when to retry a node that its agent refused; None if that is left to a person.
+
+    The agent itself has already retried for a minute. The result depends only on the task and its history, so a
+    restarted operator arrives at the same time.
+    """
+    verdict = task.verdict
+    if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:
+        return None
+    own = (task.spec.upgrade_ref.name, task.spec.to_version, Verdict.REFUSED)
+    in_a_row = takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, reversed(task.spec.history))
+    earlier = sum(1 for _ in in_a_row)
+    if verdict.reason not in PASSING or earlier >= len(DELAYS):
+        return None
+    return verdict.decided_at + DELAYS[earlier]
 
 
 class Place(StrEnum):

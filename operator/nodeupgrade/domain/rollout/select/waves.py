@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason, counted, sentence
-from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.placement import matches_labels
-from nodeupgrade.domain.rollout.select.approvals import approved_by
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 
@@ -93,7 +93,7 @@ def rosters(waves: Sequence[Wave], members: Mapping[NodeName, NodeState]) -> tup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class WavePosition:
     """The current position of a rollout in its sequence of waves.
 
     Attributes:
@@ -112,7 +112,7 @@ class Front:
     pending: tuple[NodeState, ...] = ()
 
 
-def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front:
+def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> WavePosition:
     """Return the current wave.
 
     A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
@@ -123,14 +123,14 @@ def front(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> Front
         return _running(waves, reached)
     following = next((index for index in range(reached + 1, len(waves)) if not waves[index].over), None)
     if following is None:
-        return Front(index=len(waves), state=WaveState.COMPLETED)
+        return WavePosition(index=len(waves), state=WaveState.COMPLETED)
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
         message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
-        return Front(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
+        return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
     if needs_approval(upgrade, waves[following].terms):
         message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
-        return Front(index=following, state=state, reason=reason, message=message)
+        return WavePosition(index=following, state=state, reason=reason, message=message)
     return _running(waves, following)
 
 
@@ -146,7 +146,30 @@ def needs_approval(upgrade: Upgrade, wave: Wave) -> bool:
     return wave.approval is ApprovalPolicy.MANUAL and approved_by(upgrade, wave.name) is None
 
 
-def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
+IN_SPEC = "spec.approvedWaves"
+
+
+def approved_by(upgrade: Upgrade, wave: str) -> str | None:
+    """Return who or what approved a wave, or None.
+
+    That is the field or the writer of the annotation; if the writer is not on record, the annotation's name.
+    """
+    if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
+        return IN_SPEC
+    if wave in upgrade.approvals:
+        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
+    return None
+
+
+def unknown_waves(upgrade: Upgrade) -> tuple[str, ...]:
+    """Return the approved waves that do not exist, sorted by name."""
+    if upgrade.spec is None:
+        return ()
+    known = {REMAINDER, *(wave.name for wave in upgrade.spec.waves)}
+    return tuple(sorted({*upgrade.spec.approved_waves, *upgrade.approvals} - known))
+
+
+def state_of(waves: Sequence[WaveRoster], index: int, at: WavePosition) -> WaveState:
     """Return the state of one wave; a later wave is pending even if nothing is left to do in it."""
     if index == at.index:
         return at.state
@@ -155,14 +178,14 @@ def state_of(waves: Sequence[WaveRoster], index: int, at: Front) -> WaveState:
     return WaveState.COMPLETED if waves[index].over else WaveState.RUNNING
 
 
-def _running(waves: Sequence[WaveRoster], index: int) -> Front:
+def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:
     members = [member for wave in waves[: index + 1] for member in wave.members]
     pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
-        return Front(index=index, pending=pending)
+        return WavePosition(index=index, pending=pending)
     blocking = [member for member in members if member.place is Place.REFUSED and member.blocks]
     if not blocking:
-        return Front(index=index)
+        return WavePosition(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""
     message = f"wave {waves[index].name} waits: {blocking[0].message}{more}"
-    return Front(index=index, reason=blocking[0].reason, message=message)
+    return WavePosition(index=index, reason=blocking[0].reason, message=message)

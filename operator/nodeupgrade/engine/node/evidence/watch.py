@@ -13,6 +13,7 @@ from nodeupgrade.domain.node.evidence.departures import Departures, Evidence, di
 from nodeupgrade.domain.node.evidence.verification import Difference, consistent, unplanned
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node.evidence.tripwire import require_none_refused
 from nodeupgrade.engine.node.node import Node
 
 LOOK_SECONDS = 0.25
@@ -64,8 +65,10 @@ class Watch:
         """Look, if the next look is due.
 
         Raises:
-            StepFailed: something that ran before was stopped or replaced, and did not end by itself.
+            StepFailed: something that ran before was stopped or replaced, and did not end by itself; or the shield
+                refused to do so.
         """
+        require_none_refused(self.node, self.plan, self._began)
         if self.node.clock.monotonic() >= self._next:
             self.content()
 

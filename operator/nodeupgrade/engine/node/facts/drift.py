@@ -37,7 +37,7 @@ def look(host: HostView, running: RunningKubelet, layout: KubeletLayout, node: J
     reported, why_not = _configz(host, layout.settings, node)
     read = tuple(_read(host, running, layout.settings))
     started = _started(host, running)
-    newer = [file for file in read if file.was is Was.IDENTITY and file.changed is not None and file.changed > started]
+    newer = [file for file in read if file.was is Was.IDENTITY and file.changed > started]
     return Start(
         started=started,
         words=host.kubelet.arguments(unit.main_pid),
@@ -63,7 +63,7 @@ def _started(host: HostView, running: RunningKubelet) -> float:
 
 def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iterator[ReadAtStart]:
     def at(path: PurePosixPath | str, was: Was) -> ReadAtStart:
-        return ReadAtStart(path=str(path), was=was, changed=host.files.changed(PurePosixPath(path)))
+        return ReadAtStart(path=str(path), was=was, changed=host.files.changed(PurePosixPath(path)) or 0.0)
 
     unit = running.unit
     for path in config_files(host.files, running.words):

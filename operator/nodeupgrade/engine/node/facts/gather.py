@@ -20,6 +20,7 @@ from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
+from nodeupgrade.engine.node.facts.runtime_found import find_socket
 from nodeupgrade.engine.node.facts.unit_start import read_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
@@ -123,9 +124,7 @@ def gather(
     return NodeFacts(
         node=node_object,
         pods=views,
-        target=request.target,
-        allow_downgrade=request.spec.allow_downgrade,
-        promised=request.promised,
+        spec=request.spec,
         kubelet=kubelet,
         runtime=runtime,
         runtime_unit=unit,
@@ -137,12 +136,13 @@ def gather(
         tuning=node.runtime.restart_tuning(unit),
         host=readiness.host(node.files, layout),
         runtime_found=runtime_found,
+        socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
         kubelet_start=read_start(node.files, running.unit),
         runtime_start=runtime_start,
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,
-            target=request.target,
+            target=request.spec.target,
             layout=layout,
             gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
             units=(running.unit, unit),
@@ -154,7 +154,7 @@ def gather(
             read_only=readiness.read_only(node.files, *_written_to(running)),
         ),
         traffic=Traffic(
-            pods=views, current=kubelet.current, target=request.target, settle=request.settle, clients=clients
+            pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
     )
 
@@ -192,7 +192,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         words=running.words,
         current=_parse(current),
         before=None if program is None else node.files.digest(program),
-        arguments=adapt(running.words, target=request.target, remove=set(request.spec.kubelet.remove_flags)),
+        arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
         free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
     )
     if isinstance(found, Finding):
@@ -234,7 +234,7 @@ def _accepted_arguments(
     """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
     remove = set(request.spec.kubelet.remove_flags)
     for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(running.words, target=request.target, remove=remove)
+        arguments = adapt(running.words, target=request.spec.target, remove=remove)
         try:
             status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:

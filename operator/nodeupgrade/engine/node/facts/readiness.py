@@ -42,17 +42,18 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
 
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
-    """Return the directories that are mounted read-only on the host, which may differ from this process's mounts."""
-    table = _mounts(files)
+    """Return the directories that are mounted read-only on the host."""
+    table = mounts(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
 
 
 def forbids_execution(files: FilesView, directory: PurePosixPath) -> bool:
     """Report whether a directory is mounted ``noexec``. Other obstacles to running programs are not detected."""
-    return has_option("noexec", _mounts(files), directory)
+    return has_option("noexec", mounts(files), directory)
 
 
-def _mounts(files: FilesView) -> str:
+def mounts(files: FilesView) -> str:
+    """Return the host's mount table, which may differ from this process's."""
     return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.runtime import NextStart
+from nodeupgrade.domain.node.mounts import is_mount_point, is_read_only
+from nodeupgrade.domain.node.runtime import NextStart, RuntimeKind, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart, unit_files
-from nodeupgrade.engine.node.facts import unit_start
+from nodeupgrade.engine.node.facts import readiness, unit_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.node.files import FilesView
 
@@ -32,6 +34,23 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
     )
     how = unit_start.read_start(node.files, unit, following.files, following.directories)
     return found, replace(how, program=str(program), digest=found.program)
+
+
+def find_socket(files: FilesView, kind: RuntimeKind, endpoint: str) -> RuntimeSocket:
+    """Examine the socket that the kubelet connects to."""
+    try:
+        path, unknown = files.socket(PurePosixPath(endpoint)), ""
+    except StepFailed as error:
+        path, unknown = None, str(error)
+    table = readiness.mounts(files)
+    return RuntimeSocket(
+        endpoint=endpoint,
+        path=None if path is None else str(path),
+        fixed=path is not None and (is_read_only(table, path.parent) or files.immutable(path.parent)),
+        mounted=path is not None and is_mount_point(table, path),
+        exchangeable=kind.exchangeable_socket,
+        unknown=unknown,
+    )
 
 
 def _changed(node: ReadOnlyNode, unit: UnitStatus, following: NextStart) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.engine.node.steps import arm_dead_man
 from nodeupgrade.engine.node.steps.kubelet import (
@@ -21,7 +21,7 @@ from nodeupgrade.engine.node.steps.kubelet import (
     swap_binary,
 )
 from nodeupgrade.engine.node.steps.proof import confirm_binaries, confirm_inventory, read_back, verify
-from nodeupgrade.engine.node.steps.runtime import restart_runtime, rewrite_hashes
+from nodeupgrade.engine.node.steps.runtime import lower_shield, raise_shield, restart_runtime, rewrite_hashes
 
 Payload = Mapping[str, JsonValue]
 
@@ -56,8 +56,10 @@ STEPS: Mapping[Step, StepActions] = {
     Step.REWRITE_HASHES: rewrite_hashes,
     Step.RESTART_RUNTIME: restart_runtime,
     Step.READ_BACK: read_back,
+    Step.RAISE_SHIELD: raise_shield,
     Step.SET_ARGUMENTS: set_arguments,
     Step.SWAP_BINARY: swap_binary,
     Step.START_KUBELET: start_kubelet,
     Step.VERIFY: verify,
+    Step.LOWER_SHIELD: lower_shield,
 }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.engine.node import lease, restart_tuning
+from nodeupgrade.engine.node import lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence.instances import require_planned
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.rescue import lay_down
@@ -26,6 +26,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """
     require_planned(node, plan)
     lease.keep(node, plan)  # early: its start takes a CPU for a tenth of a second
+    shield.start(node, plan)
     lay_down(node, plan)
     node.services.start(DEAD_MAN_TIMER)
     node.services.start(rescue_script.TIMER)
@@ -34,7 +35,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 
 
 def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Stop the timers: there is nothing left to rescue."""
+    """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet."""
+    shield.end(node, plan)
     node.services.unmask(plan.swap.unit)
     for timer in (rescue_script.TIMER, DEAD_MAN_TIMER):
         if node.services.status(timer).load_state != "not-found":  # a reboot removes the rescue timer

@@ -8,6 +8,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import stamp_of
+from nodeupgrade.simulation.node.runtime_restart import PLACES
 
 FREE_BYTES = 10 * 1024**3
 LONG_AGO = 1e9
@@ -18,10 +19,12 @@ class SimulatedFiles:
 
     Attributes:
         touched: when a file or directory was changed, if not long ago.
+        sockets: paths of sockets, which are not on the disk.
     """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self.touched: dict[str, float] = {}
+        self.sockets = {PLACES.address}
         self._disk = disk
         self._calls = calls
 
@@ -97,6 +100,11 @@ class SimulatedFiles:
         """Nothing is immutable here."""
         self._calls.read(f"files.immutable {path}")
         return False
+
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """The path itself, if it is one of ``sockets``; there are no symbolic links here."""
+        self._calls.read(f"files.socket {path}")
+        return path if str(path) in self.sockets else None
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Always plenty."""

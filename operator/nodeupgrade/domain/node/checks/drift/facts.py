@@ -27,12 +27,12 @@ class ReadAtStart:
     """A file, or a directory of files, that a start of the kubelet reads.
 
     Attributes:
-        changed: when its content or metadata was last changed, in seconds since 1970; ``None`` if it does not exist.
+        changed: when its content or metadata was last changed, in seconds since 1970; 0 if it does not exist.
     """
 
     path: str
     was: Was
-    changed: float | None
+    changed: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,7 @@ class Start:
 
     def changed_since(self, *kinds: Was) -> tuple[ReadAtStart, ...]:
         """Return the files of these kinds that were changed after the start."""
-        return tuple(
-            file for file in self.read if file.was in kinds and file.changed is not None and file.changed > self.started
-        )
+        return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

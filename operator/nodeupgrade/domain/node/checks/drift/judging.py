@@ -145,7 +145,6 @@ def _is_in_command(start: Start, name: str) -> bool:
 
 
 def _changed(file: ReadAtStart, start: Start, why: str = "") -> Discrepancy:
-    assert file.changed is not None  # noqa: S101 - changed_since returns only such files
     when, began = _timestamp(file.changed), _timestamp(start.started)
     return Discrepancy(detail=f"{file.path} was changed at {when}, after the kubelet was started at {began}{why}")
 

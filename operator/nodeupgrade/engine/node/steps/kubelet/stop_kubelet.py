@@ -7,7 +7,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.failpoints import FENCED
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node import last_look, shield
 from nodeupgrade.engine.node.health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.engine.node.node import Node
 
@@ -27,9 +27,11 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
 def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Start the old kubelet again; everything that it reads has been restored.
 
-    If another program starts, stop it at once: the hashes are the old kubelet's.
+    If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the kubelet
+    was quiet for a while (see arm_dead_man): how it starts may have been changed meanwhile.
     """
     running = last_look.Running(node, plan, last_look.require_old_program(node, plan))
+    shield.raise_again(node, plan)
     node.services.unmask(plan.swap.unit)
     try:
         node.services.start(plan.swap.unit, wait=False)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.journal import Step
 from nodeupgrade.engine.node.contents import require_digest
 from nodeupgrade.engine.node.node import Node
 

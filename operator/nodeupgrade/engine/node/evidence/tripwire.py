@@ -1,0 +1,40 @@
+"""The first call that the shield refuses is proof enough that a kubelet would harm what ran before."""
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.engine.node.node import Node
+
+QUOTED = 320
+
+
+def require_none_refused(node: Node, plan: RunPlan, since: float) -> None:
+    """Require that the shield has refused nothing since a moment, in seconds since boot.
+
+    Raises:
+        StepFailed: it has; the message names the call.
+    """
+    if plan.shield is None or not (calls := refused_since(node, since)):
+        return
+    first, instances = calls[0], {call.instance for call in calls}
+    more = f" and to end {len(instances) - 1} more" if len(instances) > 1 else ""
+    raise StepFailed(
+        f"kubelet {plan.to_version} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
+        reason=Reason.SHIELD_HELD,
+    )
+
+
+def refused_since(node: Node, since: float) -> tuple[RefusedCall, ...]:
+    """Return the calls refused since a moment, in seconds since boot."""
+    return tuple(call for call in node.shield.refused() if call.monotonic >= since)
+
+
+def kubelet_lines(node: Node, plan: RunPlan, call: RefusedCall) -> str:
+    """Return what the kubelet logged last about the instance, to be appended to a message; empty if nothing."""
+    try:
+        log = node.services.log(plan.swap.unit)
+    except StepFailed:
+        return ""
+    said = next((line for line in reversed(log) if call.instance in line), "").strip()
+    return f"; the kubelet wrote: {said[:QUOTED]}" if said else ""

@@ -1,0 +1,120 @@
+"""The shield between the simulated kubelet and runtime, with its process."""
+
+from collections.abc import Callable, MutableMapping
+from hashlib import sha256
+
+from nodeupgrade.api.values import Digest, PodUid
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.shield import RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.runtime import SimulatedRuntime
+from nodeupgrade.simulation.node.timeline import Timeline
+
+
+class SimulatedShield:
+    """Implements ports.node.shield.Shield; the methods of the second half are for the simulated node only.
+
+    Attributes:
+        plan: of the unfinished run, which the process reads when it starts.
+        running: whether the process runs.
+        unstartable: whether the process cannot be started.
+        deleted: returns the pods that were deleted in the API.
+    """
+
+    def __init__(
+        self, disk: MutableMapping[str, bytes], runtime: SimulatedRuntime, timeline: Timeline, calls: Calls
+    ) -> None:
+        self.plan: RunPlan | None = None
+        self.running = False
+        self.unstartable = False
+        self._up = False
+        self._refused: list[RefusedCall] = []
+        self._restarts = 0
+        self.deleted: Callable[[], frozenset[PodUid]] = frozenset
+        self._disk = disk
+        self._runtime = runtime
+        self._timeline = timeline
+        self._calls = calls
+
+    def ready(self) -> bool:
+        """Whether the process runs."""
+        self._calls.read("shield.ready")
+        return self.running
+
+    def raised(self) -> bool:
+        """Whether it stands between kubelet and runtime."""
+        self._calls.read("shield.raised")
+        return self._up
+
+    def raise_up(self) -> None:
+        """Put it between kubelet and runtime."""
+        with self._calls.effect("shield.raise_up"):
+            if not self.running:
+                raise StepFailed("the shield cannot be raised because its process does not run")
+            self._up = True
+
+    def lower(self) -> None:
+        """Take it away."""
+        with self._calls.effect("shield.lower"):
+            self._up = False
+
+    def refused(self) -> tuple[RefusedCall, ...]:
+        """What it has refused since boot."""
+        return tuple(self._refused)
+
+    def restarts(self) -> int:
+        """How often the runtime was restarted under it."""
+        return self._restarts
+
+    def start(self) -> None:
+        """Start the process.
+
+        Raises:
+            StepFailed: it cannot be started.
+        """
+        if self.unstartable:
+            raise StepFailed("cannot start the shield because its program cannot be executed")
+        self.running = True
+
+    def stop(self) -> None:
+        """End the process, which takes itself away first."""
+        self.running = self._up = False
+
+    def runtime_restarted(self) -> None:
+        """The runtime has taken its path back; a live process raises itself again."""
+        self._restarts += self._up and self.running
+        self._up = self._up and self.running
+
+    def power_off(self) -> None:
+        """Forget everything: it is all in memory."""
+        self.stop()
+        self._refused.clear()
+        self._restarts = 0
+
+    def refuses(self, call: RuntimeCall) -> bool:
+        """Whether a call of the kubelet does not reach the runtime."""
+        if not self._up:
+            return False
+        if not self.running or self.plan is None:
+            return True
+        living = self._runtime.living(everywhere=True)
+        shielded = Shielded.of(self.plan)
+        harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
+        if harmed is None or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
+            return False
+        self._refused.append(
+            RefusedCall(
+                at=self._timeline.wall.isoformat(),
+                monotonic=self._timeline.monotonic,
+                method=call.method,
+                instance=call.container or call.sandbox or "",
+                label=harmed.label,
+                wanted=harmed.wanted,
+            )
+        )
+        return True
+
+    def _digest(self, path: str) -> Digest | None:
+        data = self._disk.get(path)
+        return None if data is None else Digest(sha256(data).hexdigest())
