@@ -142,7 +142,7 @@ def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
     path = f"/run/systemd/system/{SHIELD}"
     before = dict(node.disk)
-    install(node)
+    units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
     assert path not in node.disk
     units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
     assert node.disk[path].decode() == units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
