@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from nodeupgrade.adapters.cri.proxy import Proxy, Refusal
+from nodeupgrade.adapters.cri.proxy import Proxy, Rejection
 from nodeupgrade.adapters.cri.requests import is_unary
 from tests.unit.adapters.runtime_server import BAD, RUNTIME, Runtime, connected, running, stream, unary
 
@@ -23,7 +23,7 @@ class Judge:
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
-        self.verdict: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        self.verdict: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
 
     def unary(self, path: str) -> bool:
         return is_unary(path)
@@ -31,7 +31,7 @@ class Judge:
     def concerns(self, path: str) -> bool:
         return path.endswith("/StopContainer")
 
-    async def judge(self, path: str, request: bytes) -> Refusal | None:
+    async def judge(self, path: str, request: bytes) -> Rejection | None:
         self.seen.append(request)
         return await asyncio.shield(self.verdict)
 
@@ -210,7 +210,7 @@ async def test_it_stays_with_a_socket_that_was_renamed(rig: Rig, tmp_path: Path)
 
 
 async def test_a_refused_call_does_not_reach_the_server(rig: Rig) -> None:
-    rig.judge.verdict.set_result(Refusal(grpc.StatusCode.FAILED_PRECONDITION, "not now"))
+    rig.judge.verdict.set_result(Rejection(grpc.StatusCode.FAILED_PRECONDITION, "not now"))
 
     error = await failure(unary(rig.channel, "StopContainer", b"which"))
 

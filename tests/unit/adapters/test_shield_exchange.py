@@ -15,7 +15,7 @@ import pytest
 
 from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
 from nodeupgrade.adapters.shield.refusals import LOG
-from nodeupgrade.adapters.shield.socket import accepts
+from nodeupgrade.adapters.shield.system import accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.shield import RefusedCall
 

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.guarded import Guard, Surroundings
+from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.adapters.proc.memory import memory_in_use
 from nodeupgrade.api.values import BootIdentity, ContainerId, MonotonicSeconds, PodRef, PodUid, SandboxId
@@ -58,8 +58,8 @@ class World:
             raise OSError("no space")
         self.refused.append(call)
 
-    def guard(self, patience: float = 0.0) -> Guard:
-        return Guard(Shielded.of(shielded_plan()), self.around, patience=patience)
+    def guard(self, patience: float = 0.0) -> CallGuard:
+        return CallGuard(Shielded.of(shielded_plan()), self.around, patience=patience)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def main() -> int:
     return asyncio.run(_serve(plan, exchange, guard))
 
 
-async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.Guard) -> int:
+async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.CallGuard) -> int:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
