@@ -12,6 +12,7 @@ import pytest
 
 from nodeupgrade.adapters.cri.proxy import Proxy, Rejection
 from nodeupgrade.adapters.cri.requests import is_unary
+from nodeupgrade.adapters.cri.upstream import Upstream
 from tests.unit.adapters.runtime_server import BAD, RUNTIME, Runtime, connected, running, stream, unary
 
 BOTH_WAYS = pytest.mark.parametrize("method", ["Version", "Unheard"])
@@ -144,11 +145,12 @@ async def test_a_stream_that_fails_gives_what_came_before(rig: Rig) -> None:
 
 @pytest.mark.parametrize("method", ["Status", "Wait"])
 async def test_a_deadline_ends_the_call_on_both_sides(rig: Rig, method: str) -> None:
-    error = await failure(unary(rig.channel, method, timeout=0.5))
+    await unary(rig.channel, "Version")  # so that the connections are there
+    error = await failure(unary(rig.channel, method, timeout=1))
 
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert rig.runtime.left is not None
-    assert rig.runtime.left < 1
+    assert rig.runtime.left < 2
     await rig.runtime.cancelled.wait()
 
 
@@ -203,10 +205,20 @@ async def test_a_server_that_was_restarted_is_found_at_once(tmp_path: Path) -> N
     await rig.proxy.stop(0)
 
 
-async def test_it_stays_with_a_socket_that_was_renamed(rig: Rig, tmp_path: Path) -> None:
-    """The path may come to lead to the proxy itself; a connection to that would be a loop."""
-    rig.upstream = rig.upstream.rename(tmp_path / "kept.sock")
-    assert await unary(rig.channel, "Version", b"x") == b"x"
+async def test_a_connection_is_to_the_socket_that_was_found(tmp_path: Path) -> None:
+    """By the time it is made, the path may lead to the proxy itself; that would be a loop."""
+    path = tmp_path / "runtime.sock"
+    upstream = Upstream(lambda: path)
+    async with running(path, Runtime("first")):
+        channel = upstream.channel()
+        assert upstream.channel() is channel
+        path.rename(tmp_path / "kept.sock")
+        async with running(path, Runtime("second")):
+            call = unary(channel, "Version")
+            await call
+            assert dict(await call.initial_metadata()) == {"began": "first"}
+            assert upstream.channel() is not channel
+            await upstream.close()
 
 
 async def test_a_refused_call_does_not_reach_the_server(rig: Rig) -> None:
