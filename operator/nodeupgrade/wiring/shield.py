@@ -3,7 +3,7 @@
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.cri.guarded import Guard, Surroundings
+from nodeupgrade.adapters.cri.guarded import PATIENCE, CallGuard, Surroundings
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
@@ -18,9 +18,10 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import Shielded
 
 __all__ = [
+    "PATIENCE",
     "STATE",
+    "CallGuard",
     "Exchange",
-    "Guard",
     "Proxy",
     "exchange_at",
     "guard_of",
@@ -41,7 +42,7 @@ def exchange_at(socket: Path, state: Path = STATE) -> Exchange:
     return Exchange(socket, state)
 
 
-def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, state: Path = STATE) -> Guard:
+def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, patience: float) -> CallGuard:
     """Return the judge of the calls of a run's kubelet."""
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
 
@@ -59,9 +60,9 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, state: Path = ST
         record=Refusals(state).add,
         clock=NodeClock(processes),
     )
-    return Guard(shielded, around)
+    return CallGuard(shielded, around, patience=patience)
 
 
-def proxy_at(exchange: Exchange, guard: Guard) -> Proxy:
+def proxy_at(exchange: Exchange, guard: CallGuard) -> Proxy:
     """Return the proxy, which listens beside the runtime's socket."""
     return Proxy(exchange.shield, exchange.upstream, guard)

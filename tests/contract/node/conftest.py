@@ -13,13 +13,16 @@ from tests.contract.node.doubles import (
     SimulatedFilesWorld,
     SimulatedRuntimeWorld,
     SimulatedServicesWorld,
+    SimulatedShieldWorld,
 )
-from tests.contract.node.real import ContainerdWorld, RealFilesWorld, SystemdWorld
-from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld
+from tests.contract.node.real import ContainerdWorld, RealFilesWorld, RealShieldWorld, SystemdWorld
+from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld, ShieldWorld
 
 FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
 RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [SimulatedRuntimeWorld]
 SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
+
+SHIELD_DOUBLES: list[Callable[[], ShieldWorld]] = [SimulatedShieldWorld]
 
 UNIT_DIRECTORIES = ["/etc/systemd/system", "/usr/lib/systemd/system"]
 """Where people and where packages put unit files."""
@@ -80,3 +83,14 @@ def files_world(request: pytest.FixtureRequest, tmp_path: Path) -> FilesWorld:
     """All files there are."""
     world: FilesWorld = request.param(tmp_path)
     return world
+
+
+@pytest.fixture(params=[*SHIELD_DOUBLES, pytest.param("containerd", marks=pytest.mark.e2e)])
+def shield_world(request: pytest.FixtureRequest) -> Iterator[ShieldWorld]:
+    """Every shield there is."""
+    if not isinstance(request.param, str):
+        yield request.param()
+        return
+    world = RealShieldWorld(request.getfixturevalue(request.param))
+    yield world
+    world.close()

@@ -7,6 +7,7 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.simulation.node.calls import Calls
@@ -17,6 +18,9 @@ from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
 from nodeupgrade.simulation.node.timeline import Timeline
+from tests.unit.domain.shielded import shielded_plan
+
+ZERO = HashValue("0")
 
 
 class SimulatedRuntimeWorld:
@@ -38,7 +42,7 @@ class SimulatedRuntimeWorld:
         self._pods += 1
         pod = PodRef(namespace="contract", name=f"pod{self._pods}", uid=PodUid(f"uid{self._pods}"))
         sandbox = self.runtime.create_sandbox(pod, host_network=True, source="api")
-        made = self.runtime.create_container(sandbox, "main", hashes.container or HashValue("0"))
+        made = self.runtime.create_container(sandbox, "main", hashes.container or ZERO)
         stored = self.runtime.containers[made.id]
         stored.hashes, stored.instance = hashes, replace(stored.instance, hashes=hashes)
         return made.id
@@ -52,6 +56,32 @@ class SimulatedRuntimeWorld:
 
     def restart(self) -> None:
         self.runtime.restart()
+
+
+class SimulatedShieldWorld:
+    """A ShieldWorld in memory."""
+
+    def __init__(self) -> None:
+        self._node = SimulatedNode(version="v1.30.14", pods=[])
+        runtime = self._node.runtime
+        pod = PodRef(namespace="contract", name="pod", uid=PodUid("uid"))
+        made = runtime.create_container(runtime.create_sandbox(pod, host_network=True, source="api"), "main", ZERO)
+        self._container = made.id
+        self.shield = self._node.shield
+        self.shield.plan = replace(shielded_plan(), baseline=runtime.inventory(full=True), containers=())
+        self.shield.start()
+
+    def refuses(self) -> bool:
+        return self.shield.refuses(RuntimeCall(method=Method.STOP_CONTAINER, container=self._container))
+
+    def crash(self) -> None:
+        self.shield.running = False
+
+    def start(self) -> None:
+        self.shield.start()
+
+    def restart_runtime(self) -> None:
+        self.shield.runtime_restarted()
 
 
 class SimulatedServicesWorld:

@@ -1,28 +1,43 @@
 """The real adapters as worlds: files in a temporary directory, the rest on a node of the lab."""
 
 import json
+import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+import grpc
 from google.protobuf.any_pb2 import Any
 
 from e2e.lab import nodeimages
 from e2e.lab.node import Node
+from e2e.lab.process import wait_until
+from nodeupgrade.adapters.bundle import build
 from nodeupgrade.adapters.containerd import ContainerdRuntime, metadata
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.cri import Connection
 from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.agent.host import units
+from nodeupgrade.agent.settings import BUNDLES, RUNS
+from nodeupgrade.api.values import ContainerId, NodeName
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.plan import ShieldPlan
+from nodeupgrade.engine.node.node import SHIELD
+from nodeupgrade.kubelethash import HashValue
+from tests.contract.node import wire
 from tests.contract.node.cripods import CriPods
+from tests.unit.domain.shielded import shielded_plan
 
 IMAGE = nodeimages.BUSYBOX
 CONTAINERD = "containerd.service"
+BUNDLE = BUNDLES / "contract"
 UNIT = "contract-service.service"
 UNIT_TEXT = """[Unit]
 Description=A service that never ends
@@ -103,6 +118,62 @@ class ContainerdWorld:
         self.runtime.wait_until_answering(60)
         self.pods.remove_all()
         self.runtime.close()
+
+
+class RealShieldWorld:
+    """The shield between a client and the containerd of a node, as a unit that is not restarted."""
+
+    def __init__(self, containerd: ContainerdWorld) -> None:
+        self._world, self._node = containerd, containerd.node
+        self._container = containerd.start_container(StoredHashes(container=HashValue("1")))
+        socket = PurePosixPath("/") / self._node.containerd_socket.relative_to(self._node.root)
+        self.shield = HostShield(self._node.containerd_socket, self._node.root / "run")
+        self._runs = self._node.root / RUNS.relative_to("/")
+        plan = shielded_plan(socket=str(socket), static=False)
+        RunStore(self._runs).write_plan(
+            replace(plan, baseline=containerd.runtime.inventory(full=True), containers=(), node=NodeName("node1"))
+        )
+        if not (bundle := self._node.disk / BUNDLE.relative_to("/")).exists():
+            build.build(bundle)
+        text = units.shield_unit(BUNDLE, ShieldPlan(socket=str(socket))).replace("Restart=on-failure", "Restart=no")
+        self._unit = self._node.root / f"run/systemd/system/{SHIELD}"
+        self._unit.parent.mkdir(exist_ok=True)
+        self._unit.write_text(text)
+        containerd.services.reload()
+        self.start()
+
+    def refuses(self) -> bool:
+        try:
+            stop = "/runtime.v1.RuntimeService/StopContainer"
+            wire.call(self._node.containerd_socket, stop, {1: self._container, 2: 1})
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return True
+        return False
+
+    def crash(self) -> None:
+        self._node.exec("systemctl", "kill", "-s", "KILL", SHIELD)
+        wait_until("the process is gone", lambda: not self._world.services.status(SHIELD).running, 30)
+
+    def start(self) -> None:
+        self._world.services.start(SHIELD)
+
+    def restart_runtime(self) -> None:
+        noticed = self.shield.restarts() + (self.shield.raised() and self.shield.ready())
+        self._world.services.restart(CONTAINERD)
+        wait_until("the shield has noticed", lambda: self.shield.restarts() == noticed, 30)
+
+    def close(self) -> None:
+        """Leave the node as it was found."""
+        self._world.services.stop(SHIELD)
+        self.shield.lower()
+        self._unit.unlink()
+        self._world.services.reload()
+        shutil.rmtree(self._runs)
+        for left in ("refused", "restarts", "lock"):
+            (self._node.root / f"run/nodeupgrade-shield.{left}").unlink(missing_ok=True)
+        (self._node.containerd_socket.with_name("nodeupgrade-shield.sock")).unlink(missing_ok=True)
 
 
 class SystemdWorld:

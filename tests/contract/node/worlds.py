@@ -12,6 +12,7 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.runtime import ContainerRuntime
 from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.ports.node.shield import Shield
 
 
 class RuntimeWorld(Protocol):
@@ -41,6 +42,31 @@ class RuntimeWorld(Protocol):
 
     def restart(self) -> None:
         """Restart the runtime and return without waiting for it to answer."""
+        ...
+
+
+class ShieldWorld(Protocol):
+    """A shield whose process runs when the test begins, and a pod that it protects."""
+
+    @property
+    def shield(self) -> Shield:
+        """The port."""
+        ...
+
+    def refuses(self) -> bool:
+        """Let a kubelet start, which wants to stop the pod's container; report whether that was refused."""
+        ...
+
+    def crash(self) -> None:
+        """Kill the process, which is not started again."""
+        ...
+
+    def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        ...
+
+    def restart_runtime(self) -> None:
+        """Restart the runtime and wait until it answers, and until a process that runs has noticed."""
         ...
 
 

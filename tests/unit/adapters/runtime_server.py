@@ -20,6 +20,7 @@ class Runtime(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic 
 
     def __init__(self, name: str = "first") -> None:
         self.name = name
+        self.knows_methods = True
         self.asked: list[tuple[str, bytes]] = []
         self.metadata: list[tuple[str, str | bytes]] = []
         self.left: float | None = None
@@ -28,6 +29,8 @@ class Runtime(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic 
         self.go_on = asyncio.Event()
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
+        if not self.knows_methods:
+            return None
         path = str(details.method)
         answer = getattr(self, path.rpartition("/")[2], None)
         if answer is not None:

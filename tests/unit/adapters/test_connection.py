@@ -12,12 +12,12 @@ import pytest
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.cri import Connection, CriClient, NotFound, Unimplemented
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.connection import Method
+from nodeupgrade.adapters.cri.connection import UnaryMethod
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 Answer = Callable[[str, grpc.ServicerContext], bytes]
-VERSION = Method("/runtime.v1.RuntimeService/Version", pb.VersionResponse)
+VERSION = UnaryMethod("/runtime.v1.RuntimeService/Version", pb.VersionResponse)
 
 
 class Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs

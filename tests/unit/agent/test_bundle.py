@@ -17,7 +17,10 @@ from nodeupgrade.domain import bundle
 from nodeupgrade.ports.artifacts import CopyError
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
-THE_PROGRAMS = "import nodeupgrade.agent.host.executor, nodeupgrade.agent.host.lease_keeper, nodeupgrade.agent.copy"
+THE_PROGRAMS = (
+    "import nodeupgrade.agent.host.executor, nodeupgrade.agent.host.lease_keeper, nodeupgrade.agent.host.shield, "
+    "nodeupgrade.agent.copy"
+)
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="changing the root directory needs root")
 
 
@@ -121,6 +124,17 @@ def test_the_lease_keeper_starts_from_it(empty_root: Path) -> None:
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
     assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "cannot renew the Lease"), seen.stderr
+
+
+@AS_ROOT
+def test_the_shield_starts_from_it(empty_root: Path) -> None:
+    for directory in ("runs", "state"):
+        (empty_root / directory).mkdir()
+    argv = bundle.command(PurePath("/bundle"), bundle.SHIELD, "--socket", "/s", "--runs", "/runs", "--state", "/state")
+
+    seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
+
+    assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no unfinished run"), seen.stderr
 
 
 def test_the_same_sources_make_the_same_bundle(empty_root: Path, tmp_path: Path) -> None:

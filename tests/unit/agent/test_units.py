@@ -10,15 +10,18 @@ import pytest
 
 from nodeupgrade.agent.host import units
 from nodeupgrade.domain import bundle
+from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.plan import ShieldPlan
 from nodeupgrade.domain.node.run import rescue_script
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
 from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG
 
 PLAN = replace(
     plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13"), kubeconfig="/etc/kubernetes/kubelet 100%.conf"
 )
+SHIELDED = replace(PLAN, shield=ShieldPlan(socket="/run/odd %d/containerd.sock"))
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/1.2.3-0123456789abcdef")
 DROP_IN = "/etc/systemd/system/kubelet.service.d/80-nodeupgrade-executor.conf"
 SYSTEMD = "/etc/systemd/system"
@@ -123,6 +126,59 @@ def test_the_lease_keeper_ends_when_the_budget_is_spent() -> None:
         assert sections(text)["Unit"]["CollectMode"] == "inactive-or-failed", "systemd forgets it, however it ended"
 
 
+def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
+    unit = sections(units.shield_unit(BUNDLE, ShieldPlan(socket="/run/odd %d/containerd.sock")))
+
+    assert unit["Service"]["ExecStart"].endswith(
+        '"nodeupgrade.agent.host.shield" "--socket" "/run/odd %%d/containerd.sock"'
+    )
+    assert unit["Service"]["Type"] == "notify"
+    assert unit["Service"]["Restart"] == "on-failure"
+    assert unit["Service"]["RestartSec"] == "100ms"
+    assert unit["Service"]["RestartPreventExitStatus"] == str(units.EXIT_NEEDS_A_HUMAN)
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
+
+
+def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
+    path = f"/run/systemd/system/{SHIELD}"
+    before = dict(node.disk)
+    units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
+    assert path not in node.disk
+    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    assert node.disk[path].decode() == units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
+
+    remove(node)
+    assert node.disk == before
+
+
+@pytest.mark.parametrize("healed", [True, False])
+def test_a_shield_that_was_killed_is_lowered_before_its_unit_is_removed(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, *, healed: bool
+) -> None:
+    """Without an unfinished run, a start of it lowers the shield and ends."""
+    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    real = node.services.status
+    result = "timeout"
+
+    def status(unit: str) -> UnitStatus:
+        return replace(real(unit), load_state="loaded", result=result) if unit == SHIELD else real(unit)
+
+    def start(unit: str, *, wait: bool = True) -> None:
+        nonlocal result
+        assert (unit, wait) == (SHIELD, True)
+        result = "success" if healed else "exit-code"
+
+    monkeypatch.setattr(node.services, "status", status)
+    monkeypatch.setattr(node.services, "start", start)
+    if healed:
+        remove(node)
+        assert f"/run/systemd/system/{SHIELD}" not in node.disk
+    else:
+        with pytest.raises(StepFailed, match="may still lead to the shield"):
+            remove(node)
+        assert f"/run/systemd/system/{SHIELD}" in node.disk
+
+
 def test_systemd_reads_the_units_before_it_starts_the_executor(node: SimulatedNode) -> None:
     install(node)
 
@@ -171,6 +227,7 @@ def test_systemd_accepts_them(tmp_path: Path) -> None:
         units.EXECUTOR: units.executor_unit(root, PLAN.runtime_unit),
         DEAD_MAN_TIMER: units.dead_man_unit(),
         LEASE_KEEPER: units.lease_keeper_unit(root, PLAN),
+        SHIELD: units.shield_unit(root, ShieldPlan(socket="/run/odd %d/containerd.sock")),
         rescue_script.UNIT: units.rescue_unit(),
         rescue_script.TIMER: units.rescue_timer(),
         units.TRIAL: units.trial_unit(root),

@@ -8,15 +8,15 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from nodeupgrade.adapters.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.adapters.cri import Connection
-from nodeupgrade.adapters.cri.connection import Method
+from nodeupgrade.adapters.cri.connection import UnaryMethod
 
 NAMESPACE = (("containerd-namespace", "k8s.io"),)
 """Metadata of every call: Kubernetes' containers live in containerd's ``k8s.io`` namespace."""
 
-VERSION = Method("/containerd.services.version.v1.Version/Version", pb.VersionResponse)
-GET = Method("/containerd.services.containers.v1.Containers/Get", pb.GetContainerResponse)
-UPDATE = Method("/containerd.services.containers.v1.Containers/Update", pb.UpdateContainerResponse)
-LIST_TASKS = Method("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
+VERSION = UnaryMethod("/containerd.services.version.v1.Version/Version", pb.VersionResponse)
+GET = UnaryMethod("/containerd.services.containers.v1.Containers/Get", pb.GetContainerResponse)
+UPDATE = UnaryMethod("/containerd.services.containers.v1.Containers/Update", pb.UpdateContainerResponse)
+LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 
 
 class ContainerdClient:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
-from nodeupgrade.adapters.cri.connection import Call, Connection, Method, Unimplemented, framed
+from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
 from nodeupgrade.domain.errors import StepFailed
 
 A = TypeVar("A", bound=Message)
@@ -97,7 +97,7 @@ class CriClient:
         requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i) for i in ids}
         return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
 
-    def _each(self, method: Method[A], requests: Mapping[str, Message]) -> dict[str, A]:
+    def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:
         answers = self._connection.ask_all(method, requests.values())
         return {i: answer for i, answer in zip(requests, answers, strict=True) if answer is not None}
 
@@ -108,9 +108,9 @@ class CriClient:
             return False
         return True
 
-    def _method(self, name: str, answer: type[A]) -> Method[A]:
+    def _method(self, name: str, answer: type[A]) -> UnaryMethod[A]:
         return _method(self.served()[0], name, answer)
 
 
-def _method(version: CriVersion, name: str, answer: type[A]) -> Method[A]:
-    return Method(f"/runtime.{version}.RuntimeService/{name}", answer)
+def _method(version: CriVersion, name: str, answer: type[A]) -> UnaryMethod[A]:
+    return UnaryMethod(f"/runtime.{version}.RuntimeService/{name}", answer)

@@ -42,7 +42,7 @@ class NotFound(StepFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[A]):
+class UnaryMethod(Generic[A]):
     """A unary method: its path on the wire and the type of its answer."""
 
     path: str
@@ -83,7 +83,7 @@ class Connection:
         self._channel: grpc.Channel | None = None
         self._lock = threading.Lock()
 
-    def start(self, method: Method[A], request: Message, *, timeout: float | None = None) -> Callable[[], A]:
+    def start(self, method: UnaryMethod[A], request: Message, *, timeout: float | None = None) -> Callable[[], A]:
         """Send a call without waiting; the returned function waits for the answer and returns it.
 
         The returned function raises:
@@ -105,7 +105,7 @@ class Connection:
 
         return collect
 
-    def call(self, method: Method[A], request: Message, *, timeout: float | None = None) -> A:
+    def call(self, method: UnaryMethod[A], request: Message, *, timeout: float | None = None) -> A:
         """Make one call.
 
         Raises:
@@ -113,7 +113,7 @@ class Connection:
         """
         return self.start(method, request, timeout=timeout)()
 
-    def ask(self, method: Method[A], request: Message) -> A:
+    def ask(self, method: UnaryMethod[A], request: Message) -> A:
         """Make one idempotent call, with retries.
 
         Raises:
@@ -121,7 +121,7 @@ class Connection:
         """
         return self.retry(lambda: self.call(method, request))
 
-    def ask_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
+    def ask_all(self, method: UnaryMethod[A], requests: Iterable[Message]) -> list[A | None]:
         """Make many idempotent calls at once, with retries; ``None`` stands for an object that does not exist.
 
         Raises:
@@ -130,7 +130,7 @@ class Connection:
         pending = list(requests)
         return self.retry(lambda: self._pipeline(method, pending))
 
-    def call_all(self, method: Method[A], requests: Iterable[Message]) -> list[A | None]:
+    def call_all(self, method: UnaryMethod[A], requests: Iterable[Message]) -> list[A | None]:
         """Make many calls at once, without retries; ``None`` stands for an object that does not exist.
 
         Raises:
@@ -167,7 +167,7 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _pipeline(self, method: Method[A], requests: list[Message]) -> list[A | None]:
+    def _pipeline(self, method: UnaryMethod[A], requests: list[Message]) -> list[A | None]:
         return [_unless_missing(answer) for answer in [self.start(method, request) for request in requests]]
 
     @contextlib.contextmanager

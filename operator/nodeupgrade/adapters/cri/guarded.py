@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import grpc
 import structlog
 
-from nodeupgrade.adapters.cri.proxy import Refusal
+from nodeupgrade.adapters.cri.proxy import Rejection
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.api.values import ContainerId, Digest, PodUid
 from nodeupgrade.domain.node.inventory import Process
@@ -49,8 +49,8 @@ class Surroundings:
     clock: Clock
 
 
-class Guard:
-    """Implements proxy.Judge for the CRI.
+class CallGuard:
+    """Implements proxy.CallJudge for the CRI.
 
     Args:
         shielded: the instances that are protected.
@@ -76,7 +76,7 @@ class Guard:
         """Report whether calls of a method may be refused."""
         return guarded(path) is not None
 
-    async def judge(self, path: str, request: bytes) -> Refusal | None:
+    async def judge(self, path: str, request: bytes) -> Rejection | None:
         """Return the answer to a call that would harm a protected instance without an excuse."""
         method = guarded(path)
         if method is None or not self._judges():
@@ -86,7 +86,9 @@ class Guard:
         except UnreadableRequest as error:
             return self._refused(RuntimeCall(method=method), None, str(error))
         if self._holds_the_socket(call):
-            return Refusal(grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later"))
+            return Rejection(
+                grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
+            )
         harmed = await self._unexcused(call)
         if harmed is None:
             return None
@@ -119,7 +121,7 @@ class Guard:
         named = (path for path in call.mounts if path.endswith(f"/{self._around.socket.name}"))
         return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
 
-    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Refusal:
+    def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str) -> Rejection:
         refused = RefusedCall(
             at=self._around.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             monotonic=self._around.clock.monotonic(),
@@ -133,7 +135,7 @@ class Guard:
             self._around.record(refused)
         except OSError as error:
             log.error("cannot write down what was refused", error=str(error))  # noqa: TRY400  # the reason says it all
-        return Refusal(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
+        return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
 
     def _text(self, why: str) -> str:
         plan = self._shielded.plan

@@ -5,7 +5,6 @@ unary methods that kubelets call all the time take a shorter way.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,25 +15,16 @@ import grpc
 import grpc.aio
 
 from nodeupgrade.adapters.cri.connection import OPTIONS
+from nodeupgrade.adapters.cri.upstream import Upstream
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
-MultiCallable: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 Answers: TypeAlias = "grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]"
-Inode: TypeAlias = tuple[int, int]
 
 OURS = frozenset({"user-agent"})
 """Metadata that every gRPC client sets itself."""
-UNLIMITED = 2**31 - 1
 EARLY_SECONDS = 0.02
 """How long a call of an unknown kind is looked at to see whether its client sends one message only."""
-UPSTREAM: tuple[tuple[str, int | str], ...] = (
-    *OPTIONS,
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 200),
-    ("grpc.client_idle_timeout_ms", UNLIMITED),
-)
 DOWNSTREAM: tuple[tuple[str, int | str], ...] = (
     *OPTIONS,
     # Never close a connection because of pings: what a client may do is for the runtime to say.
@@ -44,14 +34,14 @@ DOWNSTREAM: tuple[tuple[str, int | str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """The answer to a call that does not reach the server."""
 
     code: grpc.StatusCode
     details: str
 
 
-class Judge(Protocol):
+class CallJudge(Protocol):
     """Decides which calls are passed on."""
 
     def unary(self, path: str) -> bool:
@@ -62,78 +52,9 @@ class Judge(Protocol):
         """Report whether judge() wants to see the calls of a method; such a method must be unary."""
         ...
 
-    async def judge(self, path: str, request: bytes) -> Refusal | None:
+    async def judge(self, path: str, request: bytes) -> Rejection | None:
         """Return the answer to a call that is refused; ``None`` for one that is passed on."""
         ...
-
-
-class Upstream:
-    """The server's socket, wherever it is now: one channel for as long as it is the same socket.
-
-    A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
-    that was restarted gets a new channel, which has no back-off to sit out.
-
-    Args:
-        find: returns the path of the server's socket.
-    """
-
-    def __init__(self, find: Callable[[], Path]) -> None:
-        self._find = find
-        self._inode: Inode | None = None
-        self._descriptor = -1
-        self._channel: grpc.aio.Channel | None = None
-        self._unary: dict[str, MultiCallable] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-
-    def channel(self) -> grpc.aio.Channel:
-        """Return the channel to the server's present socket.
-
-        Raises:
-            OSError: there is no socket.
-        """
-        path = self._find()
-        status = path.stat()
-        if self._channel is None or self._inode != (status.st_dev, status.st_ino):
-            self._open(path)
-        return cast("grpc.aio.Channel", self._channel)
-
-    def unary(self, path: str) -> MultiCallable:
-        """Return a unary method of the server.
-
-        Raises:
-            OSError: there is no socket.
-        """
-        channel = self.channel()
-        if (method := self._unary.get(path)) is None:
-            method = self._unary[path] = channel.unary_unary(path, None, None)
-        return method
-
-    async def close(self) -> None:
-        """Close the channel."""
-        self._retire()
-        await asyncio.gather(*self._closing)
-
-    def _open(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        self._retire()
-        status = os.fstat(descriptor)
-        self._inode, self._descriptor = (status.st_dev, status.st_ino), descriptor
-        self._channel = grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=UPSTREAM)
-
-    def _retire(self) -> None:
-        channel, descriptor, self._channel = self._channel, self._descriptor, None
-        self._unary = {}
-        if channel is not None:
-            task = asyncio.ensure_future(_closed(channel, descriptor))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-
-
-async def _closed(channel: grpc.aio.Channel, descriptor: int) -> None:
-    try:
-        await channel.close(grace=None)
-    finally:
-        os.close(descriptor)
 
 
 class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs
@@ -145,7 +66,7 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
         judge: sees the calls that concern it, before the server does.
     """
 
-    def __init__(self, socket: Path, upstream: Callable[[], Path], judge: Judge) -> None:
+    def __init__(self, socket: Path, upstream: Callable[[], Path], judge: CallJudge) -> None:
         self._upstream = Upstream(upstream)
         self._judge = judge
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}

@@ -9,14 +9,14 @@ import contextlib
 import errno
 import fcntl
 import os
-import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from nodeupgrade.adapters.shield.refusals import append
+from nodeupgrade.adapters.shield.system import System, accepts
 from nodeupgrade.domain.errors import StepFailed
 
 Inode: TypeAlias = tuple[int, int]
@@ -25,48 +25,7 @@ LOCK, RESTARTS = "nodeupgrade-shield.lock", "nodeupgrade-shield.restarts"
 PATIENCE = 3.0
 """Seconds for which lower() waits for a runtime that is just being restarted."""
 LOOK_SECONDS = 0.05
-CONNECT_SECONDS = 2.0
 SIGNATURES = frozenset({"security.ima", "security.evm"})
-
-
-class System(Protocol):
-    """The system calls that change names and attributes; the module ``os`` is the real implementation."""
-
-    def stat(self, path: Path) -> os.stat_result:
-        """Return a file's status."""
-        ...
-
-    def link(self, src: Path, dst: Path) -> None:
-        """Give a file another name."""
-        ...
-
-    def rename(self, src: Path, dst: Path) -> None:
-        """Rename a file over another one."""
-        ...
-
-    def unlink(self, path: Path) -> None:
-        """Remove a name."""
-        ...
-
-    def chmod(self, path: Path, mode: int) -> None:
-        """Set permissions."""
-        ...
-
-    def chown(self, path: Path, uid: int, gid: int) -> None:
-        """Set the owner."""
-        ...
-
-    def listxattr(self, path: Path) -> list[str]:
-        """List extended attributes."""
-        ...
-
-    def getxattr(self, path: Path, attribute: str) -> bytes:
-        """Return an extended attribute."""
-        ...
-
-    def setxattr(self, path: Path, attribute: str, value: bytes) -> None:
-        """Set an extended attribute."""
-        ...
 
 
 class Exchange:
@@ -255,16 +214,3 @@ class Exchange:
                 os.close(descriptor)
         except OSError as error:
             raise StepFailed(f"cannot {what} because {error}") from error
-
-
-def accepts(path: Path, connect: Callable[[socket.socket, str], None] = socket.socket.connect) -> bool:
-    """Report whether a process listens on a socket; one that is too busy to accept a connection now does."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(CONNECT_SECONDS)
-        try:
-            connect(connection, str(path))
-        except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
-            return False
-        except (TimeoutError, BlockingIOError):
-            return True
-    return True

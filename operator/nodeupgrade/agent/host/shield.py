@@ -35,6 +35,7 @@ def main() -> int:
     options.add_argument("--socket", type=Path, required=True, help="the runtime's")
     options.add_argument("--runs", type=Path, default=Path(RUNS), help="directory of the node's runs")
     options.add_argument("--state", type=Path, default=wiring.STATE, help="the node's /run")
+    options.add_argument("--patience", type=float, default=wiring.PATIENCE, help="seconds to wait for an excuse")
     given = options.parse_args()
     exchange = wiring.exchange_at(given.socket, given.state)
     runs = wiring.runs_in(given.runs)
@@ -50,11 +51,11 @@ def main() -> int:
         lowered = _succeeds(exchange.clear)
         wiring.notify_ready()
         return 0 if lowered else 1
-    guard = wiring.guard_of(plan, runs, exchange, given.state)
+    guard = wiring.guard_of(plan, runs, exchange, state=given.state, patience=given.patience)
     return asyncio.run(_serve(plan, exchange, guard))
 
 
-async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.Guard) -> int:
+async def _serve(plan: RunPlan, exchange: wiring.Exchange, guard: wiring.CallGuard) -> int:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)

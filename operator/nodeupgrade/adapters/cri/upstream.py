@@ -1,0 +1,92 @@
+"""The server behind a proxy, whose socket may move and whose process may restart."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import grpc.aio
+
+from nodeupgrade.adapters.cri.connection import OPTIONS
+
+MultiCallable: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
+Inode: TypeAlias = tuple[int, int]
+
+UNLIMITED = 2**31 - 1
+UPSTREAM: tuple[tuple[str, int | str], ...] = (
+    *OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    ("grpc.client_idle_timeout_ms", UNLIMITED),
+)
+
+
+class Upstream:
+    """The server's socket, wherever it is now: one channel for as long as it is the same socket.
+
+    A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
+    that was restarted gets a new channel, which has no back-off to sit out.
+
+    Args:
+        find: returns the path of the server's socket.
+    """
+
+    def __init__(self, find: Callable[[], Path]) -> None:
+        self._find = find
+        self._inode: Inode | None = None
+        self._descriptor = -1
+        self._channel: grpc.aio.Channel | None = None
+        self._unary: dict[str, MultiCallable] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def channel(self) -> grpc.aio.Channel:
+        """Return the channel to the server's present socket.
+
+        Raises:
+            OSError: there is no socket.
+        """
+        path = self._find()
+        status = path.stat()
+        if self._channel is None or self._inode != (status.st_dev, status.st_ino):
+            self._open(path)
+        return cast("grpc.aio.Channel", self._channel)
+
+    def unary(self, path: str) -> MultiCallable:
+        """Return a unary method of the server.
+
+        Raises:
+            OSError: there is no socket.
+        """
+        channel = self.channel()
+        if (method := self._unary.get(path)) is None:
+            method = self._unary[path] = channel.unary_unary(path, None, None)
+        return method
+
+    async def close(self) -> None:
+        """Close the channel."""
+        self._retire()
+        await asyncio.gather(*self._closing)
+
+    def _open(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._retire()
+        status = os.fstat(descriptor)
+        self._inode, self._descriptor = (status.st_dev, status.st_ino), descriptor
+        self._channel = grpc.aio.insecure_channel(f"unix:/proc/self/fd/{descriptor}", options=UPSTREAM)
+
+    def _retire(self) -> None:
+        channel, descriptor, self._channel = self._channel, self._descriptor, None
+        self._unary = {}
+        if channel is not None:
+            task = asyncio.ensure_future(_closed(channel, descriptor))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+async def _closed(channel: grpc.aio.Channel, descriptor: int) -> None:
+    try:
+        await channel.close(grace=None)
+    finally:
+        os.close(descriptor)

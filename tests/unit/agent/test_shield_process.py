@@ -1,0 +1,207 @@
+"""The shield's process between a client and a runtime, as systemd starts and ends it."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
+from nodeupgrade.adapters.journal import RunStore
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.shield import HostShield
+from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
+from nodeupgrade.domain.node.inventory import Inventory
+from tests.unit.adapters.runtime_server import Runtime, connected, running, unary
+from tests.unit.domain.shielded import WEB, container, container_of, shielded_plan
+
+STOP_WEB = pb.StopContainerRequest(container_id=container_of(WEB)).SerializeToString()
+
+
+class Rig:
+    """A runtime's socket, the node's runs, and the port that the executor uses."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "runtime.sock"
+        self.runs = RunStore(directory / "runs")
+        self.shield = HostShield(self.path, directory)
+        self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notified.bind(str(directory / "notify"))
+        self.notified.setblocking(False)
+        self.plan = shielded_plan(socket=str(self.path), static=False)
+
+    def protect(self) -> None:
+        """Write a plan that protects this very process."""
+        own = ProcessTable().process(os.getpid())
+        web = replace(container(WEB, 1), process=own)
+        self.runs.write_plan(replace(self.plan, baseline=Inventory(containers=(web,))))
+
+    async def start(self, patience: float = 0.2) -> asyncio.subprocess.Process:
+        """Start the process and wait until it has notified systemd, or ended."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "nodeupgrade.agent.host.shield", "--socket", str(self.path),
+            "--runs", str(self.directory / "runs"), "--state", str(self.directory), "--patience", str(patience),
+            env=os.environ | {"NOTIFY_SOCKET": str(self.directory / "notify")},
+        )  # fmt: skip
+        told = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(self.notified, 100))
+        ended = asyncio.ensure_future(process.wait())
+        await asyncio.wait((told, ended), return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        return process
+
+    @asynccontextmanager
+    async def serving(self, patience: float = 0.2) -> AsyncIterator[asyncio.subprocess.Process]:
+        process = await self.start(patience)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    rig = Rig(tmp_path)
+    yield rig
+    rig.notified.close()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    while not true():  # noqa: ASYNC110  # no event of ours tells
+        await asyncio.sleep(0.005)
+
+
+async def failure(call: Any) -> Any:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value
+
+
+def sockets(rig: Rig) -> set[str]:
+    return {entry.name for entry in rig.directory.iterdir() if entry.is_socket()} - {"notify"}
+
+
+async def test_it_guards_from_raising_to_lowering(rig: Rig) -> None:
+    rig.protect()
+    async with running(rig.path, Runtime()) as runtime, rig.serving() as process:
+        rig.path.chmod(0o600)
+        rig.shield.raise_up()
+        assert rig.shield.raised()
+        async with connected(rig.path) as channel:
+            assert await unary(channel, "Version", b"x") == b"x"
+            error = await failure(unary(channel, "StopContainer", STOP_WEB))
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert [str(call) for call in rig.shield.refused()] == ["stop a/web/c"]
+            assert rig.runs.deleted_pods_wanted(rig.plan.run_id)
+            rig.runs.report_deleted(rig.plan.run_id, [WEB.uid])
+            assert await unary(channel, "StopContainer", STOP_WEB) == STOP_WEB
+            assert [path.rpartition("/")[2] for path, _ in runtime.asked] == ["Version", "StopContainer"]
+
+            rig.shield.lower()
+            assert await unary(channel, "Version", b"y") == b"y", "connections go on"
+        process.terminate()
+        assert await process.wait() == 0
+        assert sockets(rig) == {"runtime.sock"}
+
+
+async def test_sigterm_lowers_it_and_lets_calls_end(rig: Rig) -> None:
+    rig.protect()
+    async with running(rig.path, Runtime()) as runtime, rig.serving(patience=60) as process:
+        rig.shield.raise_up()
+        async with connected(rig.path) as channel:
+            call = unary(channel, "Status")
+            refused = asyncio.ensure_future(unary(channel, "StopContainer", STOP_WEB))
+            await runtime.waiting.wait()
+            await until(lambda: rig.runs.deleted_pods_wanted(rig.plan.run_id))
+            process.terminate()
+            await until(lambda: not rig.shield.raised())
+            assert await refused == STOP_WEB, "who waits for an excuse needs none any more"
+            runtime.go_on.set()
+            assert await call == b"at last"
+        assert await process.wait() == 0
+        assert rig.shield.refused() == ()
+        async with connected(rig.path) as channel:
+            assert await unary(channel, "Version", b"x") == b"x"
+
+
+async def test_killed_and_started_again_it_is_raised_again(rig: Rig) -> None:
+    rig.protect()
+    async with running(rig.path, Runtime()):
+        async with rig.serving() as process:
+            rig.shield.raise_up()
+            process.kill()
+            await process.wait()
+        assert (rig.shield.raised(), rig.shield.ready()) == (True, False)
+        async with rig.serving(), connected(rig.path) as channel:
+            assert (rig.shield.raised(), rig.shield.ready(), rig.shield.restarts()) == (True, True, 0)
+            error = await failure(unary(channel, "StopContainer", STOP_WEB))
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+            rig.shield.lower()
+
+
+async def test_a_runtime_that_restarts_stays_behind_it(rig: Rig) -> None:
+    """The client's connection is to the shield throughout, so that no call gets past it."""
+    rig.protect()
+    async with rig.serving() as process, connected(rig.path) as channel:
+        for count in range(3):
+            async with running(rig.path, Runtime(f"runtime {count}")):
+                if count == 0:
+                    rig.shield.raise_up()
+                await until(rig.shield.raised)
+                call = unary(channel, "Version", b"x")
+                assert await call == b"x"
+                assert dict(await call.initial_metadata()) == {"began": f"runtime {count}"}
+                error = await failure(unary(channel, "StopContainer", STOP_WEB))
+                assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+                assert rig.shield.restarts() == count
+            error = await failure(unary(channel, "Version", b"x"))
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert not rig.path.exists(), "a runtime that ends removes its path, whoever's socket is there"
+        rig.shield.lower()
+        process.terminate()
+        assert await process.wait() == 0
+    assert sockets(rig) == set()
+
+
+async def test_without_an_unfinished_run_it_lowers_what_was_left(rig: Rig) -> None:
+    rig.protect()
+    async with running(rig.path, Runtime()):
+        async with rig.serving():
+            rig.shield.raise_up()
+        rig.runs.discard(rig.plan.run_id)
+        process = await rig.start()
+        assert await process.wait() == 0
+        assert sockets(rig) == {"runtime.sock"}
+        async with connected(rig.path) as channel:
+            assert await unary(channel, "Version", b"x") == b"x"
+
+
+async def test_it_ends_in_failure_if_it_cannot_be_lowered(rig: Rig) -> None:
+    rig.protect()
+    async with rig.serving() as process:
+        async with running(rig.path, Runtime()):
+            rig.shield.raise_up()
+            kept = rig.path.rename(rig.directory / "away.sock")  # the runtime will not remove it when it ends
+        kept.unlink(missing_ok=True)
+        os.link(rig.directory / "nodeupgrade-shield.sock", rig.path)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 1
+
+
+async def test_a_plan_that_cannot_be_read_needs_a_human(rig: Rig) -> None:
+    rig.protect()
+    (rig.directory / "runs" / rig.plan.run_id / "plan.json").write_text("{")
+    async with running(rig.path, Runtime()), rig.serving() as process:
+        assert await process.wait() == EXIT_NEEDS_A_HUMAN
