@@ -13,12 +13,13 @@ from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
 GONE_IN_1_33 = "CPUManager"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-readiness", OLD, pods=3, static=False)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 @contextmanager

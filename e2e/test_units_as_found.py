@@ -13,6 +13,7 @@ from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
 PLAN_SECONDS = 240
 CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
@@ -20,8 +21,8 @@ TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-found", OLD, pods=4, static=False)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 def looked_at(cluster: Cluster, name: str) -> Object:

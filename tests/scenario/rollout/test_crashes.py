@@ -43,7 +43,9 @@ PLOTS: dict[str, Plot] = {
     "both succeed": Plot(),
     "the second is rolled back": Plot(parts={"node-1": Part.ROLL_BACK}),
     "the first is refused": Plot(parts={"node-0": Part.REFUSE}),
-    "the first is refused for now": Plot(parts={"node-0": Part.REFUSE_FOR_NOW}, patience=4, idle_time=IDLE_STEPS * IDLE),
+    "the first is refused for now": Plot(
+        parts={"node-0": Part.REFUSE_FOR_NOW}, patience=4, idle_time=IDLE_STEPS * IDLE
+    ),
     "the agent cannot start": Plot(parts={"node-0": Part.CANNOT_PULL}, patience=IDLE_STEPS),
     "two waves, the second approved": Plot(
         spec={"waves": [{"name": "one", "size": 1}, {"name": "two", "size": 1, "approval": "Manual"}]},
