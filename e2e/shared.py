@@ -18,6 +18,7 @@ from e2e.lab.process import wait_until
 
 WATCHED = ("etc", "usr/lib/systemd", "usr/local", nodefiles.KUBELET_CONFIG.lstrip("/"))
 """Where people and packages configure a node, below its root."""
+STATIC_POD = f"{nodefiles.STATIC_PODS}/static-web.json"
 
 State = dict[str, str]
 
@@ -46,6 +47,7 @@ class SharedNode:
             return self._cluster
         if self._cluster.kubelet_version() != self._cluster.lab.spec.kubelet:
             _restore_kubelet(self._cluster)
+        _restore_static_pod(self._cluster)
         wanted = workload.mixed_workload(pods, self._cluster.node.name, kubelet=self._cluster.lab.spec.kubelet)
         workload.renew(self._cluster.lab, wanted, keep=workload.is_fresh)
         return self._cluster
@@ -92,7 +94,8 @@ def _files(cluster: Cluster) -> Iterator[tuple[str, str]]:
     disk = cluster.node.disk
     for place in WATCHED:
         for path in (disk / place, *(disk / place).rglob("*")):
-            if path.is_symlink() or path.is_file():
+            ours = path.is_relative_to(disk / nodefiles.STATIC_PODS.lstrip("/"))  # a run to another era rewrites them
+            if (path.is_symlink() or path.is_file()) and not ours:
                 yield f"/{path.relative_to(disk)}", _content(path)
 
 
@@ -121,3 +124,13 @@ def _restore_kubelet(cluster: Cluster) -> None:
     wait_until("the version", lambda: cluster.kubelet_version() == version, timeout=60)
     cluster.wait_settled()
     deploy.wait_available(cluster.lab)
+
+
+def _restore_static_pod(cluster: Cluster) -> None:
+    manifest = cluster.node.disk / STATIC_POD.lstrip("/")
+    if manifest.read_text() == workload.static_pod():
+        return
+    manifest.unlink()
+    wait_until("the end of the static pod", lambda: not cluster.runs("static-web") or None, timeout=120)
+    cluster.node.write(STATIC_POD, workload.static_pod())
+    wait_until("the static pod", lambda: cluster.runs("static-web") or None, timeout=120)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import Cluster, conditions, disturbed
+from e2e.cluster import SETTLE, UNGUARDED, Cluster, conditions, disturbed
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
@@ -32,7 +32,7 @@ def start(cluster: Cluster, name: str) -> None:
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
-    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s"}, **spec)
+    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s", **UNGUARDED}, **spec)
     watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*watched, timeout=180, interval=0.3)
 
@@ -83,8 +83,9 @@ def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
     back = cluster.pre_staged(OLD)
+    wanted = {"allowDowngrade": True, "verify": {"settle": SETTLE, **UNGUARDED}}
 
-    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, allowDowngrade=True))
+    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, **wanted))
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
