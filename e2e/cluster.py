@@ -16,6 +16,8 @@ from e2e.lab.process import wait_until
 from e2e.lab.snapshot import Difference, NodeSnapshot, compare
 
 SETTLE = "10s"
+UNGUARDED = {"readinessGuard": "Off"}
+"""For runs whose guard is not what is tested: they need not wait for what the kubelet reports when it has ended."""
 TERMINAL_SECONDS = 420.0
 HTTP_PORT = 8000
 Object = dict[str, Any]

@@ -1,6 +1,6 @@
-"""Labs for the end-to-end tests: one for each module, always torn down.
+"""Labs for the end-to-end tests, always torn down: one that modules share, and one for each module that cannot.
 
-Modules may run concurrently in separate processes; their labs have different names and do not share anything.
+There is one at a time: a lab that only stands there keeps a machine busy, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,16 +12,18 @@ import pytest
 from e2e.cluster import Cluster
 from e2e.lab import Lab, LabSpec
 from e2e.lab.progress import Lines
+from e2e.shared import SharedNode
 
 CONTROL_PLANE = "1.33.13"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests as needing the lab and time."""
+    """Mark all tests as needing the lab and time, and put the modules that share a node together."""
     for item in items:
         if "e2e/" in str(item.path):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(3000))
+    items.sort(key=lambda item: "shared_cluster" in getattr(item, "fixturenames", ()))
 
 
 class MakeLab(Protocol):
@@ -32,16 +34,21 @@ class MakeLab(Protocol):
         ...
 
 
+def new_lab(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
+    """Create a lab, replacing one of that name that an earlier run left behind."""
+    for stale in (lab for lab in Lab.list() if lab.name == name):
+        stale.down()
+    return Lab.up(LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+
+
 @pytest.fixture(scope="module")
-def make_lab() -> Iterator[MakeLab]:
+def make_lab(shared_node: SharedNode) -> Iterator[MakeLab]:
     """Create labs, which are removed when the module is done."""
     with ExitStack() as stack:
 
         def make(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
-            stale = next((lab for lab in Lab.list() if lab.name == name), None)
-            if stale is not None:
-                stale.down()
-            lab = Lab.up(LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+            shared_node.down()
+            lab = new_lab(name, kubelet, nodes=nodes)
             stack.callback(lab.down)
             return lab
 
@@ -56,3 +63,22 @@ def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
         return Cluster.with_operator(make_lab(name, kubelet), pods=pods, static=static)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def shared_node() -> Iterator[SharedNode]:
+    """The node that modules share; there is none until one of them needs it."""
+    shared = SharedNode(lambda: new_lab("e2e-shared", "1.30.14"))
+    yield shared
+    shared.down()
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(request: pytest.FixtureRequest, shared_node: SharedNode) -> Iterator[Callable[..., Cluster]]:
+    """Lend the shared node to this module, which must leave it as it found it."""
+    failed = request.session.testsfailed
+    yield shared_node.lend
+    if request.session.testsfailed > failed:
+        shared_node.down()  # nobody knows what a test that failed has left
+    else:
+        shared_node.take_back()

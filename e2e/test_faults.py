@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e.cluster import Cluster
-from e2e.faults.fault import OLD, upgrade_under
+from e2e.faults.fault import upgrade_under
 from e2e.faults.kinds import FAULTS
 
 CHOSEN = (
@@ -31,8 +31,8 @@ PODS = 20
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-faults", OLD, pods=PODS)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 @pytest.fixture(scope="module")

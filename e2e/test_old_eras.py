@@ -1,23 +1,30 @@
-"""Old kubelets, upgraded across the eras of go-spew and JSON."""
+"""Old kubelets, upgraded across the eras of go-spew and JSON; what each stores is what ``kubelethash`` computes."""
 
 from collections.abc import Callable
 
 import pytest
 
+from e2e import hashes
 from e2e.cluster import Cluster, conditions, disturbed
+from e2e.lab import workload
+
+PODS = 12
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "source"),
+    ("old", "new", "source", "control"),
     [
-        pytest.param("1.15.0", "1.17.17", "url", id="1.15.0-to-1.17.17-by-url"),
-        pytest.param("1.20.15", "1.33.13", "preStaged", id="1.20.15-to-1.33.13-by-file"),
+        pytest.param("1.15.0", "1.17.17", "url", "1.15.0", id="1.15.0-to-1.17.17-by-url"),
+        pytest.param("1.20.15", "1.33.13", "preStaged", "1.30.14", id="1.20.15-to-1.33.13-by-file"),
     ],
 )
-def test_upgrade_and_control(make_cluster: Callable[..., Cluster], old: str, new: str, source: str) -> None:
+def test_upgrade_and_control(
+    make_cluster: Callable[..., Cluster], old: str, new: str, source: str, control: str
+) -> None:
     # Kubelet 1.15 cannot create mirror pods on a current API server, so its static pod is in its manifest only.
-    cluster = make_cluster(f"e2e-{old.replace('.', '-')}", old, pods=12, static=True)
+    cluster = make_cluster(f"e2e-{old.replace('.', '-')}", old, pods=PODS, static=True)
     before = cluster.wait_settled()
+    hashes.assert_reproduced(cluster, old)
 
     if source == "url":
         with cluster.url(new) as artifact:
@@ -32,7 +39,19 @@ def test_upgrade_and_control(make_cluster: Callable[..., Cluster], old: str, new
     assert cluster.kubelet_version() == new
     assert cluster.schedulable()
 
-    # The control: a plain swap back across the eras restarts everything.
-    running = {c.id for c in cluster.node.snapshot().running()}
-    cluster.node.swap_naively(old if new != "1.33.13" else "1.30.14")
-    assert {c.id for c in cluster.wait_settled().running()} & running == set()
+    # What the new kubelet creates by itself, it hashes as was computed for it, too.
+    renew(cluster, new)
+    hashes.assert_reproduced(cluster, new)
+
+    # The control: a plain swap back across the eras restarts everything; but no kubelet before 1.32 looks at sidecars.
+    compared = {c.id for c in cluster.wait_settled().running() if c.name != "sidecar"}
+    cluster.node.swap_naively(control)
+    assert {c.id for c in cluster.wait_settled().running()} & compared == set()
+    if control != old:
+        renew(cluster, control)
+        hashes.assert_reproduced(cluster, control)
+
+
+def renew(cluster: Cluster, version: str) -> None:
+    """Replace all pods by new ones, of the kinds that this version of the kubelet supports."""
+    workload.renew(cluster.lab, workload.mixed_workload(PODS, cluster.node.name, kubelet=version))

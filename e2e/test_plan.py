@@ -25,8 +25,8 @@ BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubel
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-plan", OLD, pods=PODS)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 def settled(cluster: Cluster) -> NodeSnapshot:

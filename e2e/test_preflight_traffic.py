@@ -1,6 +1,6 @@
 """`action: Plan` predicts on a real node what probes and Services mean for an upgrade."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +18,9 @@ ALONE, SERVICE = "http-1-1", "alone"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+def cluster(shared_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     """A node with pods behind a Service, one of which alone backs another Service."""
-    made = make_cluster("e2e-traffic", OLD, pods=2, static=False)
+    made = shared_cluster(pods=PODS)
     probed.start(made.lab, PODS, made.node.name, slowest=10)
     made.lab.kubectl("label", "pod", ALONE, "--namespace", probed.NAMESPACE, "alone=yes")
     made.lab.apply({
@@ -31,7 +31,8 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     wait_until(
         "its endpoint", lambda: any(s.get("endpoints") for s in made.lab.kubectl_json(*slices)["items"]), timeout=120
     )
-    return made
+    yield made
+    made.lab.kubectl("delete", "namespace", probed.NAMESPACE, timeout=180)
 
 
 def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:

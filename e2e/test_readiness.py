@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import Cluster, conditions
+from e2e.cluster import SETTLE, UNGUARDED, Cluster, conditions
 from e2e.lab import nodefiles
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
 GONE_IN_1_33 = "CPUManager"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-readiness", OLD, pods=3, static=False)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 @contextmanager
@@ -90,7 +91,7 @@ def test_a_node_as_it_should_be_is_upgraded(cluster: Cluster) -> None:
     """Gates that both versions know, set to permitted values, are no obstacle."""
     cluster.node.exec("systemctl", "daemon-reload")
     with configured(cluster, featureGates={"SidecarContainers": True}):
-        cluster.apply("sound", NEW, cluster.pre_staged(NEW))
+        cluster.apply("sound", NEW, cluster.pre_staged(NEW), verify={"settle": SETTLE, **UNGUARDED})
         upgrade = cluster.wait_for_end("sound")
 
     assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]

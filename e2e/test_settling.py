@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import Cluster, conditions, disturbed
+from e2e.cluster import SETTLE, UNGUARDED, Cluster, conditions, disturbed
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
 NAMESPACE = "workload"
 IMAGE = "nodeupgrade.test/busybox:1"
 STAYS = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
@@ -16,8 +17,8 @@ ENDS, DELETED, KILLED = "ends", "deleted", "killed"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-settling", OLD, pods=6, static=False)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 def start(cluster: Cluster, name: str) -> None:
@@ -31,7 +32,7 @@ def start(cluster: Cluster, name: str) -> None:
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
-    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s"}, **spec)
+    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s", **UNGUARDED}, **spec)
     watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*watched, timeout=180, interval=0.3)
 
@@ -80,10 +81,11 @@ def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(clus
 def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_its_hash(cluster: Cluster) -> None:
     """The hash is stored after the run has read everything back, and before the kubelet compares it."""
     before = cluster.wait_settled()
-    victim = next(c for c in before.running() if c.name == "web")
+    victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
     back = cluster.pre_staged(OLD)
+    wanted = {"allowDowngrade": True, "verify": {"settle": SETTLE, **UNGUARDED}}
 
-    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, allowDowngrade=True))
+    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, **wanted))
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.cluster import Cluster, Object, conditions
+from e2e.cluster import SETTLE, UNGUARDED, Cluster, Object, conditions
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
 PLAN_SECONDS = 240
 CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
@@ -20,8 +21,8 @@ TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-found", OLD, pods=4, static=False)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 def looked_at(cluster: Cluster, name: str) -> Object:
@@ -120,7 +121,8 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
 def test_control_a_node_in_order_is_upgraded_and_once_more(cluster: Cluster, name: str, version: str) -> None:
     """The second run meets a containerd that the first one started with a configuration that is gone."""
-    cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True)
+    verify = {"settle": SETTLE, **UNGUARDED}
+    cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, verify=verify)
 
     upgrade = cluster.wait_for_end(name)
 

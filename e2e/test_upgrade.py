@@ -20,8 +20,8 @@ PODS = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    made = make_cluster("e2e-upgrade", OLD, pods=PODS)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    made = shared_cluster(pods=PODS)
     made.wait_settled()
     return made
 

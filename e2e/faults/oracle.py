@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from e2e.cluster import disturbed
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
+from e2e.lab.node import Node
 from e2e.lab.process import wait_until
 
 LEFT_OVER = (
@@ -37,7 +38,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     node = run.cluster.node_object()
     if not run.cluster.schedulable() or "nodeupgrade.dev/cordoned-by" in node["metadata"].get("annotations", {}):
         yield "the node is still cordoned, or marked as cordoned by us"
-    if left := _left_over(run):
+    if left := left_over(run.cluster.node):
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
         yield "static pod manifests are not what they were"
@@ -63,13 +64,14 @@ def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
             yield f"{container.pod}/{container.name} serves the same hash in both eras"
 
 
-def _left_over(run: FaultRun) -> list[str]:
-    root = run.cluster.node.root
+def left_over(node: Node) -> list[str]:
+    """List what runs have left on a node."""
+    root = node.root
     files = [f"/{path.relative_to(root)}" for pattern in LEFT_OVER for path in root.glob(pattern)]
     asked = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade*")
-    units = [line.split()[0] for line in run.cluster.node.exec(*asked).stdout.splitlines() if line.split()]
+    units = [line.split()[0] for line in node.exec(*asked).stdout.splitlines() if line.split()]
     properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
-    shown = run.cluster.node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
+    shown = node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
     remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
     unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
     return [*files, *units, *remembered, *unread]

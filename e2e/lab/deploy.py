@@ -33,7 +33,7 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
     with tempfile.TemporaryDirectory(prefix="nodeupgrade-") as directory:
         lab.kubectl("apply", "--kustomize", str(_manifests(Path(directory), image)), timeout=_READY_SECONDS)
     lab.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in _CRDS), timeout=_READY_SECONDS)
-    _wait_available(lab)
+    wait_available(lab)
     progress.say(f"lab {lab.name}: the operator is available")
     return image
 
@@ -55,7 +55,12 @@ def _manifests(directory: Path, image: images.Image) -> Path:
     return file.parent
 
 
-def _wait_available(lab: Lab) -> None:
+def wait_available(lab: Lab) -> None:
+    """Wait until the operator is available.
+
+    Raises:
+        LabError: it does not become available; the message ends with its output.
+    """
     in_namespace = ("--namespace", NAMESPACE)
     rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}")
     if lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode == 0:

@@ -80,6 +80,29 @@ def start(lab: Lab, objects: list[Object]) -> None:
     lab.apply(*objects[1:])
 
 
+def is_mirror(pod: Object) -> bool:
+    """Report whether a pod only shows a static one."""
+    return "kubernetes.io/config.mirror" in pod["metadata"].get("annotations", {})
+
+
+def renew(lab: Lab, objects: list[Object], *, keep: Callable[[Object], bool] = lambda _: False) -> None:
+    """Delete all bare pods but those wanted ones that are to be kept, apply the objects, and wait until all pods run.
+
+    Args:
+        lab: the lab.
+        objects: those of ``mixed_workload``.
+        keep: tells of a pod whether it may stay.
+    """
+    names = {body["metadata"]["name"] for body in objects if body["kind"] == "Pod"}
+    here = ("--namespace", NAMESPACE)
+    found = lab.kubectl_json("get", "pods", *here)["items"]
+    bare = {pod["metadata"]["name"]: pod for pod in found if not is_mirror(pod)}
+    if leaving := [name for name, pod in bare.items() if name not in names or not keep(pod)]:
+        lab.kubectl("delete", "pods", *here, *leaving, timeout=180)
+    start(lab, objects)
+    wait_running(lab, count=len(names) + sum(map(is_mirror, found)), timeout=600)
+
+
 def wait_running(lab: Lab, namespace: str = NAMESPACE, count: int = 1, *, timeout: float = 300) -> None:
     """Wait until ``count`` pods of ``namespace`` run, with every long-running container ready.
 
@@ -91,6 +114,13 @@ def wait_running(lab: Lab, namespace: str = NAMESPACE, count: int = 1, *, timeou
         return sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", "--namespace", namespace)["items"]) >= count
 
     wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=1)
+
+
+def is_fresh(pod: Object) -> bool:
+    """Report whether a pod runs, and no container of it ever restarted."""
+    statuses = pod.get("status", {})
+    every = [*statuses.get("initContainerStatuses", ()), *statuses.get("containerStatuses", ())]
+    return _runs(pod) and "deletionTimestamp" not in pod["metadata"] and not any(s["restartCount"] for s in every)
 
 
 def _runs(pod: Object) -> bool:

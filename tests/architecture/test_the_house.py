@@ -62,6 +62,14 @@ def test_real_software_is_asked_for_only_where_the_tests_on_it_are_looked_for() 
     assert [path for path in marked if CHECKOUT / "tests/contract" not in path.parents] == []
 
 
+def test_what_a_package_of_tests_shares_ends_with_it() -> None:
+    """Where there is no ``__init__.py``, pytest keeps a fixture of a package's scope until the session ends."""
+    sharing = [path for path in tracked("tests/*.py", "e2e/*.py") if 'scope="package"' in path.read_text()]
+    sharing.remove(Path(__file__))
+    assert sharing
+    assert named([path for path in sharing if not (path.parent / "__init__.py").exists()]) == []
+
+
 def test_no_module_is_too_long_to_hold_in_mind() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
 

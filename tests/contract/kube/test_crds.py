@@ -24,8 +24,9 @@ from nodeupgrade.api.upgrade.reading import parse_spec, parse_upgrade
 from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
 from nodeupgrade.domain.rollout.report.lint import lint
 from nodeupgrade.ports.kube import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
+from tests.contract.conftest import serving
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.conftest import ROOT, serving
+from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.scenario.rollout.harness import upgrade_object
 from tests.unit.domain.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER

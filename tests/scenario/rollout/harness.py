@@ -51,6 +51,7 @@ class Scene:
     start: datetime = START
     operator_node: str | None = None
     kube_type: type[InMemoryKube] = InMemoryKube
+    idle_time: timedelta = IDLE
 
     def __post_init__(self) -> None:
         self.now = self.start
@@ -102,7 +103,7 @@ class Scene:
         await self.fleet.tick()
         idle = done is not None and not done.changed and self.kube._revision == revision
         self.idle = self.idle + 1 if idle else 0
-        self.now += IDLE if idle else timedelta(seconds=1)
+        self.now += self.idle_time if idle else timedelta(seconds=1)
         return done is not None and done.over
 
     async def finish(self, name: str = "to-1-33", *, patience: int = IDLE_STEPS) -> None:

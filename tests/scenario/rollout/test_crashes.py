@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,7 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.simulation.kube_fleet import Part
-from tests.scenario.rollout.harness import IDLE_STEPS, NAMESPACE, Scene
+from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,7 @@ class Plot:
         then: edits of the NodeUpgrade, each made when nothing more comes of what was there before.
         guard: whether the readiness guard is installed.
         patience: steps without anything new after which nothing more is expected.
+        idle_time: how long such a step takes.
     """
 
     parts: Mapping[str, Part] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class Plot:
     then: tuple[Json, ...] = ()
     guard: bool = False
     patience: int = 3
+    idle_time: timedelta = IDLE
 
 
 def annotated(key: str, value: str) -> Json:
@@ -40,7 +43,9 @@ PLOTS: dict[str, Plot] = {
     "both succeed": Plot(),
     "the second is rolled back": Plot(parts={"node-1": Part.ROLL_BACK}),
     "the first is refused": Plot(parts={"node-0": Part.REFUSE}),
-    "the first is refused for now": Plot(parts={"node-0": Part.REFUSE_FOR_NOW}, patience=4 * IDLE_STEPS),
+    "the first is refused for now": Plot(
+        parts={"node-0": Part.REFUSE_FOR_NOW}, patience=4, idle_time=IDLE_STEPS * IDLE
+    ),
     "the agent cannot start": Plot(parts={"node-0": Part.CANNOT_PULL}, patience=IDLE_STEPS),
     "two waves, the second approved": Plot(
         spec={"waves": [{"name": "one", "size": 1}, {"name": "two", "size": 1, "approval": "Manual"}]},
@@ -59,7 +64,7 @@ PLOTS: dict[str, Plot] = {
 
 
 async def stage(plot: Plot, crash_at: int | None) -> Scene:
-    scene = Scene(parts=dict(plot.parts), crash_at=crash_at)
+    scene = Scene(parts=dict(plot.parts), crash_at=crash_at, idle_time=plot.idle_time)
     for number in range(2):
         await scene.fleet.add_node(f"node-{number}")
         await scene.fleet.add_pod(f"web-{number}", f"node-{number}")

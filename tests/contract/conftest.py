@@ -1,0 +1,41 @@
+"""The real API server of the contract suites, with our CRDs and our RBAC: one for all of them."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.lab.errors import LabError
+from nodeupgrade.adapters.kube import KubeClient
+from tests.contract.kube.apiserver import ApiServer, running
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+
+
+@pytest.fixture(scope="package")
+def api_server() -> Iterator[ApiServer]:
+    with serving(MANIFESTS) as server:
+        yield server
+
+
+@contextmanager
+def serving(manifests: Path) -> Iterator[ApiServer]:
+    """A real API server with what we install; the test is skipped where there is none, unless one is required."""
+    try:
+        with running() as server:
+            server.kubectl("apply", "-k", str(manifests))
+            waiting = "--for=condition=Established", "--timeout=180s"
+            server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
+            yield server
+    except (LabError, FileNotFoundError) as error:
+        if os.environ.get("NODEUPGRADE_E2E") == "required":
+            raise
+        pytest.skip(f"no kube-apiserver: {error}")
+
+
+@pytest.fixture
+async def admin(api_server: ApiServer) -> AsyncIterator[KubeClient]:
+    async with KubeClient.open(api_server.kubeconfig()) as kube:
+        yield kube
