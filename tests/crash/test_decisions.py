@@ -23,7 +23,7 @@ from nodeupgrade.domain.node.run.machine import (
     Decision,
     Do,
     Finish,
-    Hold,
+    HoldRollback,
     Observation,
     Undo,
     decide,
@@ -118,7 +118,7 @@ class Run(RuleBasedStateMachine):
             case AskAgain(seconds=pause):
                 assert pause > 0
                 self.now += pause
-            case Hold(undo=undo, seconds=pause):
+            case HoldRollback(undo=undo, seconds=pause):
                 assert self.world.fenced or self.world.running is None, "it waits and a kubelet runs"
                 self._announce(undo.step)
                 self.now += pause

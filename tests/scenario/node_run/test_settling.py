@@ -1,4 +1,7 @@
-"""While the new kubelet settles in: damage ends it at once; what would have happened anyway does not."""
+"""While the new kubelet settles in: damage ends it at once; what would have happened anyway does not.
+
+Damage that the shield prevents is in test_shield.py; here it is lowered where damage has to happen.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,7 +54,7 @@ def seconds_until_stopped(it: Story) -> float:
 
 
 def test_a_replaced_container_has_the_kubelet_stopped_at_once_with_its_name_hash_and_words() -> None:
-    it = story()
+    it = story(shield=False)
     victim = it.container("nginx")
     it.node.calls.before(START, lambda: it.node.runtime.serve(victim, HashValue("bad")))
 
@@ -66,7 +69,7 @@ def test_a_replaced_container_has_the_kubelet_stopped_at_once_with_its_name_hash
 
 
 def test_a_kubelet_that_kills_before_it_is_healthy_is_not_waited_for() -> None:
-    it = story()
+    it = story(shield=False)
     it.node.kubelet.behaviour["v1.33.13"] = Behaviour.NEVER_HEALTHY
     it.node.calls.before(START, lambda: it.node.runtime.serve(it.container("nginx"), HashValue("bad")))
 
@@ -161,7 +164,7 @@ def test_a_pod_that_somebody_deletes_is_no_damage() -> None:
 
 
 def test_a_pod_that_ends_without_word_of_its_deletion_turns_the_run_back_in_time() -> None:
-    it = story()
+    it = story(shield=False)
     delete(it, "web", told_after=60)
 
     report = it.tell()
@@ -172,7 +175,7 @@ def test_a_pod_that_ends_without_word_of_its_deletion_turns_the_run_back_in_time
 
 def test_after_a_rollback_nothing_is_taken_to_have_ended_by_itself() -> None:
     """The new kubelet stopped it, and the runtime, restarted on the way back, does not remember that."""
-    it = story()
+    it = story(shield=False)
     it.node.calls.before(START, lambda: it.node.runtime.serve(it.container("work"), HashValue("bad")))
 
     report = it.tell()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from socket import AF_UNIX, socket
 
 from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
 from nodeupgrade.adapters.cri import Call
@@ -59,7 +60,7 @@ exec {real} "$@"
 STRUCK = 'n=$(($(cat {root}/count) + 1)); echo $n > {root}/count; [ $n != "$(cat {root}/strike)" ] || kill -9 $PPID'
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 IDS = ("a", "b")
-COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"verify"}\n'
+COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"lower-shield"}\n'
 END = "systemctl --no-block stop nodeupgrade-rescue.timer"
 LOOK = str(rescue_script.LOOK.relative_to("/"))
 
@@ -146,6 +147,25 @@ class Node:
         self.write("uptime", f"{float(self.read('uptime').split()[0]) + after} 3\n")
         subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=60)
         return self
+
+    def with_sockets(self, at_path: str, *beside: str) -> "Node":
+        """Have the sockets of a shield; ``at_path`` says whose is at the runtime's path, the others are links."""
+        directory = self.root / "run/containerd"
+        directory.mkdir()
+        for name in {at_path, *beside}:
+            with socket(AF_UNIX) as own:
+                own.bind(str(directory / f"{name}.made"))
+        (directory / "containerd.sock").hardlink_to(directory / f"{at_path}.made")
+        for name in beside:
+            (directory / f"nodeupgrade-{name}.sock").hardlink_to(directory / f"{name}.made")
+        return self
+
+    def socket_is(self, name: str) -> bool:
+        """Whether the runtime's path leads to this socket, and the runtime's own has no second name any more."""
+        directory = self.root / "run/containerd"
+        return (directory / "containerd.sock").samefile(directory / f"{name}.made") and not (
+            directory / "nodeupgrade-runtime.sock"
+        ).exists()
 
     @property
     def calls(self) -> list[str]:

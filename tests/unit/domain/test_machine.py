@@ -18,7 +18,7 @@ from nodeupgrade.domain.node.run.machine import (
     Decision,
     Do,
     Finish,
-    Hold,
+    HoldRollback,
     Observation,
     Undo,
     decide,
@@ -75,7 +75,7 @@ def said(decision: Decision) -> str:
             return f"undo {step}"
         case AskAgain():
             return "wait"
-        case Hold(undo=undo):
+        case HoldRollback(undo=undo):
             return f"hold {undo.step}"
         case Finish(outcome=outcome, reason=reason):
             return f"finish {outcome} {reason}"
@@ -133,8 +133,8 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("..lower-shield", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
         # stop-kubelet was announced at second 5 and the budget is 30 seconds. Going back: starting a kubelet (5),
         # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
-        ("..read-back", Observation(monotonic=23.9, boot=FIRST), "do raise-shield"),
-        ("..read-back", Observation(monotonic=24.0, boot=FIRST), "undo read-back"),
+        ("..raise-shield", Observation(monotonic=23.9, boot=FIRST), "do set-arguments"),
+        ("..raise-shield", Observation(monotonic=24.0, boot=FIRST), "undo raise-shield"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
         ("", Observation(monotonic=0, boot=SECOND, planned=FIRST), "finish RolledBack NodeRebooted"),

@@ -137,16 +137,20 @@ def test_a_kubelet_is_never_started_on_what_cannot_be_made_right(node: Node, fil
     assert old_again(node)
 
 
+def shielded(root: Path) -> Node:
+    return Node(root).with_sockets("shield", "shield", "runtime")
+
+
 def test_killed_anywhere_it_ends_the_same(tmp_path: Path) -> None:
     """At every call that changes something; and no kubelet is ever started on anything but what it left."""
     seen_before = "absent 0\n"
-    last = int(Node(tmp_path / "none").write(LOOK, seen_before).look().read("count"))
+    last = int(shielded(tmp_path / "none").write(LOOK, seen_before).look().read("count"))
     assert last > 15
     wrong = []
     for strike in range(1, last + 1):
-        node = Node(tmp_path / str(strike)).write("strike", str(strike)).write(LOOK, seen_before)
+        node = shielded(tmp_path / str(strike)).write("strike", str(strike)).write(LOOK, seen_before)
         node.look().look(after=ABSENT_SECONDS)
-        if not old_again(node):
+        if not (old_again(node) and node.socket_is("runtime")):
             wrong.append((strike, node.calls[strike - 1], node.read("seen-by-kubelet"), node.read("runs/rescue.log")))
 
     assert wrong == []
@@ -269,3 +273,37 @@ def test_somebody_may_overrule_it(node: Node) -> None:
     node.with_baseline(a=LIVES, c=LIVES).write("runs/go-on", "").look()
 
     assert old_again(node.look(after=ABSENT_SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("at_path", "beside", "ends_as"),
+    [
+        pytest.param("shield", ("shield", "runtime"), "runtime", id="raised"),
+        pytest.param("runtime", ("shield", "runtime"), "runtime", id="about to be raised"),
+        pytest.param("restarted", ("shield", "runtime"), "restarted", id="the runtime took its path back"),
+        pytest.param("runtime", ("shield",), "runtime", id="lowered"),
+    ],
+)
+def test_the_runtime_has_its_own_socket_back_before_anything_is_asked(
+    node: Node, at_path: str, beside: tuple[str, ...], ends_as: str
+) -> None:
+    node.with_sockets(at_path, *beside)
+
+    node.look().look(21)
+
+    assert old_again(node)
+    assert node.socket_is(ends_as)
+    assert node.calls.index("systemctl stop nodeupgrade-shield.service") < node.calls.index(
+        "curl http://localhost/list"
+    )
+    assert "systemctl restart containerd.service" in node.calls  # for the hashes
+
+
+def test_a_runtime_whose_path_leads_to_a_shield_that_left_no_name_is_restarted(node: Node) -> None:
+    """Nobody can tell whose socket is at its path, and it takes the path back when it starts."""
+    node.with_sockets("shield", "runtime")
+
+    node.look().look(21)
+
+    assert old_again(node)
+    assert node.calls.index("systemctl restart containerd.service") < node.calls.index("curl http://localhost/list")

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from nodeupgrade.adapters.shield.refusals import append
 from nodeupgrade.adapters.shield.system import System, accepts
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
 
 Inode: TypeAlias = tuple[int, int]
 
@@ -40,8 +41,8 @@ class Exchange:
 
     def __init__(self, path: Path, state: Path, *, system: System = os, patience: float = PATIENCE) -> None:
         self.path = path
-        self.shield = path.with_name("nodeupgrade-shield.sock")
-        self.runtime = path.with_name("nodeupgrade-runtime.sock")
+        self.shield = path.with_name(SHIELD_SOCKET)
+        self.runtime = path.with_name(RUNTIME_SOCKET)
         self._fresh = path.with_name("nodeupgrade-fresh.sock")
         self._state = state
         self._system = system

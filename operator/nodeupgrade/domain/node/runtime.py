@@ -31,7 +31,8 @@ class RuntimeKind:
     exchangeable_socket: bool = False
 
 
-SOCKETS_BESIDE = ("nodeupgrade-shield.sock", "nodeupgrade-runtime.sock")
+SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"
+SOCKETS_BESIDE = (SHIELD_SOCKET, RUNTIME_SOCKET)
 """Names in the directory of the runtime's socket: the shield's own socket, and the runtime's while the shield is up."""
 
 LONGEST_SOCKET_PATH = 107

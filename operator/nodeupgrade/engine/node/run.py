@@ -22,7 +22,7 @@ from nodeupgrade.domain.node.run.machine import (
     AskAgain,
     Do,
     Finish,
-    Hold,
+    HoldRollback,
     Observation,
     Undo,
     committed,
@@ -87,7 +87,7 @@ class NodeRun:
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
                 return self._undo(self._announce(journal, undo), step, undo)
-            case Hold() as hold:
+            case HoldRollback() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
             case AskAgain(seconds=seconds):
                 clock.sleep(seconds)
@@ -134,7 +134,7 @@ class NodeRun:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
 
-    def _hold(self, journal: Journal, hold: Hold) -> Journal:
+    def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
         if not needs_quiet(hold.undo):
             lease.keep(self.node, self.plan)

@@ -11,6 +11,9 @@ from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
 
+EXCUSE_SECONDS = 3.0
+"""How long a call waits for the word that its pod was deleted."""
+
 
 class SimulatedShield:
     """Implements ports.node.shield.Shield; the methods of the second half are for the simulated node only.
@@ -31,6 +34,7 @@ class SimulatedShield:
         self._up = False
         self._refused: list[RefusedCall] = []
         self._restarts = 0
+        self._waiting: dict[RuntimeCall, float] = {}
         self.deleted: Callable[[], frozenset[PodUid]] = frozenset
         self._disk = disk
         self._runtime = runtime
@@ -80,6 +84,7 @@ class SimulatedShield:
     def stop(self) -> None:
         """End the process, which takes itself away first."""
         self.running = self._up = False
+        self._waiting.clear()
 
     def runtime_restarted(self) -> None:
         """The runtime has taken its path back; a live process raises itself again."""
@@ -93,7 +98,7 @@ class SimulatedShield:
         self._restarts = 0
 
     def refuses(self, call: RuntimeCall) -> bool:
-        """Whether a call of the kubelet does not reach the runtime."""
+        """Whether a call of the kubelet does not reach the runtime, or not yet: the kubelet calls again and again."""
         if not self._up:
             return False
         if not self.running or self.plan is None:
@@ -103,6 +108,9 @@ class SimulatedShield:
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
         if harmed is None or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
             return False
+        first = self._waiting.setdefault(call, self._timeline.monotonic)
+        if self._timeline.monotonic < first + EXCUSE_SECONDS:
+            return True
         self._refused.append(
             RefusedCall(
                 at=self._timeline.wall.isoformat(),

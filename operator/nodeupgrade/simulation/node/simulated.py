@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
@@ -79,6 +80,7 @@ class SimulatedNode:
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch
+        self.shield.deleted = self._deleted
         self.kubelet.pods = [parse_pod(pod) for pod in pods]
         self.services.arguments = arguments
         self.power_on()
@@ -107,3 +109,6 @@ class SimulatedNode:
             containers=tuple(stored.instance for stored in self.runtime.containers.values()),
             sandboxes=tuple(self.runtime.sandboxes.values()),
         )
+
+    def _deleted(self) -> frozenset[PodUid]:
+        return self.ports.deleted_pods()  # as of now: tests exchange this port

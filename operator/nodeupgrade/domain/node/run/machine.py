@@ -78,7 +78,7 @@ class AskAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class HoldRollback:
     """Leave everything as it is and decide again in ``seconds``: ``undo`` would do harm now."""
 
     undo: Undo
@@ -95,7 +95,7 @@ class Finish:
     why: str
 
 
-Decision: TypeAlias = Do | Undo | AskAgain | Hold | Finish
+Decision: TypeAlias = Do | Undo | AskAgain | HoldRollback | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
             return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
     undo = Undo(step=step, reason=setback.reason, why=setback.why)
     if seen.lack is not None and not (seen.go_on and seen.lack.reason in MAY_GO_ON):
-        return Hold(undo=undo, lack=seen.lack)
+        return HoldRollback(undo=undo, lack=seen.lack)
     return undo
 
 

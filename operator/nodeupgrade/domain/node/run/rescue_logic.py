@@ -128,6 +128,27 @@ hashes() {
     fi
 }
 
+# The kubelet is stopped. The shield takes itself away when it is stopped; what it could not do is done here. A runtime
+# that starts takes its path back.
+lower_shield() {
+    [ -n "$shield" ] || return 0
+    systemctl stop "$shield" 2> /dev/null
+    [ -S "$runtime_socket" ] || return 0
+    if [ ! -S "$shield_socket" ]; then
+        rm -f "$runtime_socket"
+        systemctl reset-failed "$runtime_unit"
+        systemctl restart "$runtime_unit"
+    elif same_file "$kubelet_socket" "$shield_socket"; then
+        mv -f "$runtime_socket" "$kubelet_socket"
+    else
+        rm -f "$runtime_socket"
+    fi
+}
+
+same_file() {
+    [ -e "$1" ] && [ "$(stat -c %d:%i "$1")" = "$(stat -c %d:%i "$2" 2> /dev/null)" ]
+}
+
 # ── files ────────────────────────────────────────────────────────────────────
 
 reads() {
@@ -196,6 +217,7 @@ rescue() {
     [ -e "$run/rescue" ] || say "no executor for $lost s ($seen): bringing kubelet $version back"
     note begun || fail "the run's directory cannot be written"
     fence_kubelet
+    lower_shield || fail "the runtime's socket cannot be put back"
     if grep -qF "$rewriting" "$run/journal"; then
         can_ask || fail "hashes can only be put back by $asks_with"
         require_shown

@@ -18,6 +18,7 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
+from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
@@ -103,6 +104,7 @@ def script(
         "drop_in_text": fence.drop_in_text(unit).strip(),
         "look_timer": TIMER,
         "script": str(SCRIPT),
+        **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
         "go_on": str(run_directory / GO_ON),
         "finished": f'"mark":"{Mark.FINISHED}"',
@@ -123,6 +125,16 @@ def script(
         LOGIC,
     ]
     return "\n".join(lines).encode()
+
+
+def _shield(plan: RunPlan) -> dict[str, str]:
+    if plan.shield is None:
+        return {"shield": ""}
+    socket = PurePosixPath(plan.shield.socket)
+    beside = {"shield_socket": SHIELD_SOCKET, "runtime_socket": RUNTIME_SOCKET}
+    return {"shield": SHIELD, "kubelet_socket": str(socket)} | {
+        name: str(socket.with_name(at)) for name, at in beside.items()
+    }
 
 
 def _baseline(plan: RunPlan) -> Iterator[str]:

@@ -1,0 +1,198 @@
+"""Where hashes are wrong and the shield is up, nothing restarts; the control shows what it prevented."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.simulation.node import Behaviour
+from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
+from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
+
+WRONG = StoredHashes(container=HashValue("bad"))
+EXCUSE_SECONDS = 3.0
+
+
+def wrongly_planned(it: Story, *names: str) -> Story:
+    """Have the hashes of these containers computed wrongly; of all, if none is named."""
+    containers = tuple(
+        replace(c, after=WRONG) if c.compared and (c.name in names or not names) else c for c in it.plan.containers
+    )
+    it.plan = it.node.shield.plan = replace(it.plan, containers=containers)
+    return it
+
+
+def journal_of(it: Story) -> Journal:
+    return parse(it.node.journal.data)[0]
+
+
+@pytest.mark.parametrize("names", [("nginx",), ()], ids=["one", "all"])
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "control"])
+def test_wrong_hashes_harm_nothing(names: tuple[str, ...], shield: bool) -> None:
+    it = wrongly_planned(story(shield=shield), *names)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.kubelet == "v1.30.14"
+    assert it.nothing_restarted() is shield
+    assert report.reason is (Reason.SHIELD_HELD if shield else Reason.CONTAINER_RESTARTED)
+    if shield:
+        assert report.message.startswith("kubelet v1.33.13 wanted to stop default/")
+        assert "is guarded" in report.message
+        assert report.restarted == 0
+
+
+def test_the_first_refusal_turns_the_run_back_even_if_the_kubelet_never_becomes_healthy() -> None:
+    it = wrongly_planned(story())
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.NEVER_HEALTHY
+
+    report = it.tell()
+
+    assert report.reason is Reason.SHIELD_HELD
+    assert seconds_until_stopped(it) < EXCUSE_SECONDS + 2 * SYNC_PERIOD_SECONDS
+    assert it.nothing_restarted()
+
+
+def test_the_old_kubelet_finds_the_shield_up_and_the_end_finds_it_down() -> None:
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    effects = it.node.calls.effects
+    started = [number for number, name in enumerate(effects) if name == "services.start kubelet.service"][-1]
+    exchanges = [name for name in effects[:started] if name.startswith("shield.")]
+    assert exchanges[-1] == "shield.raise_up"
+    assert "shield.lower" in effects[started:]
+    assert (it.node.shield.running, it.node.shield.raised()) == (False, False)
+
+
+def test_an_upgrade_ends_with_the_shield_lowered_before_the_commit_and_its_process_gone() -> None:
+    it = story()
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+    effects = it.node.calls.effects
+    assert effects.index("shield.raise_up") < effects.index("services.start kubelet.service")
+    assert effects.index("journal.append verify done") < effects.index("shield.lower")
+    assert effects.index("shield.lower") < effects.index("journal.append lower-shield done")
+    assert (it.node.shield.running, it.node.shield.raised()) == (False, False)
+
+
+def old_kubelet_is_not_quiet(it: Story) -> None:
+    """Somebody edits a hash while the run goes back, so that the old kubelet wants to replace a container."""
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    victim = it.container("nginx")
+    it.node.calls.before("journal.append stop-kubelet undone", lambda: it.node.runtime.serve(victim, HashValue("bad")))
+
+
+def test_a_rollback_waits_for_as_long_as_the_old_kubelet_wants_to_end_something() -> None:
+    it = story()
+    old_kubelet_is_not_quiet(it)
+    right = next(c.before for c in it.plan.containers if c.name == "nginx")
+
+    def repair() -> None:
+        assert right.container is not None
+        it.node.runtime.serve(it.container("nginx"), right.container)
+
+    it.node.calls.before("journal.append arm-dead-man held", lambda: it.node.timeline.after(60, repair))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.replaced == []
+    held = journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD)
+    assert held is not None
+    assert held.reason == Reason.SHIELD_HELD
+    assert "kubelet v1.30.14 runs again and wants to stop default/web/nginx" in (held.error or "")
+
+
+def test_a_person_may_let_the_old_kubelet_go_on() -> None:
+    it = story()
+    old_kubelet_is_not_quiet(it)
+    it.node.ports = replace(it.node.ports, go_on=lambda: it.node.timeline.monotonic > 200)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.replaced == ["default/web/nginx"], "it is lowered, and the kubelet has its way"
+
+
+def test_a_deleted_pod_of_which_there_is_word_in_time_goes() -> None:
+    it = story()
+    delete(it, "web", told_after=1.5)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+    assert it.node.shield.refused() == ()
+
+
+def test_a_deleted_pod_of_which_there_is_no_word_turns_the_run_back_and_goes_once_there_is() -> None:
+    it = story()
+    delete(it, "web", told_after=90)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is not None
+    assert it.kubelet == "v1.30.14"
+
+
+def test_a_container_that_crashes_is_restarted_as_usual() -> None:
+    it = story()
+    victim = it.container("nginx")
+    while_settling(it, lambda: it.node.runtime.end(victim, 1))
+
+    report = it.tell()
+
+    assert (report.outcome, report.ended) == (Outcome.UPGRADED, ("default/web/nginx",))
+    assert it.node.shield.refused() == ()
+    assert "nginx" in {c.name for c in it.node.inventory().running()}
+
+
+def test_a_process_that_dies_before_the_shield_is_raised_turns_the_run_back() -> None:
+    it = story()
+    it.node.calls.before("shield.raise_up", lambda: setattr(it.node.shield, "running", False))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.STEP_FAILED)
+    assert "its process does not run" in report.message
+    assert it.nothing_restarted()
+
+
+@pytest.mark.parametrize("required", [True, False], ids=["required", "auto"])
+def test_a_shield_that_does_not_start_ends_the_run_only_where_it_is_required(required: bool) -> None:
+    it = story()
+    assert it.plan.shield is not None
+    it.plan = replace(it.plan, shield=replace(it.plan.shield, required=required))
+    it.node.shield.unstartable = True
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.ROLLED_BACK if required else Outcome.UPGRADED)
+    assert (report.reason is Reason.SHIELD_UNAVAILABLE) is required
+    assert it.nothing_restarted()
+
+
+def test_a_runtime_that_is_restarted_under_the_shield_is_told_of() -> None:
+    it = story()
+
+    def restart() -> None:
+        it.node.runtime.restart()
+        it.node.shield.runtime_restarted()
+
+    while_settling(it, restart)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.UPGRADED
+    assert "the runtime was restarted 1 time under the shield" in report.message
