@@ -1,6 +1,8 @@
 """NodeUpgrades at telling moments, recorded from the real planner, and how to look at them."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -12,7 +14,12 @@ GOLDEN = ROOT / "tests" / "golden" / "gitops"
 
 
 def load() -> dict[str, Json]:
-    """Read all recorded objects, by moment."""
+    """Return all recorded objects, by moment; they are the caller's own."""
+    return copy.deepcopy(_parsed())
+
+
+@cache
+def _parsed() -> dict[str, Json]:
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
 
 
