@@ -15,12 +15,16 @@ GOLDEN = ROOT / "tests" / "golden" / "gitops"
 
 def load() -> dict[str, Json]:
     """Return all recorded objects, by moment; they are the caller's own."""
-    return copy.deepcopy(_parsed())
+    found = {path.stem: _parsed(path, path.stat().st_mtime_ns) for path in sorted(GOLDEN.glob("*.yaml"))}
+    return copy.deepcopy(found)
 
 
 @cache
-def _parsed() -> dict[str, Json]:
-    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
+def _parsed(path: Path, changed: int) -> Json:
+    """Parse a recorded object, once for each time that it was recorded."""
+    del changed
+    found: Json = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
 
 
 def golden(name: str) -> Path:
