@@ -1,6 +1,8 @@
 """NodeUpgrades at telling moments, recorded from the real planner, and how to look at them."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -12,8 +14,17 @@ GOLDEN = ROOT / "tests" / "golden" / "gitops"
 
 
 def load() -> dict[str, Json]:
-    """Read all recorded objects, by moment."""
-    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
+    """Return all recorded objects, by moment; they are the caller's own."""
+    found = {path.stem: _parsed(path, path.stat().st_mtime_ns) for path in sorted(GOLDEN.glob("*.yaml"))}
+    return copy.deepcopy(found)
+
+
+@cache
+def _parsed(path: Path, changed: int) -> Json:
+    """Parse a recorded object, once for each time that it was recorded."""
+    del changed
+    found: Json = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
 
 
 def golden(name: str) -> Path:

@@ -44,8 +44,9 @@ def test_argo_cd_interprets_the_health_script_likewise(verdicts: dict[str, Any])
 
 def test_flux_expressions_wait_for_success_and_nothing_less(verdicts: dict[str, Any]) -> None:
     """Where kstatus says Current of a plan that is ready, the expressions go on waiting for the upgrade."""
+    recorded = load()
     for name, told in verdicts["objects"].items():
-        body, plain = load()[name], kstatus(load()[name])
+        body, plain = recorded[name], kstatus(recorded[name])
         only_planned = body["status"].get("phase") == "Planned" and plain == "Current"
         expected = "InProgress" if only_planned or plain == "Terminating" else plain
         assert told["flux"] == expected, name
