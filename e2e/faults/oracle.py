@@ -14,7 +14,8 @@ LEFT_OVER = (
     "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
     "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
-    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-containerd*",
+    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-shield*",
+    "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
     "run/systemd/system/containerd.service.d/*nodeupgrade*",
 )  # fmt: skip
 

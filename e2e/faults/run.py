@@ -11,7 +11,7 @@ from pathlib import Path
 
 from e2e.cluster import Cluster, Object, conditions
 from e2e.lab import LabError, cgroups, workload
-from e2e.lab.deploy import DEPLOYMENT, NAMESPACE
+from e2e.lab.deploy import DEPLOYMENT, FAILPOINTS, NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.api.task.step import Step
@@ -21,7 +21,6 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")
 MANIFESTS = "etc/kubernetes/manifests"
-FAILPOINTS = "/var/lib/failpoints"
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0

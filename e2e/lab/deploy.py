@@ -11,10 +11,13 @@ from e2e.lab import images
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.progress import Progress, Quiet
+from nodeupgrade.domain.node.run.failpoints import VARIABLE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NAMESPACE = "nodeupgrade-system"
 DEPLOYMENT = "nodeupgrade-operator"
+FAILPOINTS = "/var/lib/failpoints"
+"""Directory on the nodes where tests leave orders for executors and agents; usually there is none."""
 
 _CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
 _READY_SECONDS = 180
@@ -51,8 +54,17 @@ def _manifests(directory: Path, image: images.Image) -> Path:
     kustomization = yaml.safe_load(file.read_text())
     repository, _, digest = image.pinned.partition("@")
     kustomization["images"] = [{"name": "nodeupgrade", "newName": repository, "digest": digest}]
+    kustomization["patches"] = [*kustomization.get("patches", ()), {"patch": yaml.safe_dump(_with_failpoints())}]
     file.write_text(yaml.safe_dump(kustomization))
     return file.parent
+
+
+def _with_failpoints() -> dict[str, object]:
+    """Return a patch of the operator, which passes the variable on to its agents."""
+    container = {"name": "operator", "env": [{"name": VARIABLE, "value": FAILPOINTS}]}
+    metadata = {"name": DEPLOYMENT, "namespace": NAMESPACE}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
 def wait_available(lab: Lab) -> None:

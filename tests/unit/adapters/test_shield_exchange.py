@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.shield import Exchange, HostShield, Refusals
-from nodeupgrade.adapters.shield.refusals import LOG
 from nodeupgrade.adapters.shield.system import accepts
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 
 RUNTIME, SHIELD = "containerd.sock", "nodeupgrade-shield.sock"
 KEPT = "nodeupgrade-runtime.sock"
@@ -347,7 +346,7 @@ def test_refused_calls_are_read_as_they_were_written(tmp_path: Path) -> None:
     for count in range(1, 4):
         written.add(CALL)
         assert read.refused() == (CALL,) * count
-    assert (tmp_path / LOG).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / REFUSED.name).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_log_is_read_only_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +358,7 @@ def test_the_log_is_read_only_when_it_has_grown(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_line_that_cannot_be_read_counts_and_a_part_of_one_does_not(tmp_path: Path) -> None:
-    (tmp_path / LOG).write_text('{"at": 3}\n' + json.dumps({"at": "x"})[:5])
+    (tmp_path / REFUSED.name).write_text('{"at": 3}\n' + json.dumps({"at": "x"})[:5])
     [found] = Refusals(tmp_path).all()
     assert '{"at": 3}' in found.label
 

@@ -5,9 +5,7 @@ import os
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
-from nodeupgrade.domain.node.shield import RefusedCall
-
-LOG = "nodeupgrade-shield.refused"
+from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
 
 
 class Refusals:
@@ -18,7 +16,7 @@ class Refusals:
     """
 
     def __init__(self, state: Path) -> None:
-        self._path = state / LOG
+        self._path = state / REFUSED.name
         self._size = 0
         self._read: tuple[RefusedCall, ...] = ()
 

@@ -19,10 +19,10 @@ from nodeupgrade.adapters.shield.refusals import append
 from nodeupgrade.adapters.shield.system import System, accepts
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.runtime import RUNTIME_SOCKET, SHIELD_SOCKET
+from nodeupgrade.domain.node.shield import LOCK, RESTARTS
 
 Inode: TypeAlias = tuple[int, int]
 
-LOCK, RESTARTS = "nodeupgrade-shield.lock", "nodeupgrade-shield.restarts"
 PATIENCE = 3.0
 """Seconds for which lower() waits for a runtime that is just being restarted."""
 LOOK_SECONDS = 0.05
@@ -123,7 +123,7 @@ class Exchange:
     def restarts(self) -> int:
         """Return how often the runtime took its path back while the shield was raised, since the node's boot."""
         try:
-            return (self._state / RESTARTS).stat().st_size
+            return (self._state / RESTARTS.name).stat().st_size
         except FileNotFoundError:
             return 0
 
@@ -151,7 +151,7 @@ class Exchange:
         self._system.link(self.path, self._fresh)
         self._system.rename(self._fresh, self.runtime)
         if earlier is not None:
-            append(self._state / RESTARTS, b"\n")
+            append(self._state / RESTARTS.name, b"\n")
 
     def _lower(self) -> None:
         self._drop(self._fresh)
@@ -207,7 +207,7 @@ class Exchange:
     def _locked(self, what: str) -> Iterator[None]:
         """Keep others from exchanging sockets meanwhile; the kernel ends the lock of a process that dies."""
         try:
-            descriptor = os.open(self._state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._state / LOCK.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 yield

@@ -7,11 +7,21 @@ if its instance ended by itself, if its pod was deleted in the API or by its man
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import PurePosixPath
 from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
+
+LOCK, RESTARTS, REFUSED = (
+    PurePosixPath("/run/nodeupgrade-shield.lock"),
+    PurePosixPath("/run/nodeupgrade-shield.restarts"),
+    PurePosixPath("/run/nodeupgrade-shield.refused"),
+)
+"""Files that do not outlive a boot: the lock of whoever exchanges sockets, the runtime's restarts under the shield, and
+the refused calls.
+"""
 
 
 class Method(StrEnum):

@@ -1,0 +1,162 @@
+"""Where every hash is wrong and the shield is up, nothing restarts on a real node; without it, everything does.
+
+Wrong hashes come from a failpoint in the planner: they are computed rightly, proved, and then replaced.
+"""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from e2e.cluster import UNGUARDED, Cluster, Object, conditions, disturbed
+from e2e.lab.deploy import FAILPOINTS
+from e2e.lab.process import wait_until
+from e2e.lab.snapshot import NodeSnapshot
+
+OLD, NEW = "1.30.14", "1.33.13"
+PODS = 12
+NAMESPACE, IMAGE = "workload", "nodeupgrade.test/busybox:1"
+PORT = 8077
+SERVES = f"trap 'exit 0' TERM; echo begun; httpd -p {PORT} -h /etc; while :; do echo tick; sleep 1; done"
+CRASHES, DELETED, SERVER = "crashes", "deleted", "server"
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
+
+
+@contextmanager
+def wrong_hashes(cluster: Cluster, which: str) -> Iterator[None]:
+    """Have the next agent plan wrong hashes, for ``one`` container or for ``all``."""
+    cluster.node.write(f"{FAILPOINTS}/plan.wrong-hash", which)
+    try:
+        yield
+    finally:
+        cluster.node.exec("rm", "-rf", FAILPOINTS)
+
+
+def upgrade(cluster: Cluster, name: str, shield: str, settle: str = "20s") -> tuple[NodeSnapshot, Object, Object]:
+    """Upgrade the node; return what ran before, the NodeUpgrade's and the task's status."""
+    before = cluster.wait_settled()
+    verify = {"settle": settle, "shield": shield, **UNGUARDED}
+    cluster.apply(name, NEW, cluster.pre_staged(NEW), verify=verify)
+    ended = cluster.wait_for_end(name)
+    return before, ended["status"], cluster.task()["status"]
+
+
+def without_a_trace(cluster: Cluster) -> None:
+    """Assert that the runtime's own socket is in its place, and nothing of the shield is left."""
+    node = cluster.node
+    names = node.exec("ls", "/run/containerd").stdout.split()
+    assert not [name for name in names if name.startswith("nodeupgrade")]
+    assert node.exec("systemctl", "is-active", "nodeupgrade-shield", check=False).stdout.strip() == "inactive"
+    listeners = node.exec("ss", "--listening", "--unix", "--processes", "--no-header").stdout.splitlines()
+    [owner] = [line for line in listeners if " /run/containerd/containerd.sock " in line]
+    assert '"containerd"' in owner
+    assert cluster.schedulable()
+
+
+@pytest.mark.parametrize("which", ["one", "all"])
+def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
+    with wrong_hashes(cluster, which):
+        before, _, status = upgrade(cluster, f"wrong-{which}", "Require")
+
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
+    assert "kubelet v1.33.13 wanted to stop " in status["message"]
+    assert status["containers"]["restarted"] == 0
+    assert status["shield"]["state"] == "Raised"
+    assert disturbed(before, cluster.wait_settled()) == []
+    assert cluster.kubelet_version() == OLD
+    without_a_trace(cluster)
+    cluster.delete(f"wrong-{which}")
+
+
+def pod(cluster: Cluster, name: str, script: str) -> None:
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
+    spec = {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 2, "containers": [container]}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    cluster.lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+
+
+def kubectl(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
+    """Start kubectl, and let it run."""
+    argv = cluster.lab.command(str(cluster.lab.kubectl_binary), "--namespace", NAMESPACE, *arguments)
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def said(process: "subprocess.Popen[str]", text: str = "") -> str:
+    """Have a shell behind ``kubectl exec -i`` answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if text:
+        process.stdin.write(f"echo {text}\n")
+        process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def served(cluster: Cluster) -> bool:
+    """Report whether the pod answers at the forwarded port."""
+    asked = ("curl", "--silent", "--fail", "--max-time", "10", f"http://127.0.0.1:{PORT}/passwd")
+    return "root" in cluster.lab.exec(*asked, check=False).stdout
+
+
+def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> None:
+    for name in (CRASHES, DELETED, SERVER):
+        pod(cluster, name, SERVES)
+    before = cluster.wait_settled()
+    [crashing] = [c for c in before.running() if c.pod == f"{NAMESPACE}/{CRASHES}"]
+
+    cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify={"settle": "30s", "shield": "Require", **UNGUARDED})
+    verifying = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
+    wait_until(*verifying, timeout=180, interval=0.3)
+    shell, logs = kubectl(cluster, "exec", "-i", SERVER, "--", "sh"), kubectl(cluster, "logs", "-f", SERVER)
+    attached = kubectl(cluster, "attach", SERVER)
+    forward = kubectl(cluster, "port-forward", f"pod/{SERVER}", f"{PORT}:{PORT}")
+    started = (shell, logs, attached, forward)
+    try:
+        assert said(shell, "under") == "under"
+        assert said(logs) == "begun"
+        assert said(attached)
+        assert said(forward).startswith("Forwarding from")
+        assert served(cluster)
+        cluster.node.exec("kill", "-TERM", str(crashing.pid))
+        cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, DELETED, "--wait=false")
+        status = cluster.wait_for_end("busy")["status"]
+        assert said(shell, "after") == "after"
+        assert served(cluster)
+        assert all(process.poll() is None for process in started)
+        ticks = [said(logs) for _ in range(40)]
+        assert ticks[-1] == "tick"
+    finally:
+        for process in started:
+            process.terminate()
+            process.communicate()
+    task = cluster.task()["status"]
+
+    assert conditions({"status": status})["Succeeded"]["status"] == "True", (status, task)
+    assert task["shield"]["state"] == "Raised"
+    assert sorted(task["containers"]["endedList"]) == [f"{NAMESPACE}/{CRASHES}/main", f"{NAMESPACE}/{DELETED}/main"]
+    after = cluster.wait_settled()
+    theirs = {c.id for c in before.containers if c.pod in {f"{NAMESPACE}/{CRASHES}", f"{NAMESPACE}/{DELETED}"}}
+    assert {d.id for d in disturbed(before, after)} & {c.id for c in before.running()} == theirs
+    assert [c.attempt for c in after.running() if c.pod == f"{NAMESPACE}/{CRASHES}"] == [1]
+    assert not [c for c in after.running() if c.pod == f"{NAMESPACE}/{DELETED}"]
+    without_a_trace(cluster)
+    cluster.delete("busy")
+
+
+def test_control_without_the_shield_wrong_hashes_replace_every_container_that_is_compared(cluster: Cluster) -> None:
+    """Whatever the run rewrites is replaced, before it is turned back."""
+    if cluster.kubelet_version() != OLD:
+        cluster.node.swap_naively(OLD)
+    with wrong_hashes(cluster, "all"):
+        before, _, status = upgrade(cluster, "control", "Off")
+
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
+    assert status["shield"]["state"] == "Off"
+    lost = {d.id for d in disturbed(before, cluster.wait_settled())} & {c.id for c in before.running()}
+    assert len(lost) > PODS / 2
+    cluster.delete("control")
