@@ -319,6 +319,7 @@ class World:
         )
         with self.runs.open_journal(run) as store:
             try:
+                self.node.shield.plan = plan
                 NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()
             except _Enough:
                 return

@@ -77,8 +77,8 @@ class SimulatedShield:
         Raises:
             StepFailed: it cannot be started.
         """
-        if self.unstartable:
-            raise StepFailed("cannot start the shield because its program cannot be executed")
+        if self.unstartable or self.plan is None:
+            raise StepFailed("cannot start the shield because its program cannot be executed, or finds no run")
         self.running = True
 
     def stop(self) -> None:
@@ -101,8 +101,10 @@ class SimulatedShield:
         """Whether a call of the kubelet does not reach the runtime, or not yet: the kubelet calls again and again."""
         if not self._up:
             return False
-        if not self.running or self.plan is None:
+        if not self.running:
             return True
+        if self.plan is None:
+            raise RuntimeError("a shield that runs has read a plan")
         living = self._runtime.living(everywhere=True)
         shielded = Shielded.of(self.plan)
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)

@@ -20,6 +20,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     Returns:
         The report; ``None`` after so many starts that it will not end by itself.
     """
+    node.shield.plan = plan
     for _ in range(ATTEMPTS):
         try:
             fence_after_reboot(node.ports, plan, node.journal.load())
