@@ -1,10 +1,13 @@
-"""What ends during the settle period on a real node: by itself, with its deleted pod, or for no known reason."""
+"""What ends during the settle period on a real node for no known reason, or since the shield is off.
+
+What ends by itself or with its deleted pod is in test_shield.py.
+"""
 
 from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import SETTLE, UNGUARDED, Cluster, conditions, disturbed
+from e2e.cluster import SETTLE, UNGUARDED, Cluster, disturbed
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
@@ -13,7 +16,7 @@ PODS = 12
 NAMESPACE = "workload"
 IMAGE = "nodeupgrade.test/busybox:1"
 STAYS = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
-ENDS, DELETED, KILLED = "ends", "deleted", "killed"
+KILLED = "killed"
 
 
 @pytest.fixture(scope="module")
@@ -42,30 +45,10 @@ def signal(cluster: Cluster, pod: str, name: str) -> None:
     cluster.node.exec("kill", f"-{name}", str(container.pid))
 
 
-def test_what_would_have_ended_anyway_does_not_turn_the_run_back(cluster: Cluster) -> None:
-    for pod in (ENDS, DELETED):
-        start(cluster, pod)
-    before = cluster.wait_settled()
-
-    settling(cluster, "ended", NEW)
-    signal(cluster, ENDS, "TERM")
-    cluster.lab.kubectl("delete", "pod", "-n", NAMESPACE, DELETED, "--wait=false")
-    upgrade = cluster.wait_for_end("ended")
-    task = cluster.task()["status"]
-
-    assert conditions(upgrade)["Succeeded"]["status"] == "True", (upgrade["status"], task)
-    assert task["containers"]["restarted"] == 0
-    assert sorted(task["containers"]["endedList"]) == [f"{NAMESPACE}/{DELETED}/main", f"{NAMESPACE}/{ENDS}/main"]
-    changed = {d.id for d in disturbed(before, cluster.wait_settled())}
-    theirs = {c.id for c in before.containers if c.pod in {f"{NAMESPACE}/{ENDS}", f"{NAMESPACE}/{DELETED}"}}
-    assert changed & {c.id for c in before.containers} == theirs
-    cluster.delete("ended")
-
-
 def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(cluster: Cluster) -> None:
     start(cluster, KILLED)
 
-    settling(cluster, "killed", OLD, allowDowngrade=True)
+    settling(cluster, "killed", NEW)
     signal(cluster, KILLED, "KILL")
     cluster.wait_for_end("killed")
     status = cluster.task()["status"]
@@ -74,18 +57,18 @@ def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(clus
     assert status["containers"]["restartedList"] == [f"{NAMESPACE}/{KILLED}/main"]
     assert f"{NAMESPACE}/{KILLED}/main" in status["message"]
     assert "it carried hash" in status["message"]
-    assert cluster.kubelet_version() == NEW
+    assert cluster.kubelet_version() == OLD
     cluster.delete("killed")
 
 
 def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_its_hash(cluster: Cluster) -> None:
-    """The hash is stored after the run has read everything back, and before the kubelet compares it."""
+    """The control of test_shield.py. The hash is stored after everything was read back, before it is compared."""
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
-    back = cluster.pre_staged(OLD)
-    wanted = {"allowDowngrade": True, "verify": {"settle": SETTLE, **UNGUARDED}}
+    program = cluster.pre_staged(NEW)
+    wanted = {"settle": SETTLE, "shield": "Off", **UNGUARDED}
 
-    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", OLD, back, **wanted))
+    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=wanted))
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
@@ -94,5 +77,5 @@ def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_
     assert "it carried hash" in status["message"]
     changed = {d.id for d in disturbed(before, cluster.wait_settled())}
     assert changed & {c.id for c in before.running()} == {victim.id}
-    assert cluster.kubelet_version() == NEW
+    assert cluster.kubelet_version() == OLD
     cluster.delete("wrong")

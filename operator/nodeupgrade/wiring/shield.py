@@ -10,7 +10,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.proc.memory import memory_in_use
-from nodeupgrade.adapters.shield import Exchange, Refusals
+from nodeupgrade.adapters.shield import Exchange, Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.host import STATE
 from nodeupgrade.adapters.systemd.notify import notify_ready
 from nodeupgrade.api.values import ContainerId
@@ -45,6 +45,8 @@ def exchange_at(socket: Path, state: Path = STATE) -> Exchange:
 def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, patience: float) -> CallGuard:
     """Return the judge of the calls of a run's kubelet."""
     processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
+    waiting = WaitingCalls(state)
+    waiting.set(0)  # an earlier process may have been killed
 
     def memory(container: ContainerId) -> int | None:
         found = shielded.containers.get(container)
@@ -58,6 +60,7 @@ def guard_of(plan: RunPlan, runs: RunStore, exchange: Exchange, *, state: Path, 
         deleted=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
         record=Refusals(state).add,
+        waiting=waiting.set,
         clock=NodeClock(processes),
     )
     return CallGuard(shielded, around, patience=patience)

@@ -7,6 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour
@@ -56,6 +57,15 @@ def test_the_first_refusal_turns_the_run_back_even_if_the_kubelet_never_becomes_
 
     assert report.reason is Reason.SHIELD_HELD
     assert seconds_until_stopped(it) < EXCUSE_SECONDS + 2 * SYNC_PERIOD_SECONDS
+    assert it.nothing_restarted()
+
+
+def test_a_call_that_still_waits_when_the_settle_period_is_over_is_waited_for() -> None:
+    it = wrongly_planned(story(limits=Limits(settle=0.5)))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
     assert it.nothing_restarted()
 
 

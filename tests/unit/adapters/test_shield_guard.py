@@ -1,5 +1,6 @@
 """What the shield answers to the calls of a kubelet."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -40,13 +41,14 @@ class World:
     def __init__(self, socket: PurePosixPath) -> None:
         self.raised, self.alive, self.digest = True, True, AS_FOUND
         self.refused: list[RefusedCall] = []
+        self.waited: list[int] = []
         self.asked = 0
         self.deleted_after: int | None = None
         self.broken = False
         self.around = Surroundings(
             raised=lambda: self.raised, socket=socket, lives=lambda _process: self.alive,
             memory=lambda _container: 100, deleted=self.deleted, digest=lambda _path: self.digest,
-            record=self.record, clock=Clock(),
+            record=self.record, waiting=self.waited.append, clock=Clock(),
         )  # fmt: skip
 
     def deleted(self) -> set[PodUid]:
@@ -228,3 +230,25 @@ def test_memory_in_use_is_the_working_set(
         (tmp_path / "cgroups" / group / name).write_text(text)
     assert memory_in_use(7, "c1", tmp_path / "proc", tmp_path / "cgroups") == expected
     assert memory_in_use(8, "c1", tmp_path / "proc", tmp_path / "cgroups") is None
+
+
+async def test_calls_that_wait_are_counted_until_they_are_refused_or_gone(world: World) -> None:
+    guard = world.guard(patience=60)
+    calls = [asyncio.ensure_future(guard.judge(STOP, STOP_WEB)) for _ in range(2)]
+    while len(world.waited) < 2:
+        await asyncio.sleep(0)
+    calls[0].cancel()
+    await asyncio.gather(calls[0], return_exceptions=True)
+    world.alive = False
+    await calls[1]
+
+    assert world.waited == [1, 2, 1, 0]
+
+
+async def test_a_refusal_is_written_down_before_the_call_counts_as_over(world: World) -> None:
+    known: list[int] = []
+    around = replace(world.around, waiting=lambda _number: known.append(len(world.refused)))
+
+    await CallGuard(Shielded.of(shielded_plan()), around, patience=0).judge(STOP, STOP_WEB)
+
+    assert known == [0, 1]

@@ -36,6 +36,7 @@ class Surroundings:
         deleted: asks the agent which pods were deleted; returns its answers so far.
         digest: digest of a file on the node; ``None`` if there is none.
         record: writes a refused call down.
+        waiting: writes down how many calls wait for an excuse.
         clock: for the record.
     """
 
@@ -46,6 +47,7 @@ class Surroundings:
     deleted: Callable[[], Collection[PodUid]]
     digest: Callable[[str], Digest | None]
     record: Callable[[RefusedCall], None]
+    waiting: Callable[[int], None]
     clock: Clock
 
 
@@ -63,6 +65,7 @@ class CallGuard:
         self._around = around
         self._patience = patience
         self._off = False
+        self._waiting = 0
 
     def switch_off(self) -> None:
         """Pass on everything from now on, including the calls that wait for an excuse."""
@@ -89,10 +92,24 @@ class CallGuard:
             return Rejection(
                 grpc.StatusCode.UNAVAILABLE, self._text(f"{self._around.socket} can be mounted again later")
             )
-        harmed = await self._unexcused(call)
-        if harmed is None:
+        if self._shielded.harmed_by(call, self._around.lives, self._around.memory) is None:
             return None
-        return self._refused(call, harmed, f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade")
+        self._count(1)
+        try:
+            harmed = await self._unexcused(call)
+            if harmed is None:
+                return None
+            why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
+            return self._refused(call, harmed, why)
+        finally:
+            self._count(-1)  # after the refusal is written down: at no moment is neither known
+
+    def _count(self, change: int) -> None:
+        self._waiting += change
+        try:
+            self._around.waiting(self._waiting)
+        except OSError as error:
+            log.error("cannot write down that a call waits", error=str(error))  # noqa: TRY400  # likewise
 
     def _judges(self) -> bool:
         return not self._off and self._around.raised()

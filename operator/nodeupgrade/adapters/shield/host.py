@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nodeupgrade.adapters.shield.refusals import Refusals
+from nodeupgrade.adapters.shield.refusals import Refusals, WaitingCalls
 from nodeupgrade.adapters.shield.socket import Exchange
 from nodeupgrade.domain.node.shield import RefusedCall
 
@@ -20,6 +20,7 @@ class HostShield:
     def __init__(self, socket: Path, state: Path = STATE) -> None:
         self._exchange = Exchange(socket, state)
         self._refusals = Refusals(state)
+        self._waiting = WaitingCalls(state)
 
     def ready(self) -> bool:
         """Report whether the shield's process accepts connections."""
@@ -48,6 +49,10 @@ class HostShield:
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the refused calls, oldest first."""
         return self._refusals.all()
+
+    def waiting(self) -> int:
+        """Return how many calls are held back; a process that ended holds none."""
+        return self._waiting.get() if self._waiting.get() and self.ready() else 0
 
     def restarts(self) -> int:
         """Return how often the runtime took its path back while the shield was raised."""

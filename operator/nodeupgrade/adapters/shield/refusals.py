@@ -1,11 +1,41 @@
-"""The log of refused calls: one line each, in memory like everything below ``/run``."""
+"""What the shield's process tells the executor: the refused calls, one line each, and how many calls wait."""
 
 import json
 import os
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
-from nodeupgrade.domain.node.shield import REFUSED, RefusedCall
+from nodeupgrade.domain.node.shield import REFUSED, WAITING, RefusedCall
+
+
+class WaitingCalls:
+    """The number of calls that are held back: the size of an empty file, so that it is written by one system call.
+
+    Args:
+        state: directory of the file; does not outlive the boot.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / WAITING.name
+
+    def set(self, number: int) -> None:
+        """Write it down.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def get(self) -> int:
+        """Return it."""
+        try:
+            return self._path.stat().st_size
+        except FileNotFoundError:
+            return 0
 
 
 class Refusals:

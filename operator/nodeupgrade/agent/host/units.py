@@ -13,7 +13,7 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan, ShieldPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.domain.node.shield import LOCK, REFUSED, RESTARTS
+from nodeupgrade.domain.node.shield import STATE_FILES
 from nodeupgrade.engine.node import restart_tuning
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
@@ -258,7 +258,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     _lower(services)
     for path in (_drop_in(kubelet_unit), *(_file(unit) for unit in units), rescue_script.SCRIPT, rescue_script.LOOK):
         files.remove(path)
-    for path in (LOCK, RESTARTS, REFUSED):
+    for path in STATE_FILES:
         files.remove(path)
     for kind in runtimes:
         restart_tuning.take_back(files, services, kind)

@@ -14,13 +14,14 @@ from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxI
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process, SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
 
-LOCK, RESTARTS, REFUSED = (
+LOCK, RESTARTS, REFUSED, WAITING = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.lock"),
     PurePosixPath("/run/nodeupgrade-shield.restarts"),
     PurePosixPath("/run/nodeupgrade-shield.refused"),
+    PurePosixPath("/run/nodeupgrade-shield.waiting"),
 )
-"""Files that do not outlive a boot: the lock of whoever exchanges sockets, the runtime's restarts under the shield, and
-the refused calls.
+"""Files that do not outlive a boot: the lock of whoever exchanges sockets, the runtime's restarts under the shield, the
+refused calls, and the number of calls that wait.
 """
 
 

@@ -68,7 +68,7 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
         calls = refused_since(node, started)
         if calls and now < calls[-1].monotonic + QUIET_SECONDS:
             return Lack(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
-        if now >= min(started + settle, deadline):
+        if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         node.clock.sleep(LOOK_SECONDS)
     return None

@@ -38,6 +38,10 @@ class Shield(Protocol):
         """Return the calls that were refused since the node's boot, oldest first."""
         ...
 
+    def waiting(self) -> int:
+        """Return how many calls are held back until it is known whether they may pass, at most for a few seconds."""
+        ...
+
     def restarts(self) -> int:
         """Return how often the runtime took its path back by a restart while the shield was raised."""
         ...

@@ -67,6 +67,11 @@ class SimulatedShield:
         """What it has refused since boot."""
         return tuple(self._refused)
 
+    def waiting(self) -> int:
+        """How many calls are held back."""
+        now = self._timeline.monotonic
+        return sum(now < first + EXCUSE_SECONDS for first in self._waiting.values()) if self.running else 0
+
     def restarts(self) -> int:
         """How often the runtime was restarted under it."""
         return self._restarts

@@ -42,7 +42,8 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
                     f"the kubelet was unhealthy in {unwell} looks in a row", reason=Reason.VERIFICATION_FAILED
                 )
             next_look += LOOK_AT_KUBELET_SECONDS
-        if node.clock.monotonic() >= end and not unwell and watch.content(thorough=True):
+        if node.clock.monotonic() >= end and not unwell and watch.content(thorough=True) and not _waits(node, plan):
+            watch()  # a call that waited may have been refused
             return
         node.clock.sleep(LOOK_SECONDS)
 
@@ -54,6 +55,11 @@ def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None
 def is_done(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:
     """Watch the whole period again after an interruption."""
     return False
+
+
+def _waits(node: Node, plan: RunPlan) -> bool:
+    """Report whether the shield holds back a call that may have to be refused."""
+    return plan.shield is not None and node.shield.waiting() > 0
 
 
 def _require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
