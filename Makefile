@@ -58,6 +58,7 @@ demo: setup ## Show it live: a naive swap restarts everything, ours restarts not
 
 bench: setup ## Measure hashing, and how long a node is without a kubelet, against the floor
 	@$(BIN)/python bench/hash_speed.py
+	@$(BIN)/python bench/shield_cost.py
 	@$(BIN)/python -m e2e.bench
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
