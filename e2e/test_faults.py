@@ -5,12 +5,14 @@ kubelet, nothing of ours is left, and the run ended by itself in a phase that th
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from e2e.cluster import Cluster
+from e2e.cluster import UNGUARDED, Cluster
 from e2e.faults.fault import upgrade_under
 from e2e.faults.kinds import FAULTS
+from e2e.faults.run import SETTLE
 
 CHOSEN = (
     "at/rewrite-hashes.after-first/kill",
@@ -27,6 +29,13 @@ CHOSEN = (
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""
+GUARDED = frozenset({
+    "at/rewrite-hashes.after-first/kill", "at/rewrite-hashes.after-first-back/kill", "api/to-the-end",
+    "power/swap-binary.done",
+})  # fmt: skip
+"""Where the readiness guard must not be left behind. Elsewhere the fault has nothing to do with it, and to wait for
+what the kubelet reports when it has ended takes longer than the run; `make e2e-faults` has it in every row.
+"""
 PODS = 20
 
 
@@ -44,6 +53,8 @@ def known() -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_the_node_ends_as_old_or_new(cluster: Cluster, known: dict[tuple[str, str], str], name: str) -> None:
     fault = next(fault for fault in FAULTS if fault.name == name)
+    if name not in GUARDED:
+        fault = replace(fault, spec={"verify": {"settle": SETTLE, **UNGUARDED}} | fault.spec)
 
     row = upgrade_under(cluster, fault, known)
 

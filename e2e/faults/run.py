@@ -21,6 +21,7 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")
 MANIFESTS = "etc/kubernetes/manifests"
+SETTLE = "4s"
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
@@ -61,7 +62,7 @@ class FaultRun:
             self.known.setdefault((container.id, self.old), container.served_hash)
         self.runs_before = {path.name for path in self.runs()}
         self.manifests_before = self.manifests()
-        wanted = {"allowDowngrade": True, "verify": {"settle": "4s"}} | spec
+        wanted = {"allowDowngrade": True, "verify": {"settle": SETTLE}} | spec
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodeupgrade.engine.node import shield
 from nodeupgrade.engine.node.evidence import watch
 from nodeupgrade.engine.node.steps.proof import verify
 
@@ -9,5 +10,5 @@ from nodeupgrade.engine.node.steps.proof import verify
 @pytest.fixture(autouse=True)
 def _looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is interrupted at its effects; the many looks between them only cost time, in thousands of runs."""
-    for module in (watch, verify):
+    for module in (watch, verify, shield):
         monkeypatch.setattr(module, "LOOK_SECONDS", 1.0)
