@@ -40,6 +40,8 @@ from nodeupgrade.simulation.node.services import RUNTIME_COMMAND
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
 REPAIRED_SECONDS = 5.0
+PATIENCE_SECONDS = 5000.0
+"""Since boot."""
 COMES_SECONDS = 0.3
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
@@ -71,7 +73,10 @@ class World:
     report: RunReport | None = None
 
     def run(self, interrupt: Interrupt = never) -> "World":
+        """Run to the end; after an hour, a person has whatever is still held go on."""
         self.node.calls.interrupt = interrupt
+        clock = self.node.timeline
+        self.node.ports = replace(self.node.ports, go_on=lambda: clock.monotonic > PATIENCE_SECONDS)
         self.report = supervise(self.node, self.plan)
         return self
 

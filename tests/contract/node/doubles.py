@@ -14,6 +14,7 @@ from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
+from nodeupgrade.simulation.node.shield import EXCUSE_SECONDS
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
@@ -72,7 +73,12 @@ class SimulatedShieldWorld:
         self.shield.start()
 
     def refuses(self) -> bool:
-        return self.shield.refuses(RuntimeCall(method=Method.STOP_CONTAINER, container=self._container))
+        call = RuntimeCall(method=Method.STOP_CONTAINER, container=self._container)
+        refused = self.shield.refuses(call)
+        if self.shield.waiting():  # as a kubelet, whose call waits meanwhile
+            self._node.timeline.advance(EXCUSE_SECONDS)
+            refused = self.shield.refuses(call)
+        return refused
 
     def crash(self) -> None:
         self.shield.running = False

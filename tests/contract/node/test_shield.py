@@ -24,7 +24,7 @@ def test_it_refuses_while_it_is_raised(shield_world: ShieldWorld) -> None:
     shield.raise_up()
     for count in (1, 2):
         assert shield_world.refuses()
-        assert len(shield.refused()) == count
+        assert (len(shield.refused()), shield.waiting()) == (count, 0)
     first, second = shield.refused()
     assert first.monotonic <= second.monotonic
     assert (first.method, first.wanted) == ("StopContainer", "stop")
