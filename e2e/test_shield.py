@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.cluster import UNGUARDED, Cluster, Object, conditions, disturbed
+from e2e.faults.oracle import listener
 from e2e.lab.deploy import FAILPOINTS
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
@@ -52,9 +53,7 @@ def without_a_trace(cluster: Cluster) -> None:
     names = node.exec("ls", "/run/containerd").stdout.split()
     assert not [name for name in names if name.startswith("nodeupgrade")]
     assert node.exec("systemctl", "is-active", "nodeupgrade-shield", check=False).stdout.strip() == "inactive"
-    listeners = node.exec("ss", "--listening", "--unix", "--processes", "--no-header").stdout.splitlines()
-    [owner] = [line for line in listeners if " /run/containerd/containerd.sock " in line]
-    assert '"containerd"' in owner
+    assert listener(node) == "containerd"
     assert cluster.schedulable()
 
 

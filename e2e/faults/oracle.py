@@ -1,7 +1,10 @@
 """What must hold once a run has ended, whatever happened to it; shares no code with the operator."""
 
 import contextlib
+import socket
+import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 from e2e.cluster import disturbed
 from e2e.faults.run import FaultRun
@@ -39,6 +42,8 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     node = run.cluster.node_object()
     if not run.cluster.schedulable() or "nodeupgrade.dev/cordoned-by" in node["metadata"].get("annotations", {}):
         yield "the node is still cordoned, or marked as cordoned by us"
+    if (owner := listener(run.cluster.node)) != "containerd":
+        yield f"{owner or 'nobody'} listens at the runtime's path"
     if left := left_over(run.cluster.node):
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
@@ -63,6 +68,22 @@ def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
         other = run.known.get((container.id, run.old if version == run.new else run.new))
         if known == other and container.name not in run.uncompared:
             yield f"{container.pod}/{container.name} serves the same hash in both eras"
+
+
+def listener(node: Node) -> str:
+    """Return the program that listens at the path of the runtime's socket; empty if nobody does.
+
+    The path at which a socket was bound says nothing: the kernel keeps it when the socket is renamed.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(10)
+        try:
+            connection.connect(str(node.containerd_socket))
+        except OSError:
+            return ""
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, _, _ = struct.unpack("3i", credentials)
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def left_over(node: Node) -> list[str]:

@@ -25,7 +25,7 @@ SETTLE = "4s"
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
-TURN_BACK = at(Step.VERIFY, When.ANNOUNCED)
+TURN_BACK = at(Step.LOWER_SHIELD, When.ANNOUNCED)
 """A run that fails here rolls back every step."""
 
 

@@ -148,7 +148,7 @@ def start_pre(line: str) -> Harm:
 
     def harm(run: FaultRun) -> Iterator[None]:
         keep_program(run)
-        with drop_in(run, f"[Service]\nExecStartPre={line.format(old=_kept(run))}\n"):
+        with drop_in(run, f"[Service]\nExecStartPre={line.format(old=kept(run))}\n"):
             restart_kubelet(run)
             yield
             yield
@@ -163,7 +163,7 @@ def program_put_back(run: FaultRun) -> Iterator[None]:
     with stopped_at(run, Step.SWAP_BINARY, When.DONE):
         yield
         run.wait_hit(name)
-        run.cluster.node.exec("cp", "--remove-destination", _kept(run), nodefiles.KUBELET_BINARY)
+        run.cluster.node.exec("cp", "--remove-destination", kept(run), nodefiles.KUBELET_BINARY)
         run.release(name)
         yield
 
@@ -175,7 +175,7 @@ def drop_in_put_there(run: FaultRun) -> Iterator[None]:
     with stopped_at(run, Step.SWAP_BINARY, When.DONE), contextlib.ExitStack() as stack:
         yield
         run.wait_hit(name)
-        command = f"{_kept(run)} $KUBELET_FLAGS"
+        command = f"{kept(run)} $KUBELET_FLAGS"
         stack.enter_context(drop_in(run, f"[Service]\nExecStart=\nExecStart={command}\n"))
         run.release(name)
         yield
@@ -184,10 +184,11 @@ def drop_in_put_there(run: FaultRun) -> Iterator[None]:
 def keep_program(run: FaultRun) -> None:
     """Keep the old program where a tool would take it from."""
     run.cluster.node.exec("mkdir", "-p", "/opt/tool")
-    run.cluster.node.exec("cp", nodefiles.KUBELET_BINARY, _kept(run))
+    run.cluster.node.exec("cp", nodefiles.KUBELET_BINARY, kept(run))
 
 
-def _kept(run: FaultRun) -> str:
+def kept(run: FaultRun) -> str:
+    """Return where the old program is kept."""
     return f"/opt/tool/kubelet-{run.old}"
 
 

@@ -60,11 +60,7 @@ def bundle_lost_at(name: Failpoint) -> Harm:
         with run.armed(name, "hang"):
             yield
             run.wait_hit(name)
-            snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
-            agents = [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
-            node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
-            for container in agents:
-                node.exec("kill", "-9", str(container.pid))
+            lose_bundle(run)
             run.kill_executor()
             began = time.monotonic()
             wait_until("a kubelet", node.kubelet_healthy, timeout=120, interval=0.05)
@@ -72,6 +68,16 @@ def bundle_lost_at(name: Failpoint) -> Harm:
             yield
 
     return harm
+
+
+def lose_bundle(run: FaultRun) -> None:
+    """Remove the bundle, and kill the agent, which would bring it again."""
+    node = run.cluster.node
+    snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
+    agents = [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+    node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
+    for container in agents:
+        node.exec("kill", "-9", str(container.pid))
 
 
 def _snapshot(run: FaultRun) -> NodeSnapshot | None:

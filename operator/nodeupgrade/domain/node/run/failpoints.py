@@ -50,6 +50,8 @@ SHIELD_RAISED = Failpoint("raise-shield.raised")
 """The shield is raised; the new kubelet does not run yet."""
 SHIELD_LOWERED = Failpoint("lower-shield.lowered")
 """The shield is lowered; the run is not committed yet."""
+LOOKED = Failpoint("start-kubelet.looked")
+"""The last look before the start is over; the new kubelet is not started."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
 """The new kubelet was started; it may not be healthy yet."""
 
@@ -61,6 +63,7 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     RUNTIME_RESTARTED,
     SHIELD_RAISED,
     SHIELD_LOWERED,
+    LOOKED,
     KUBELET_STARTED,
 )
 """All failpoints."""

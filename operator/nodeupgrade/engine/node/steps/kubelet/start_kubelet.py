@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
+from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, LOOKED
 from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.evidence.shown import require_shown
 from nodeupgrade.engine.node.evidence.watch import Watch
@@ -24,6 +24,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
     require_shown(node, plan)
     running = last_look.Running(node, plan, last_look.require_new_program(node, plan))
+    node.failpoint(LOOKED)
     node.services.unmask(plan.swap.unit)
     node.services.start(plan.swap.unit, wait=False)
     node.failpoint(KUBELET_STARTED)
