@@ -64,6 +64,7 @@ class SimulatedShieldWorld:
 
     def __init__(self) -> None:
         self._node = SimulatedNode(version="v1.30.14", pods=[])
+        self._node.kubelet.stop()  # it would call, too
         runtime = self._node.runtime
         pod = PodRef(namespace="contract", name="pod", uid=PodUid("uid"))
         made = runtime.create_container(runtime.create_sandbox(pod, host_network=True, source="api"), "main", ZERO)
