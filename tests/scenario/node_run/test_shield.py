@@ -122,6 +122,7 @@ def test_a_rollback_waits_for_as_long_as_the_old_kubelet_wants_to_end_something(
     assert held is not None
     assert held.reason == Reason.SHIELD_HELD
     assert "kubelet v1.30.14 runs again and wants to stop default/web/nginx" in (held.error or "")
+    assert f"touch /var/lib/nodeupgrade/runs/{it.plan.run_id}/go-on" in (held.error or "")
 
 
 def test_a_person_may_let_the_old_kubelet_go_on() -> None:

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.evidence.shown import Lack
+from nodeupgrade.domain.node.evidence.shown import GO_ON, Lack
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
 from nodeupgrade.engine.node.evidence.tripwire import kubelet_lines, refused_since
+from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import SHIELD, Node
 
 LOOK_SECONDS = 0.25
@@ -77,5 +78,6 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
 def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:
     return (
         f"kubelet {plan.from_version} runs again and wants to {calls[-1]}, which the shield refuses"
-        f"{kubelet_lines(node, plan, calls[-1])}"
+        f"{kubelet_lines(node, plan, calls[-1])} "
+        f"(to let it have its way: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
     )
