@@ -8,9 +8,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import Limits
+from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.simulation.node import Behaviour
+from nodeupgrade.simulation.node import Behaviour, Crash
 from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
@@ -57,6 +58,23 @@ def test_the_first_refusal_turns_the_run_back_even_if_the_kubelet_never_becomes_
 
     assert report.reason is Reason.SHIELD_HELD
     assert seconds_until_stopped(it) < EXCUSE_SECONDS + 2 * SYNC_PERIOD_SECONDS
+    assert it.nothing_restarted()
+
+
+def test_what_is_refused_while_no_executor_runs_turns_the_run_back() -> None:
+    """A kubelet repeats a refused call after 10 s only, when a short settle period may be over."""
+    it = story(limits=Limits(settle=0.5))
+
+    def die() -> None:
+        it.node.shield.refuse("default/web/nginx", it.container("nginx"))
+        it.node.timeline.advance(1)
+        raise Crash
+
+    it.node.calls.failpoints[KUBELET_STARTED] = die
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
     assert it.nothing_restarted()
 
 

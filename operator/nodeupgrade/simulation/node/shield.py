@@ -6,7 +6,7 @@ from hashlib import sha256
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.shield import RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
@@ -118,17 +118,16 @@ class SimulatedShield:
         first = self._waiting.setdefault(call, self._timeline.monotonic)
         if self._timeline.monotonic < first + EXCUSE_SECONDS:
             return True
-        self._refused.append(
-            RefusedCall(
-                at=self._timeline.wall.isoformat(),
-                monotonic=self._timeline.monotonic,
-                method=call.method,
-                instance=call.container or call.sandbox or "",
-                label=harmed.label,
-                wanted=harmed.wanted,
-            )
-        )
+        self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
         return True
+
+    def refuse(
+        self, label: str, instance: str, *, method: Method = Method.STOP_CONTAINER, wanted: str = "stop"
+    ) -> None:
+        """Write down that a call was refused."""
+        at, now = self._timeline.wall.isoformat(), self._timeline.monotonic
+        refused = RefusedCall(at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted)
+        self._refused.append(refused)
 
     def _digest(self, path: str) -> Digest | None:
         data = self._disk.get(path)

@@ -1,6 +1,7 @@
 """The first call that the shield refuses is proof enough that a kubelet would harm what ran before."""
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
@@ -9,13 +10,14 @@ from nodeupgrade.engine.node.node import Node
 QUOTED = 320
 
 
-def require_none_refused(node: Node, plan: RunPlan, since: float) -> None:
-    """Require that the shield has refused nothing since a moment, in seconds since boot.
+def require_none_refused(node: Node, plan: RunPlan) -> None:
+    """Require that the shield has refused nothing since it was raised, also while no executor ran.
 
     Raises:
         StepFailed: it has; the message names the call.
     """
-    if plan.shield is None or not (calls := refused_since(node, since)):
+    raised = (node.recorded(Step.RAISE_SHIELD) or {}).get("monotonic")
+    if plan.shield is None or not isinstance(raised, float) or not (calls := refused_since(node, raised)):
         return
     first, instances = calls[0], {call.instance for call in calls}
     more = f" and to end {len(instances) - 1} more" if len(instances) > 1 else ""

@@ -68,7 +68,7 @@ class Watch:
             StepFailed: something that ran before was stopped or replaced, and did not end by itself; or the shield
                 refused to do so.
         """
-        require_none_refused(self.node, self.plan, self._began)
+        require_none_refused(self.node, self.plan)
         if self.node.clock.monotonic() >= self._next:
             self.content()
 

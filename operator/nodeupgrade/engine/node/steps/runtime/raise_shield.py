@@ -11,8 +11,13 @@ from nodeupgrade.engine.node.node import Node
 
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Return whether the shield's process is ready; it was started before the kubelet stopped."""
-    return {} if plan.shield is None else {"ready": node.shield.ready()}
+    """Return whether the shield's process is ready, which was started before the kubelet stopped, and the time.
+
+    Whatever is refused after that time turns the run back.
+    """
+    if plan.shield is None:
+        return {}
+    return {"ready": node.shield.ready(), "monotonic": float(node.clock.monotonic())}
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
