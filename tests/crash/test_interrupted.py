@@ -16,7 +16,7 @@ PARTS = 4
 CLEAN_UP = {
     "journal.scrub",
     *("services.stop nodeupgrade-dead-man.timer", "services.stop nodeupgrade-rescue.timer", "services.reload"),
-    *("shield.lower", "services.stop nodeupgrade-shield.service"),
+    *("shield.lower", "services.stop nodeupgrade-shield.service", "shield.clear"),
     *(
         "files.remove /usr/bin/.kubelet.staged",
         f"files.remove {rescue_script.SCRIPT}",

@@ -79,3 +79,12 @@ def test_a_runtime_takes_its_path_back_from_a_dead_process(shield_world: ShieldW
     assert (shield.raised(), shield.restarts()) == (False, 0)
     shield.lower()
     assert not shield_world.refuses()
+
+
+def test_it_is_cleared_without_its_process_and_leaves_nothing(shield_world: ShieldWorld) -> None:
+    shield = shield_world.shield
+    shield.raise_up()
+    shield_world.crash()
+    for _ in range(2):
+        shield.clear()
+    assert (shield.ready(), shield.raised()) == (False, False)

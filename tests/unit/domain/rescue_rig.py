@@ -161,11 +161,11 @@ class Node:
         return self
 
     def socket_is(self, name: str) -> bool:
-        """Whether the runtime's path leads to this socket, and the runtime's own has no second name any more."""
+        """Whether the runtime's path leads to this socket, and nothing of the shield is left."""
         directory = self.root / "run/containerd"
-        return (directory / "containerd.sock").samefile(directory / f"{name}.made") and not (
-            directory / "nodeupgrade-runtime.sock"
-        ).exists()
+        return (directory / "containerd.sock").samefile(directory / f"{name}.made") and not list(
+            directory.glob("nodeupgrade-*")
+        )
 
     @property
     def calls(self) -> list[str]:

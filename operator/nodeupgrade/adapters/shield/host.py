@@ -46,6 +46,14 @@ class HostShield:
         """
         self._exchange.lower()
 
+    def clear(self) -> None:
+        """Lower the shield and remove its own socket.
+
+        Raises:
+            StepFailed: as for lower().
+        """
+        self._exchange.clear()
+
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the refused calls, oldest first."""
         return self._refusals.all()

@@ -53,6 +53,7 @@ def end(node: Node, plan: RunPlan) -> None:
         node.shield.lower()
         if node.services.status(SHIELD).load_state != "not-found":  # a reboot removes it
             node.services.stop(SHIELD)
+        node.shield.clear()
 
 
 def lack(node: Node, plan: RunPlan) -> Lack | None:

@@ -34,6 +34,10 @@ class Shield(Protocol):
         """Put the runtime's own socket back, unless the runtime has done so itself; works without the process too."""
         ...
 
+    def clear(self) -> None:
+        """Lower the shield and remove its own socket, which a process that was killed leaves behind."""
+        ...
+
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the calls that were refused since the node's boot, oldest first."""
         ...

@@ -63,6 +63,11 @@ class SimulatedShield:
         with self._calls.effect("shield.lower"):
             self._up = False
 
+    def clear(self) -> None:
+        """Take it away for good."""
+        with self._calls.effect("shield.clear"):
+            self._up = False
+
     def refused(self) -> tuple[RefusedCall, ...]:
         """What it has refused since boot."""
         return tuple(self._refused)

@@ -133,16 +133,18 @@ hashes() {
 lower_shield() {
     [ -n "$shield" ] || return 0
     systemctl stop "$shield" 2> /dev/null
-    [ -S "$runtime_socket" ] || return 0
-    if [ ! -S "$shield_socket" ]; then
+    if [ ! -S "$runtime_socket" ]; then
+        :
+    elif [ ! -S "$shield_socket" ]; then
         rm -f "$runtime_socket"
         systemctl reset-failed "$runtime_unit"
         systemctl restart "$runtime_unit"
     elif same_file "$kubelet_socket" "$shield_socket"; then
-        mv -f "$runtime_socket" "$kubelet_socket"
+        mv -f "$runtime_socket" "$kubelet_socket" || return 1
     else
         rm -f "$runtime_socket"
     fi
+    rm -f "$shield_socket"
 }
 
 same_file() {
