@@ -162,6 +162,7 @@ class RealShieldWorld:
     def restart_runtime(self) -> None:
         noticed = self.shield.restarts() + (self.shield.raised() and self.shield.ready())
         self._world.services.restart(CONTAINERD)
+        self._world.runtime.wait_until_answering(60)  # its unit may be active before it accepts connections
         wait_until("the shield has noticed", lambda: self.shield.restarts() == noticed, 30)
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class RealShieldWorld:
         self._unit.unlink()
         self._world.services.reload()
         shutil.rmtree(self._runs)
-        for left in ("refused", "restarts", "lock"):
+        for left in ("refused", "restarts", "lock", "waiting"):
             (self._node.root / f"run/nodeupgrade-shield.{left}").unlink(missing_ok=True)
         (self._node.containerd_socket.with_name("nodeupgrade-shield.sock")).unlink(missing_ok=True)
 
