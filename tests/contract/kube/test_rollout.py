@@ -77,4 +77,5 @@ async def remove_deleted_agents(admin: KubeClient, api_server: ApiServer) -> Non
     for pod in await admin.list(PODS.within(NAMESPACE), labels=AGENT_LABELS):
         if "deletionTimestamp" in pod["metadata"]:
             name = pod["metadata"]["name"]
-            api_server.kubectl("-n", NAMESPACE, "delete", "pod", name, "--force", "--grace-period=0")
+            delete = ("delete", "pod", "-n", NAMESPACE, name, "--force", "--grace-period=0", "--ignore-not-found")
+            api_server.kubectl(*delete)  # the operator forces the deletion of some of them as well
