@@ -151,6 +151,11 @@ class Limits:
     undo_attempts: int = 5
     keep_lease: bool = True
 
+    @property
+    def rollback_settle(self) -> float:
+        """Return the settle period of an old kubelet; it synchronises every pod in its first seconds."""
+        return min(self.settle, 15.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopHook:

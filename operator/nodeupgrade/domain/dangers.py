@@ -1,6 +1,6 @@
 """What can go wrong for running pods when a kubelet is stopped and another version starts: the catalogue.
 
-Every hazard is either what a check looks for (``covers`` in ``domain/check.py``) or is met by the way a run works
+Every danger is either what a check looks for (``covers`` in ``domain/check.py``) or is met by the way a run works
 (``MET_BY_DESIGN``). docs/preflight.md lists all of them with their answers, and a test sees to it that none is left
 without one.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Hazard(StrEnum):
+class Danger(StrEnum):
     """One way in which pods could be lost, a kubelet could stay down, or clients could notice."""
 
     # fmt: off
@@ -34,7 +34,7 @@ class Hazard(StrEnum):
     CGROUP_V1_REFUSED = "the new kubelet does not start on cgroup v1"
     SWAP_REFUSED = "swap is on, and the kubelet does not start with it"
     RUNTIME_API_TOO_OLD = "the runtime does not serve the API that the new kubelet needs"
-    RUNTIME_ENDPOINT_UNSET = "the kubelet's runtime endpoint is not set, or is the removed dockershim"
+    RUNTIME_ENDPOINT_UNSET = "the kubelet's runtime endpoint is not set, or names a runtime that was removed"
     CLOUD_PROVIDER_REMOVED = "the cloud provider that the kubelet is started with was removed"
     NODE_LABEL_REJECTED = "the kubelet may not set one of its node labels"
     CERTIFICATE_UNUSABLE = "the kubelet's client certificate or kubeconfig is missing, expired or not accepted"
@@ -121,9 +121,9 @@ class Hazard(StrEnum):
     NODE_UNDER_PRESSURE = "the node is short of memory, disk or processes, or its clock is wrong"
 
 
-MET_BY_DESIGN: Mapping[Hazard, str] = {
-    Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
-    Hazard.POD_CHANGED_SINCE_PLAN: "the plan is made with the kubelet stopped, and hashes are read back before a start",
-    Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
+MET_BY_DESIGN: Mapping[Danger, str] = {
+    Danger.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
+    Danger.POD_CHANGED_SINCE_PLAN: "the plan is made with the kubelet stopped, and hashes are read back before a start",
+    Danger.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
 }
-"""Hazards that no check looks for, and what answers them; the last word is a page of docs/ or docs/decisions/."""
+"""Dangers that no check looks for, and what answers them; the last word is a page of docs/ or docs/decisions/."""
