@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import UNGUARDED, Cluster, conditions, disturbed
+from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults.oracle import listener
 from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import workload
@@ -40,7 +40,7 @@ def without_a_trace(cluster: Cluster) -> None:
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
     before = cluster.wait_settled()
-    verify = {"settle": "20s", "shield": "Require", **UNGUARDED}
+    verify = quickly(settle="20s", shield="Require")
     with planned_wrong_hashes(cluster, which):
         cluster.apply(f"wrong-{which}", NEW, cluster.pre_staged(NEW), verify=verify)
         cluster.wait_for_end(f"wrong-{which}")
@@ -84,7 +84,7 @@ def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> N
     before = cluster.wait_settled()
     [crashing] = [c for c in before.running() if c.pod == f"{NAMESPACE}/{CRASHES}"]
 
-    cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify={"settle": "30s", "shield": "Require", **UNGUARDED})
+    cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify=quickly(settle="30s", shield="Require"))
     verifying = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*verifying, timeout=180, interval=0.3)
     known = ("exec", "--namespace", NAMESPACE, SERVER, "--", "true")
