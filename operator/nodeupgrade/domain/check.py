@@ -1,4 +1,4 @@
-"""Checks: named questions about a node, each defined in one place, with its reasons, dangers, and upstream changes.
+"""Checks: named questions about a node, each defined in one place, with its reasons, hazards, and upstream changes.
 
 To add one, write a function that takes facts and yields findings, decorate it with ``check``, and list it in the
 ``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/checks.md pick it up from there.
@@ -11,8 +11,8 @@ from functools import wraps
 from typing import Generic, TypeVar, get_args, get_type_hints
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.dangers import Danger
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.kubelet.history import ReleaseDefect
 from nodeupgrade.kubelethash import MinorChange
 
@@ -31,7 +31,7 @@ class Check(Generic[F]):
         holds: what is true of a node that passes, in one sentence.
         reasons: all reasons that its findings may have.
         follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
-        covers: the dangers that it looks for.
+        covers: the hazards that it looks for.
         find: the function; it yields nothing for a node that passes.
     """
 
@@ -41,7 +41,7 @@ class Check(Generic[F]):
     holds: str
     reasons: tuple[Reason, ...]
     follows: tuple[MinorChange | ReleaseDefect, ...]
-    covers: tuple[Danger, ...]
+    covers: tuple[Hazard, ...]
     find: Callable[[F], Iterable[Finding]]
 
     def __call__(self, facts: F) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ class Check(Generic[F]):
 
 
 def check(
-    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Danger, ...] = ()
+    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Hazard, ...] = ()
 ) -> Callable[[Callable[[F], Iterable[Finding]]], Check[F]]:
     """Declare a function as a check; the first paragraph of its docstring states what holds if it finds nothing."""
 
@@ -95,7 +95,7 @@ def _judged(find: Callable[[F], Iterable[Finding]]) -> str:
 
 
 def check_one(
-    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Danger, ...] = ()
+    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Hazard, ...] = ()
 ) -> Callable[[Callable[[F], Finding | None]], Check[F]]:
     """Declare a function as a check that returns at most one finding."""
 

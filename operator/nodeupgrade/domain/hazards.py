@@ -1,6 +1,6 @@
 """What can go wrong for running pods when a kubelet is stopped and another version starts: the catalogue.
 
-Every danger is either what a check looks for (``covers`` in ``domain/check.py``) or is met by the way a run works
+Every hazard is either what a check looks for (``covers`` in ``domain/check.py``) or is met by the way a run works
 (``MET_BY_DESIGN``). docs/preflight.md lists all of them with their answers, and a test sees to it that none is left
 without one.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Danger(StrEnum):
+class Hazard(StrEnum):
     """One way in which pods could be lost, a kubelet could stay down, or clients could notice."""
 
     # fmt: off
@@ -121,9 +121,9 @@ class Danger(StrEnum):
     NODE_UNDER_PRESSURE = "the node is short of memory, disk or processes, or its clock is wrong"
 
 
-MET_BY_DESIGN: Mapping[Danger, str] = {
-    Danger.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
-    Danger.POD_CHANGED_SINCE_PLAN: "the plan is made with the kubelet stopped, and hashes are read back before a start",
-    Danger.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
+MET_BY_DESIGN: Mapping[Hazard, str] = {
+    Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
+    Hazard.POD_CHANGED_SINCE_PLAN: "the plan is made with the kubelet stopped, and hashes are read back before a start",
+    Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
 }
-"""Dangers that no check looks for, and what answers them; the last word is a page of docs/ or docs/decisions/."""
+"""Hazards that no check looks for, and what answers them; the last word is a page of docs/ or docs/decisions/."""
