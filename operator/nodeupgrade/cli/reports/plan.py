@@ -6,7 +6,7 @@ from datetime import datetime
 
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.spec import Verdict
-from nodeupgrade.api.task.status import Hazard, Preview
+from nodeupgrade.api.task.status import Preview, ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
@@ -67,7 +67,7 @@ class PlanReport:
     approvals: Mapping[str, str]
     forecasts: Mapping[str, NodeForecast]
     previews: Mapping[str, Preview]
-    hazards: Mapping[str, tuple[Hazard, ...]]
+    hazards: Mapping[str, tuple[ReportedHazard, ...]]
 
     @property
     def eras(self) -> tuple[EraForecast, ...]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task.status import Hazard
+from nodeupgrade.api.task.status import ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
@@ -190,7 +190,7 @@ def _previews(report: PlanReport) -> RenderableType:
     )
 
 
-def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
+def _warnings(warnings: list[tuple[ReportedHazard, str]]) -> RenderableType:
     """Draw every reason once; ``--nodes`` shows all of them."""
     drawn = table("REASON", "NODES", "FOR EXAMPLE")
     for reason in sorted({hazard.reason for hazard, _ in warnings}):
