@@ -126,15 +126,11 @@ def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) ->
     Args:
         accepted: names of checks whose findings are to be warnings, where a check permits that.
     """
-    return tuple(ask_in_turn(checks, facts, accepted))
-
-
-def ask_in_turn(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield what ``ask`` returns; no check is run before the findings of those before it were taken."""
-    for each in checks:
-        accepts = each.acceptable and each.name in accepted
-        for finding in each(facts):
-            yield _accepted(finding) if accepts else finding
+    return tuple(
+        _accepted(finding) if each.acceptable and each.name in accepted else finding
+        for each in checks
+        for finding in each(facts)
+    )
 
 
 def _accepted(finding: Finding) -> Finding:

@@ -11,7 +11,7 @@ from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.check import Check, ask_in_turn
+from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.select.state_checks import (
@@ -58,9 +58,12 @@ def judge(candidate: Candidate) -> Finding | None:
 
 
 def findings(candidate: Candidate) -> Iterator[Finding]:
-    """Yield what the checks find whose facts are known, accepted or not; after one that forbids, the rest is moot."""
-    checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
-    return ask_in_turn(checks, candidate, candidate.spec.preflight.accept)
+    """Yield what the checks find whose facts are known, up to the first check that forbids the upgrade."""
+    for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
+        found = ask((check,), candidate, candidate.spec.preflight.accept)
+        yield from found
+        if any(finding.forbids for finding in found):
+            return
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
