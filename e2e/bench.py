@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from e2e import preflight_cost
 from e2e.cluster import SETTLE, Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
@@ -35,6 +36,7 @@ TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
 TARGET_SHIELD = 0.03
 SHIELDS = (ShieldPolicy.AUTO, ShieldPolicy.OFF)
+TARGET_LOOK_SECONDS = 3.0
 REQUESTS = 0.5
 """Requests per second and pod; few, since the client runs on the machine that is measured."""
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
@@ -107,23 +109,25 @@ class Swap:
 def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
     """Measure the time without a kubelet on one real node, and compare it with the floor."""
     hostcheck.require(hostcheck.for_lab())
-    found = {size: _measure(size, rounds, name) for size in pods}
+    looks: dict[int, float] = {}
+    found = {size: _measure(size, rounds, name, looks) for size in pods}
     console = Console(width=min(110, shutil.get_terminal_size().columns))
     for size, swaps in found.items():
         console.print(_table(size, swaps))
     console.print(_steps(found))
     console.print(_noticed(found))
-    for verdict in _verdicts(found):
+    for verdict in (*_verdicts(found), *_verdicts_on_looks(looks)):
         console.print(verdict)
 
 
-def _measure(pods: int, rounds: int, name: str) -> list[Swap]:
+def _measure(pods: int, rounds: int, name: str, looks: dict[int, float]) -> list[Swap]:
     lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
     swaps: list[Swap] = []
     with contextlib.ExitStack() as stack:
         stack.callback(lab.down)
         cluster = Cluster.with_operator(lab, pods=pods)
         lab.apply(workload.service())
+        looks[pods] = preflight_cost.seconds(cluster, NEW)
         for number, shield in itertools.product(range(1, rounds + 1), SHIELDS):
             for version, down in ((NEW, False), (OLD, True)):
                 name_of_run = f"round-{number}-{shield.lower()}-to-{version.replace('.', '-')}"
@@ -258,6 +262,12 @@ def _verdicts(found: dict[int, list[Swap]]) -> list[str]:
         met = _met(growth < TARGET_GROWTH_MS)
         verdicts.append(f"own share grows by {growth:.1f} ms per container, aimed at < {TARGET_GROWTH_MS}: {met}")
     return verdicts
+
+
+def _verdicts_on_looks(looks: dict[int, float]) -> Iterator[str]:
+    for pods, seconds in looks.items():
+        met = _met(seconds <= TARGET_LOOK_SECONDS)
+        yield f"whole preflight with {pods} pods {seconds:.2f} s, aimed at ≤ {TARGET_LOOK_SECONDS:.0f} s: {met}"
 
 
 def _headed(title: str, *headings: str) -> Table:

@@ -11,6 +11,7 @@ from typing import Any
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
@@ -27,6 +28,7 @@ from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet,
         history.DEVICES_ALLOCATED_ANEW,
         history.RESTARTED_NOT_FOUND,
     ),
+    covers=(Hazard.DEVICES_LOST, Hazard.DEVICE_STATE_UNREADABLE),
 )
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
@@ -44,7 +46,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,))
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
@@ -61,7 +63,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
     options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
@@ -76,7 +78,7 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.amounts import (
     CPU,
     HUGE_PAGES,
@@ -27,7 +28,7 @@ _KEYS = {
 }
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.CAPACITY_TOO_SMALL,))
 def pods_fit(facts: Admission) -> Iterator[Finding]:
     """All pods fit together, by the kubelet's configuration on disk and by the Node's capacity and allocatable.
 
