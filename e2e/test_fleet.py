@@ -146,6 +146,7 @@ def shown(fleet: Fleet) -> str:
     tasks[1:] = sorted(tasks[1:], key=lambda row: int(row[turn]))
     for number, row in enumerate(tasks[1:], 1):
         row[0] = re.sub(r"node\d+$", f"node{number}", row[0])
+        row[-1] = re.sub(r"(?<=-)node\d+", "node…", row[-1])
     return f"{steady(rollouts)}\n\n{steady(tasks)}\n"
 
 
