@@ -20,7 +20,9 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
 from nodeupgrade.engine.node.facts import gather
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, manifests, running_kubelet
+from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.node.kubelet import TrialStart
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT
@@ -328,15 +330,42 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     assert found.read_only == ("/usr/bin",)
     assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
     assert facts.hazards is HAZARDS
-    assert UNKNOWN_GATE in found.gates_output
+    assert UNKNOWN_GATE in (found.dry_run or "")
     assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
 
 
-def test_without_gates_the_new_kubelet_is_not_asked_about_them() -> None:
+def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would_start_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2", "/etc/k.d/README": b"?"}
+    seen = node("--config=/etc/k.yaml", "--config-dir=/etc/k.d", files=files)
+    environment = {"NOTIFY_SOCKET": "/run/x", "KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"}
+    monkeypatch.setattr(seen.ports.kubelet, "environment", lambda _pid: environment)
+    tried: list[TrialStart] = []
+
+    def answer(_program: PurePosixPath, trial: TrialStart) -> str:
+        tried.append(trial)
+        return "said"
+
+    monkeypatch.setattr(seen.ports.kubelet, "dry_run", answer)
+
+    assert gathered(seen).readiness.dry_run == "said"
+
+    (trial,) = tried
+    assert trial.words == started_with(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
+    assert trial.files == {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2"}
+    assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
+
+
+def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = node()
 
-    assert gathered(seen).readiness.gates_output == ""
-    assert "kubelet.gates_output" not in seen.calls.readings
+    def cannot(_program: PurePosixPath, _trial: TrialStart) -> str:
+        raise StepFailed("unshare: Operation not permitted")
+
+    monkeypatch.setattr(seen.ports.kubelet, "dry_run", cannot)
+
+    assert gathered(seen).readiness.dry_run == "unshare: Operation not permitted"
 
 
 ENDPOINT = "/run/containerd/containerd.sock"

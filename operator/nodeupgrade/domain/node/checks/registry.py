@@ -21,6 +21,7 @@ from nodeupgrade.domain.node.checks import (
     runtime_drift,
     services,
     startup,
+    state,
     units,
 )
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -45,6 +46,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *pods.CHECKS,
     kubelet.there_is_space,
     *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
+    *_reading(lambda facts: facts.readiness, state.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
@@ -61,6 +63,7 @@ PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
+    *_reading(lambda facts: facts.readiness, startup.WARNINGS),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),

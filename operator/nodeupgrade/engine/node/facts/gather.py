@@ -19,6 +19,7 @@ from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness
+from nodeupgrade.engine.node.facts.dry_run import dry_run
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.runtime_found import find_socket
 from nodeupgrade.engine.node.facts.unit_start import read_start
@@ -120,7 +121,6 @@ def gather(
     kubelet, runtime, unit = _kubelet_facts(node, running, request), node.runtime.info(), _runtime_unit(node)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
-    candidate = None if isinstance(request.replacement, Finding) else request.replacement.program
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -144,7 +144,7 @@ def gather(
             current=kubelet.current,
             target=request.spec.target,
             layout=layout,
-            gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
+            dry_run=_tried(node, running, request, kubelet.arguments),
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
             runtime=runtime,
@@ -157,6 +157,14 @@ def gather(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
     )
+
+
+def _tried(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments) -> str | None:
+    """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
+    if isinstance(request.replacement, Finding):
+        return None
+    read = config_files(node.files, arguments.words)
+    return dry_run(node, request.replacement.program, arguments.words, pid=running.unit.main_pid, read=read)
 
 
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:

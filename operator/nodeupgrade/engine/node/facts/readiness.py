@@ -3,13 +3,11 @@
 import re
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
-from nodeupgrade.ports.node.kubelet import Kubelet
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
@@ -22,14 +20,6 @@ DEVICES = "kubelet_internal_checkpoint"
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
 CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
-
-
-def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: KubeletLayout) -> str:
-    """Return what a program prints about the node's feature gates; empty if none is set."""
-    try:
-        return kubelet.gates_output(program, layout.gates) if layout.gates else ""
-    except (StepFailed, Transient) as error:
-        return str(error)
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
