@@ -113,6 +113,47 @@ STATUS_STATE_CHANGED = MinorChange(
     first=32,
 )
 
+AWS_CLOUD_REMOVED = MinorChange(
+    what="The built-in cloud provider `aws` is removed.",
+    link=pull(115838),
+    first=27,
+)
+CLOUDS_OFF = MinorChange(
+    what="Built-in cloud providers are refused, unless `DisableCloudProviders` is turned off.",
+    link=pull(117503),
+    first=29,
+)
+CLOUDS_REMOVED = MinorChange(
+    what="Of cloud providers, only `external` is accepted.",
+    link=enhancement(2395),
+    first=31,
+)
+CREDENTIAL_PROVIDERS = MinorChange(
+    what="Credential providers for images are used without a feature gate.",
+    link=pull(108847),
+    first=24,
+)
+CREDENTIAL_PROVIDERS_STRICT = MinorChange(
+    what="The configuration of credential providers may not have unknown fields.",
+    link=pull(128062),
+    first=32,
+)
+WATCHDOG = MinorChange(
+    what="The kubelet reports to systemd's watchdog.",
+    link=pull(127566),
+    first=32,
+)
+IMAGE_PULLS_VERIFIED = MinorChange(
+    what="Who may use an image that is on the node is verified by default (`KubeletEnsureSecretPulledImages`).",
+    link=pull(135228),
+    first=35,
+)
+IMAGE_INODES = MinorChange(
+    what="The default of `evictionHard` contains `imagefs.inodesFree`.",
+    link=pull(121834),
+    first=30,
+)
+
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(

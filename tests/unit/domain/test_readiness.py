@@ -11,6 +11,7 @@ from nodeupgrade.domain.node.checks.startup import WARNINGS
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from tests.unit.domain import test_starting
 from tests.unit.domain.sound import readiness, unit
 
 CHECKS = (*startup.CHECKS, *state.CHECKS)
@@ -117,7 +118,10 @@ def test_a_setting_that_is_ignored_is_warned_of() -> None:
 
 def test_every_check_is_tried_by_some_defect() -> None:
     silent = {check.name for check in CHECKS} - {
-        check.name for check in CHECKS for _, defect, _ in DEFECTS.values() if any(check(readiness(**defect)))
+        check.name
+        for check in CHECKS
+        for _, defect, _ in (*DEFECTS.values(), *test_starting.DEFECTS.values())
+        if any(check(readiness(**defect)))
     }
 
     assert silent == set()

@@ -357,6 +357,43 @@ def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would
     assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
 
 
+PROVIDERS = b"""
+kind: CredentialProviderConfig
+providers: [{name: ecr}, {name: gcr}, {name: ../sh}, 7]
+"""
+
+
+@pytest.mark.parametrize(("path", "named"), [("/etc/p.yaml", "/etc/p.yaml"), ("/etc/p/1.yml", "/etc/p")])
+def test_credential_providers_are_looked_for(monkeypatch: pytest.MonkeyPatch, path: str, named: str) -> None:
+    flags = (f"--image-credential-provider-config={named}", "--image-credential-provider-bin-dir=/opt/bin")
+    seen = node(*flags, files={path: PROVIDERS, "/etc/p/README": b"", "/opt/bin/ecr": b"", "/opt/sh": b""})
+    read = seen.files.read
+
+    def on_disk(of: PurePosixPath) -> bytes | None:
+        if of == PurePosixPath("/etc/p"):
+            raise StepFailed("it is a directory")
+        return read(of)
+
+    monkeypatch.setattr(seen.files, "read", on_disk)
+
+    found = gathered(seen).readiness.host.credential_providers
+
+    assert found is not None
+    assert (found.directory, dict(found.files)) == ("/opt/bin", {path: PROVIDERS})
+    assert found.executable == {"ecr"}
+
+
+def test_what_a_starting_kubelet_reads_of_its_host_is_collected() -> None:
+    seen = node("--root-dir=/data", files={"/proc/swaps": b"Filename\n", "/proc/sys/kernel/panic": b"10\n"})
+
+    found = gathered(seen).readiness.host
+
+    assert (found.swaps, found.credential_providers) == (b"Filename\n", None)
+    assert (found.kernel["kernel/panic"], found.kernel["vm/panic_on_oom"]) == ("10", "")
+    assert [name for name, _ in found.disks] == ["nodefs", "imagefs"][: len(found.disks)]
+    assert ("nodefs", "/data") in found.disks
+
+
 def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = node()
 

@@ -1,11 +1,46 @@
 """The facts on which the start of the new kubelet depends."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
+from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo, UnitStatus
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialProviders:
+    """The programs that fetch credentials for images, as the command line names them.
+
+    Attributes:
+        directory: where the programs are.
+        files: content of each configuration file, by path; ``None`` if there is no such file.
+        executable: names of the programs that are there.
+    """
+
+    directory: str
+    files: Mapping[str, bytes | None]
+    executable: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingHost:
+    """What a starting kubelet reads of its host.
+
+    Attributes:
+        swaps: content of /proc/swaps; ``None`` if there is no such file.
+        kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
+        disks: how full each filesystem is, by the name that a kubelet gives it and by path.
+        credential_providers: ``None`` if none are configured.
+    """
+
+    swaps: bytes | None = None
+    kernel: Mapping[str, str] = field(default_factory=dict)
+    disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
+    credential_providers: CredentialProviders | None = None
+
+
+NOTHING_READ = StartingHost()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +54,7 @@ class Readiness:
         units: the units of the kubelet and the runtime.
         unchangeable: paths that have to be changed but are immutable.
         read_only: directories that have to be written to but are mounted read-only.
+        host: what a starting kubelet reads of its host.
         cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
         cgroup_v2: whether the node has the unified hierarchy.
         state: content of the kubelet's state files, by file name.
@@ -35,3 +71,4 @@ class Readiness:
     cgroup_v2: bool
     state: Mapping[str, bytes]
     read_only: tuple[str, ...] = ()
+    host: StartingHost = NOTHING_READ
