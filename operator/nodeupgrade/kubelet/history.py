@@ -154,6 +154,29 @@ IMAGE_INODES = MinorChange(
     first=30,
 )
 
+POD_STATE = MinorChange(
+    what="With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
+    "or `actuated_pods_state`.",
+    link=pull(130599),
+    first=33,
+)
+DRA_STATE_CHANGED = MinorChange(
+    what="`dra_manager_state` has another format; the kubelet exits if it finds the old one.",
+    link=issue(127653),
+    first=31,
+)
+DRA_BY_DEFAULT = MinorChange(
+    what="Dynamic resource allocation is on, unless its feature gate is turned off.",
+    link=enhancement(4381),
+    first=34,
+)
+POD_LEVEL_STATE = MinorChange(
+    what="With `PodLevelResourceManagers`, the state of the CPU and memory managers is in a format that others refuse.",
+    link=pull(137751),
+    first=36,
+    last=36,
+)
+
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(

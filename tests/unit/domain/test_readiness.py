@@ -1,5 +1,6 @@
 """Each thing that would keep the new kubelet from starting."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from nodeupgrade.domain.node.checks.startup import WARNINGS
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain import test_starting
+from tests.unit.domain import test_starting, test_state_files
 from tests.unit.domain.sound import readiness, unit
 
 CHECKS = (*startup.CHECKS, *state.CHECKS)
@@ -116,11 +117,15 @@ def test_a_setting_that_is_ignored_is_warned_of() -> None:
     assert finding.detail.endswith("in its configuration: runOnce")
 
 
+def told(table: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [next(cell for cell in row if isinstance(cell, dict)) for row in table.values()]
+
+
 def test_every_check_is_tried_by_some_defect() -> None:
     silent = {check.name for check in CHECKS} - {
         check.name
         for check in CHECKS
-        for _, defect, _ in (*DEFECTS.values(), *test_starting.DEFECTS.values())
+        for defect in (*told(DEFECTS), *told(test_starting.DEFECTS), *told(test_state_files.DEFECTS))
         if any(check(readiness(**defect)))
     }
 

@@ -53,6 +53,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
     *_reading(lambda facts: facts.admission, admission.CHECKS),
+    *_reading(lambda facts: facts.admission, state.OF_PODS),
     pods.placements_are_met,
     kubelet.health_can_be_asked,
 )

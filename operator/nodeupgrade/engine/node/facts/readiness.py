@@ -19,7 +19,8 @@ DEVICES = "kubelet_internal_checkpoint"
 # beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
-CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
+CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "dra_manager_state"})
+POD_STATE = ("pod_status_manager_state", "allocated_pods_state", "actuated_pods_state")
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
@@ -61,9 +62,10 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the state files whose format the checks know, by file name."""
-    paths = [PurePosixPath(path) for path in layout.state_files]
-    paths += [paths[0].with_name("pod_status_manager_state")]
-    known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
+    saved = [PurePosixPath(path) for path in layout.state_files]
+    paths = [path for path in saved if path.name in CHECKED_STATE]
+    paths += [saved[0].with_name(name) for name in POD_STATE]
+    known = {path.name: files.read(path) for path in paths}
     return {name: data for name, data in known.items() if data is not None}
 
 

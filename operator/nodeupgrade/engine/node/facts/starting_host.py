@@ -14,6 +14,7 @@ from nodeupgrade.ports.node.files import FilesView
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
+ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -24,6 +25,7 @@ def look(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Starti
         kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
         disks=dict(_disks(files, settings, runtime)),
         credential_providers=_credential_providers(files, settings),
+        online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
     )
 
 

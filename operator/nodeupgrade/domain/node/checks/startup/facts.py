@@ -32,12 +32,14 @@ class StartingHost:
         kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
         disks: how full each filesystem is, by the name that a kubelet gives it and by path.
         credential_providers: ``None`` if none are configured.
+        online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
     """
 
     swaps: bytes | None = None
     kernel: Mapping[str, str] = field(default_factory=dict)
     disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
     credential_providers: CredentialProviders | None = None
+    online_cpus: str = ""
 
 
 NOTHING_READ = StartingHost()

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Readiness
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
+READ = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
 MANAGERS = (
     ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
     ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
@@ -18,7 +20,9 @@ MANAGERS = (
 
 
 @check(
-    Reason.KUBELET_WOULD_NOT_START, follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED)
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED),
+    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE, Hazard.POD_STATE_UNREADABLE),
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read the state files that the old one keeps; otherwise it would not start."""
@@ -28,7 +32,11 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.MEMORY_MANAGER,))
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.MEMORY_MANAGER,),
+    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+)
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in MANAGERS:
@@ -54,7 +62,7 @@ def _policy(data: bytes) -> str:
 
 
 def _is_read(name: str, kubelet: KubeletVersion) -> bool:
-    return name != "memory_manager_state" or history.MEMORY_MANAGER.applies_to(kubelet)
+    return name in READ and (name != "memory_manager_state" or history.MEMORY_MANAGER.applies_to(kubelet))
 
 
 def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
