@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import time
 from pathlib import Path, PurePosixPath
@@ -156,3 +157,17 @@ def test_drop_ins_are_read() -> None:
     assert accepted(tried({}))
     assert accepted(tried({"/etc/k.d/1.conf": (drop_in + "100").encode()}))
     assert "maxPods (--max-pods) -1" in objection(tried({"/etc/k.d/1.conf": (drop_in + "-1").encode()}))
+
+
+def test_the_node_may_be_mounted_elsewhere(tmp_path: Path) -> None:
+    """As in the agent's pod; the program is found through a link that is absolute on the node."""
+    (tmp_path / "opt").mkdir()
+    shutil.copy2(components.resolve("kubelet", "1.33.13"), tmp_path / "opt/kubelet")
+    (tmp_path / "opt/link").symlink_to("/opt/kubelet")
+    given = TrialStart(words=started_with((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()})
+
+    mounted = HostKubelet(ProcessTable(), root=tmp_path)
+
+    assert accepted(mounted.dry_run(PurePosixPath("/opt/link"), given))
+    with pytest.raises(StepFailed, match="could not be tried: "):
+        mounted.dry_run(PurePosixPath("/opt/nothing"), given)

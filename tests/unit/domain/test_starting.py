@@ -1,20 +1,36 @@
 """What a starting kubelet meets on its host, and the settings that mean something else to another version."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.startup import CHECKS, WARNINGS, CredentialProviders, StartingHost
+from nodeupgrade.domain.node.checks.startup import CHECKS, WARNINGS, CredentialProviders, Identity, StartingHost
 from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
 from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.kubelet.certificates import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.sound import readiness, unit
 
 V = KubeletVersion.parse
+CERT = b"""
+-----BEGIN CERTIFICATE-----
+MIIBsjCCAVmgAwIBAgIUKm0k4iSsd9rDXjcKAMP7E6QdBbowCgYIKoZIzj0EAwIw
+LzEVMBMGA1UECgwMc3lzdGVtOm5vZGVzMRYwFAYDVQQDDA1zeXN0ZW06bm9kZTph
+MB4XDTI2MTEyMTE3NTUzMFoXDTI2MTEyMzE3NTUzMFowLzEVMBMGA1UECgwMc3lz
+dGVtOm5vZGVzMRYwFAYDVQQDDA1zeXN0ZW06bm9kZTphMFkwEwYHKoZIzj0CAQYI
+KoZIzj0DAQcDQgAE6ffpF+1wy+NERnnB7cGwZroTG9X0BniQSWA8U1XugLudI2fX
+VDEn69rctc6MP4QLRvltS6LJwL35H9GDkqjrlaNTMFEwHQYDVR0OBBYEFB9FSLOj
+lOjwfrkel2dPCiZEax9HMB8GA1UdIwQYMBaAFB9FSLOjlOjwfrkel2dPCiZEax9H
+MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIgFVBDFR8UvoBj2W3x
+4UpHtKBhDtVIawLzies9gm73uG0CIG4abZiC2fTVbtvv0ikP1T+UdVnJIDJs8KAh
+L0THsc3A
+-----END CERTIFICATE-----
+"""
 START = Reason.KUBELET_WOULD_NOT_START
 SWAPS = b"Filename\tType\tSize\tUsed\tPriority\n/dev/dm-1 partition 8388604 0 -2\n"
 KERNEL = {name: str(value) for name, value in PROTECTED.items()}
@@ -23,6 +39,10 @@ DISK = DiskUsage(size=1000, free=500, inodes=1000, free_inodes=500)
 
 def layout(*words: str, config: bytes = b"") -> KubeletLayout:
     return read_layout(("--cgroup-driver=systemd", *words), config)
+
+
+def identity(now: datetime, certificate: bytes = CERT) -> StartingHost:
+    return StartingHost(identity=Identity(now=now, certificates={"/pki/c.pem": certificate}))
 
 
 def disks(imagefs: DiskUsage = DISK, nodefs: DiskUsage = DISK) -> StartingHost:
@@ -44,6 +64,7 @@ def given(data: bytes | None, executable: str = "ecr") -> StartingHost:
     return StartingHost(credential_providers=found)
 
 
+BORN, END = validity(CERT)
 OLDER = {"current": V("v1.30.14"), "target": V("v1.31.4")}
 DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a cloud that is gone for good": (
@@ -89,6 +110,14 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
             "host": StartingHost(kernel={**KERNEL, "kernel/panic": "0", "kernel/keys/root_maxkeys": ""}),
         },
         "kernel.keys.root_maxkeys is not readable: the kubelet would not start; run `sysctl -w kernel.panic=10",
+    ),
+    "a certificate that ends soon": (
+        START, {"host": identity(END - timedelta(minutes=59))}, "in /pki/c.pem is valid until 2026-11-23T",
+    ),
+    "a certificate of the future": (START, {"host": identity(BORN - timedelta(days=1))}, "valid only from 2026-11-21T"),
+    "a certificate that is none": (START, {"host": identity(BORN, b"junk")}, "/pki/c.pem: it has no certificate"),
+    "no kubeconfig": (
+        START, {"host": StartingHost(identity=Identity(now=BORN, problem="there is no /etc/k.conf"))}, "there is no /e",
     ),
     "a watchdog that nobody feeds": (
         START,
@@ -146,6 +175,12 @@ LEFT = {
     "kernel settings that are right": {
         "layout": layout("--protect-kernel-defaults=true"), "host": StartingHost(kernel=KERNEL),
     },
+    "a certificate": {"host": identity(END - timedelta(hours=2))},
+    "a token": {"host": StartingHost(identity=Identity(now=BORN))},
+    "an old certificate beside a new one": {
+        "host": StartingHost(identity=Identity(now=END - timedelta(hours=2), certificates={"a": b"old", "b": CERT})),
+    },
+    "inotify instances": {"host": StartingHost(inotify=(127, 128))},
     "a watchdog": {
         "units": (unit("kubelet.service", watchdog="30s"),), "current": V("v1.32.0"), "target": V("v1.33.13"),
     },
@@ -208,3 +243,24 @@ def test_a_default_that_changes_is_warned_of(found: str | None, fields: dict[str
 
     assert [finding.reason for finding in findings] == ([] if found is None else [Reason.DEFAULT_CHANGES])
     assert all(found is not None and found in finding.detail for finding in findings)
+
+
+def test_inotify_instances_that_are_used_up_are_warned_of() -> None:
+    [finding] = ask(WARNINGS, readiness(host=StartingHost(inotify=(128, 128))))
+
+    assert not finding.forbids
+    assert "the 128 inotify instances" in finding.message
+
+
+@pytest.mark.parametrize("cut", [0, 100, 200, 300, 500])
+def test_a_damaged_certificate_is_told_apart(cut: int) -> None:
+    head, begin, rest = CERT.partition(b"-----\n")
+    body, _, _ = rest.partition(b"-----END")
+    damaged = head + begin + body[: cut // 4 * 4] + b"-----END CERTIFICATE-----"
+
+    with pytest.raises(ValueError, match="its certificate"):
+        validity(damaged)
+
+
+def test_a_certificate_says_how_long_it_is_valid() -> None:
+    assert (BORN.isoformat(), END - BORN) == ("2026-11-21T17:55:30+00:00", timedelta(days=2))

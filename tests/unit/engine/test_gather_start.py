@@ -79,3 +79,45 @@ def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(seen.ports.kubelet, "dry_run", cannot)
 
     assert gathered(seen).readiness.dry_run == "unshare: Operation not permitted"
+
+
+CONFIG = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://api:6443"}}]
+users: [{name: u, user: {client-certificate: pki/mine.pem, client-key: pki/mine.key}}]
+"""
+CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+@pytest.mark.parametrize(
+    ("flags", "files", "problem", "certificates"),
+    [
+        ((), {}, "there is no /etc/k.conf", {}),
+        ((), {"/etc/k.conf": b"["}, "/etc/k.conf is not a kubeconfig", {}),
+        ((), {"/etc/k.conf": b"[]"}, "/etc/k.conf is not a kubeconfig", {}),
+        ((), {"/etc/k.conf": CONFIG}, "there is no /etc/pki/mine.pem, which /etc/k.conf names", {}),
+        ((), {"/etc/k.conf": CONFIG, "/etc/pki/mine.pem": b"m", CURRENT: b"c"}, "", {"/etc/pki/mine.pem": b"m"}),
+        (("--rotate-certificates=true",), {"/etc/k.conf": CONFIG, CURRENT: b"c"}, "", {CURRENT: b"c"}),
+        ((), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", b"exec: {}")}, "", {}),
+        ((), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", b"token: t")}, "", {}),
+        (
+            (), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki", b"client-certificate-data: bQ==, x: pki")},
+            "", {"/etc/k.conf": b"m"},
+        ),
+    ],
+)  # fmt: skip
+def test_credentials_are_looked_for(
+    flags: tuple[str, ...], files: dict[str, bytes], problem: str, certificates: dict[str, bytes]
+) -> None:
+    found = gathered(node("--kubeconfig=/etc/k.conf", *flags, files=files)).readiness.host.identity
+
+    assert found is not None
+    assert (found.problem, dict(found.certificates)) == (problem, certificates)
+
+
+def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
+    limit = {"/proc/sys/fs/inotify/max_user_instances": b"128\n"}
+
+    assert gathered(node()).readiness.host.inotify is None
+    assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)

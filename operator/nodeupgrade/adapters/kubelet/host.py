@@ -110,6 +110,10 @@ class HostKubelet:
         """
         return serving.configz(where, self._token)
 
+    def inotify_instances(self) -> int:
+        """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
+        return self._processes.files_named("anon_inode:inotify", user=0)
+
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp of a running process's program; ``None`` while systemd has not executed it yet."""
         stamp = self._processes.program_stamp(pid) if pid > 0 else None

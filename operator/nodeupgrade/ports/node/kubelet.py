@@ -92,6 +92,10 @@ class Kubelet(Protocol):
         """
         ...
 
+    def inotify_instances(self) -> int:
+        """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
+        ...
+
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp (see ports.node.files) of the program that a process runs, wherever its file is now.
 

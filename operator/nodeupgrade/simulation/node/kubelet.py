@@ -159,6 +159,11 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
+    def inotify_instances(self) -> int:
+        """A few."""
+        self._calls.read("kubelet.inotify_instances")
+        return 3
+
     def environment(self, pid: int) -> Mapping[str, str]:
         """What systemd gives to every service, and nothing else."""
         self._calls.read("kubelet.environment")

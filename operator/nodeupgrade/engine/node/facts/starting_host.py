@@ -8,25 +8,36 @@ from nodeupgrade.domain.node.checks.startup import CredentialProviders, Starting
 from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
 from nodeupgrade.domain.node.checks.startup.providers import named_in
 from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo
-from nodeupgrade.kubelet.layout import DEFAULT_ROOT
+from nodeupgrade.engine.node.facts.identity import identity
+from nodeupgrade.engine.node.node import ReadOnlyNode
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.ports.node.files import FilesView
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
+INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
-def look(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> StartingHost:
+def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo) -> StartingHost:
     """Return what the kubelet with these settings would read."""
+    files, settings = node.files, layout.settings
     return StartingHost(
         swaps=files.read(SWAPS),
         kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
         disks=dict(_disks(files, settings, runtime)),
         credential_providers=_credential_providers(files, settings),
+        identity=identity(files, layout, node.clock.now()),
+        inotify=_inotify(node),
         online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
     )
+
+
+def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
+    most = (node.files.read(INOTIFY) or b"").strip()
+    return (node.kubelet.inotify_instances(), int(most)) if most.isdigit() else None
 
 
 def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:

@@ -4,17 +4,22 @@ What these checks find would also fail the run itself, but only after the kubele
 """
 
 from nodeupgrade.domain.check import Check
-from nodeupgrade.domain.node.checks.startup import configuration, disks, host, kernel, providers, settings
-from nodeupgrade.domain.node.checks.startup.facts import CredentialProviders, Readiness, StartingHost
+from nodeupgrade.domain.node.checks.startup import configuration, disks, host, identity, kernel, providers, settings
+from nodeupgrade.domain.node.checks.startup.facts import CredentialProviders, Identity, Readiness, StartingHost
 
-__all__ = ["CHECKS", "WARNINGS", "CredentialProviders", "Readiness", "StartingHost"]
+__all__ = ["CHECKS", "WARNINGS", "CredentialProviders", "Identity", "Readiness", "StartingHost"]
 
 CHECKS: tuple[Check[Readiness], ...] = (
     *configuration.CHECKS,
     *settings.CHECKS,
     *providers.CHECKS,
+    *identity.CHECKS,
     *host.CHECKS,
     *kernel.CHECKS,
     *disks.CHECKS,
 )
-WARNINGS: tuple[Check[Readiness], ...] = (*configuration.WARNINGS, *settings.WARNINGS)
+WARNINGS: tuple[Check[Readiness], ...] = (
+    *configuration.WARNINGS,
+    *settings.WARNINGS,
+    *kernel.WARNINGS,
+)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo, UnitStatus
 from nodeupgrade.kubelet.layout import KubeletLayout
@@ -24,6 +25,21 @@ class CredentialProviders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The credentials that a kubelet would start with.
+
+    Attributes:
+        now: when they were looked at.
+        certificates: client certificates that it may use, by path; good if one of them is.
+        problem: why there are none; empty if nothing is wrong.
+    """
+
+    now: datetime
+    certificates: Mapping[str, bytes] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartingHost:
     """What a starting kubelet reads of its host.
 
@@ -32,6 +48,8 @@ class StartingHost:
         kernel: kernel settings by name, such as ``vm/panic_on_oom``; empty if a setting could not be read.
         disks: how full each filesystem is, by the name that a kubelet gives it and by path.
         credential_providers: ``None`` if none are configured.
+        identity: ``None`` if the kubelet has no kubeconfig.
+        inotify: inotify instances that the superuser has, and may have; ``None`` if that could not be read.
         online_cpus: as Linux lists them, such as ``0-3``; empty if that could not be read.
     """
 
@@ -39,6 +57,8 @@ class StartingHost:
     kernel: Mapping[str, str] = field(default_factory=dict)
     disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
     credential_providers: CredentialProviders | None = None
+    identity: Identity | None = None
+    inotify: tuple[int, int] | None = None
     online_cpus: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
@@ -46,6 +46,20 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Finding]:
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.INOTIFY_EXHAUSTED,))
+def inotify_instances_are_left(facts: Readiness) -> Iterator[Finding]:
+    """The superuser has not used up all inotify instances, of which a kubelet needs some to watch its files.
+
+    Instances that processes share are counted for each of them, so this only warns.
+    """
+    if facts.host.inotify is not None and facts.host.inotify[0] >= facts.host.inotify[1]:
+        detail = (
+            f"the {facts.host.inotify[1]} inotify instances of the superuser seem to be used up, and a kubelet that "
+            "cannot get one does not start; raise fs.inotify.max_user_instances"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail, severity=Severity.WARN, remedy="")
+
+
 @check(Reason.KUBELET_WOULD_NOT_START, follows=(history.WATCHDOG,), covers=(Hazard.UNIT_LIMITS_STARTS,))
 def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
     """Where systemd's watchdog is set for the kubelet, both versions report to it.
@@ -63,4 +77,9 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Finding]:
             return
 
 
-CHECKS: tuple[Check[Readiness], ...] = (swap_is_as_configured, kernel_settings_are_as_wanted, watchdog_is_known)
+CHECKS: tuple[Check[Readiness], ...] = (
+    swap_is_as_configured,
+    kernel_settings_are_as_wanted,
+    watchdog_is_known,
+)
+WARNINGS: tuple[Check[Readiness], ...] = (inotify_instances_are_left,)
