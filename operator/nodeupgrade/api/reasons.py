@@ -167,6 +167,15 @@ class Reason(StrEnum):
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 
+    # Warnings about the start of a node's kubelet.
+    SETTING_IGNORED = ("SettingIgnored", "the new kubelet ignores a setting that it does not know",
+        "correct or remove the field that the message names", Severity.WARN)
+    DEFAULT_CHANGES = ("DefaultChanges", "what is not set explicitly means something else to the new kubelet",
+        "set explicitly what the message names", Severity.WARN)
+    EVICTION_THRESHOLD_MET = ("EvictionThresholdMet",
+        "a filesystem has less left than the kubelet's eviction thresholds, so it would evict pods",
+        "free space or inodes on the filesystem that the message names, or correct evictionHard")
+
     # Warnings about a node's pods and their clients, some of which can prevent a run.
     ENDPOINTS_WOULD_BE_LOST = ("EndpointsWouldBeLost",
         "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",

@@ -113,6 +113,70 @@ STATUS_STATE_CHANGED = MinorChange(
     first=32,
 )
 
+AWS_CLOUD_REMOVED = MinorChange(
+    what="The built-in cloud provider `aws` is removed.",
+    link=pull(115838),
+    first=27,
+)
+CLOUDS_OFF = MinorChange(
+    what="Built-in cloud providers are refused, unless `DisableCloudProviders` is turned off.",
+    link=pull(117503),
+    first=29,
+)
+CLOUDS_REMOVED = MinorChange(
+    what="Of cloud providers, only `external` is accepted.",
+    link=enhancement(2395),
+    first=31,
+)
+CREDENTIAL_PROVIDERS = MinorChange(
+    what="Credential providers for images are used without a feature gate.",
+    link=pull(108847),
+    first=24,
+)
+CREDENTIAL_PROVIDERS_STRICT = MinorChange(
+    what="The configuration of credential providers may not have unknown fields.",
+    link=pull(128062),
+    first=32,
+)
+WATCHDOG = MinorChange(
+    what="The kubelet reports to systemd's watchdog.",
+    link=pull(127566),
+    first=32,
+)
+IMAGE_PULLS_VERIFIED = MinorChange(
+    what="Who may use an image that is on the node is verified by default (`KubeletEnsureSecretPulledImages`).",
+    link=pull(135228),
+    first=35,
+)
+IMAGE_INODES = MinorChange(
+    what="The default of `evictionHard` contains `imagefs.inodesFree`.",
+    link=pull(121834),
+    first=30,
+)
+
+POD_STATE = MinorChange(
+    what="With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
+    "or `actuated_pods_state`.",
+    link=pull(130599),
+    first=33,
+)
+DRA_STATE_CHANGED = MinorChange(
+    what="`dra_manager_state` has another format; the kubelet exits if it finds the old one.",
+    link=issue(127653),
+    first=31,
+)
+DRA_BY_DEFAULT = MinorChange(
+    what="Dynamic resource allocation is on, unless its feature gate is turned off.",
+    link=enhancement(4381),
+    first=34,
+)
+POD_LEVEL_STATE = MinorChange(
+    what="With `PodLevelResourceManagers`, the state of the CPU and memory managers is in a format that others refuse.",
+    link=pull(137751),
+    first=36,
+    last=36,
+)
+
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
 CGROUP_DRIVER_FROM_RUNTIME = MinorChange(

@@ -105,7 +105,7 @@ def host_from_pod(root: Path) -> MountedHost:
         processes=processes,
         files=HostFiles(root),
         services=SystemdManager(prefix=prefix, root=root),
-        kubelet=HostKubelet(processes, prefix=prefix),
+        kubelet=HostKubelet(processes, prefix=prefix, root=root),
         prefix=prefix,
     )
 

@@ -105,4 +105,16 @@ def test_a_missing_source_fails_and_leaves_the_target(files_world: FilesWorld, o
 
 
 def test_free_space_is_told_also_for_what_does_not_exist_yet(files_world: FilesWorld) -> None:
-    assert files_world.files.free_bytes(files_world.directory / "not" / "yet") > 0
+    files, path = files_world.files, files_world.directory / "not" / "yet"
+    assert files.free_bytes(path) > 0
+    usage = files.usage(path)
+    assert 0 < usage.free <= usage.size
+    assert 0 <= usage.free_inodes <= usage.inodes
+
+
+def test_a_file_is_executable_if_it_is_one(files_world: FilesWorld) -> None:
+    files, program = files_world.files, files_world.directory / "program"
+    files.write(program, b"#!", mode=0o755)
+
+    assert files.executable(program)
+    assert not files.executable(files_world.directory / "nowhere")

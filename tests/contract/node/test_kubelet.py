@@ -30,14 +30,6 @@ def test_a_kubelet_says_its_version_and_judges_its_flags(node: Node, kubelet: Ho
     assert kubelet.version_output(PurePosixPath("/nowhere/kubelet"))[0] != 0
 
 
-def test_a_kubelet_judges_feature_gates_and_starts_nothing(node: Node, kubelet: HostKubelet) -> None:
-    """As every kubelet from 1.15 to 1.33 that was tried."""
-    assert "unrecognized feature gate: NoSuchGate" in kubelet.gates_output(BINARY, {"NoSuchGate": True})
-    accepted = kubelet.gates_output(BINARY, {"AllAlpha": False})
-    assert "feature gate" not in accepted
-    assert "/nonexistent/nodeupgrade: no such file" in accepted
-
-
 def test_a_running_process_is_looked_at(node: Node, kubelet: HostKubelet) -> None:
     main = systemd(node).status("containerd.service").main_pid
 

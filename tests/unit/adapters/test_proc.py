@@ -122,3 +122,16 @@ def test_a_process_tells_its_start_and_its_environment() -> None:
     for ask in (kubelet.environment, kubelet.started):
         with pytest.raises(Transient, match="is gone"):
             ask(2**22 + 1)
+
+
+def test_open_files_of_a_user_are_counted(tmp_path: Path) -> None:
+    for pid, links in (("7", ["anon_inode:inotify", "/dev/null", "anon_inode:inotify"]), ("8", ["/x"]), ("self", [])):
+        opened = tmp_path / pid / "fd"
+        opened.mkdir(parents=True)
+        for number, target in enumerate(links):
+            (opened / str(number)).symlink_to(target)
+    (tmp_path / "9").mkdir()
+    processes = ProcessTable(tmp_path)
+
+    assert processes.files_named("anon_inode:inotify", user=os.getuid()) == 2
+    assert processes.files_named("anon_inode:inotify", user=os.getuid() + 1) == 0

@@ -225,7 +225,7 @@ def readiness(**fields: Any) -> Readiness:
         "current": OLD,
         "target": NEW,
         "layout": read_layout(("--cgroup-driver=systemd",)),
-        "gates_output": "failed to load kubelet config file",
+        "dry_run": "F1120 12:39:33.000000 1 server.go:253] mkdir /nonexistent: read-only file system",
         "units": (unit("kubelet.service"), unit("containerd.service")),
         "unchangeable": (),
         "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),

@@ -202,7 +202,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
     # what the room startup looks at
     "a kubelet that would not start": (
-        Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(gates_output="unrecognized feature gate: Foo")},
+        Reason.KUBELET_WOULD_NOT_START, {"readiness": readiness(dry_run="unrecognized feature gate: Foo")},
     ),
     # what the rooms runtime and units look at
     "a runtime that would not come back": (

@@ -1,17 +1,21 @@
 """Each thing that would keep the new kubelet from starting."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.startup import CHECKS
+from nodeupgrade.domain.node.checks import startup, state
+from nodeupgrade.domain.node.checks.startup import WARNINGS
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from tests.unit.domain import test_starting, test_state_files
 from tests.unit.domain.sound import readiness, unit
 
+CHECKS = (*startup.CHECKS, *state.CHECKS)
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 NEWEST = {"current": V("v1.34.0"), "target": V("v1.35.4"), "cgroup_v2": False}
@@ -25,15 +29,29 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a gate that is gone": (
         Reason.KUBELET_WOULD_NOT_START,
         {
-            "gates_output": 'Flag --feature-gates has been deprecated\nE1120 12:39:33 run.go:72] "command failed" '
+            "dry_run": 'Flag --feature-gates has been deprecated\nE1120 12:39:33 run.go:72] "command failed" '
             'err="failed to set feature gates from initial flags-based config: unrecognized feature gate: CPUManager"'
         },
         "unrecognized feature gate: CPUManager",
     ),
     "a gate that is locked, in a stack trace": (
         Reason.KUBELET_WOULD_NOT_START,
-        {"gates_output": "F1120 cannot set feature gate A to false, feature is locked to true\ngoroutine 1 [running]"},
+        {
+            "dry_run": "F1120 12:39:33 1 server.go:208] cannot set feature gate A to false, feature is locked to true"
+            "\ngoroutine 1 [running]"
+        },
         "cannot set feature gate A to false, feature is locked to true",
+    ),
+    "a setting that is no longer supported": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {
+            "dry_run": 'I1120 codec.go:100] "Using lenient decoding"\nE1120 12:39:33 1 run.go:72] "command failed" '
+            'err="failed to validate kubelet configuration, error: invalid configuration: runOnce (--runOnce) true"'
+        },
+        "in a dry run: failed to validate kubelet configuration, error: invalid configuration: runOnce (--runOnce)",
+    ),
+    "a dry run that could not be made": (
+        Reason.KUBELET_WOULD_NOT_START, {"dry_run": "unshare: Operation not permitted"}, "Operation not permitted",
     ),
     "unit files that systemd has not read": (
         Reason.KUBELET_WOULD_NOT_START,
@@ -90,9 +108,25 @@ def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str
     assert told in finding.detail
 
 
+def test_a_setting_that_is_ignored_is_warned_of() -> None:
+    said = 'I1120 codec.go:100] "Using lenient decoding" err="strict decoding error: unknown field \\"runOnce\\""'
+
+    [finding] = ask(WARNINGS, readiness(dry_run=f"{said}\n{readiness().dry_run}"))
+
+    assert finding.reason is Reason.SETTING_IGNORED
+    assert finding.detail.endswith("in its configuration: runOnce")
+
+
+def told(table: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [next(cell for cell in row if isinstance(cell, dict)) for row in table.values()]
+
+
 def test_every_check_is_tried_by_some_defect() -> None:
     silent = {check.name for check in CHECKS} - {
-        check.name for check in CHECKS for _, defect, _ in DEFECTS.values() if any(check(readiness(**defect)))
+        check.name
+        for check in CHECKS
+        for defect in (*told(DEFECTS), *told(test_starting.DEFECTS), *told(test_state_files.DEFECTS))
+        if any(check(readiness(**defect)))
     }
 
     assert silent == set()
@@ -102,7 +136,7 @@ def test_every_check_is_tried_by_some_defect() -> None:
     "fine",
     [
         {},
-        {"gates_output": ""},
+        {"dry_run": None},
         {"cgroup_driver": None},
         {"runtime": containerd("2.1.9", "systemd"), "layout": read_layout(())},
         {"runtime": containerd("2.1.9", "cgroupfs"), "target": V("v1.30.14"), "current": V("v1.29.0")},

@@ -323,20 +323,15 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     facts = gathered(seen)
 
     found = facts.readiness
-    assert found.state.keys() == {"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"}
+    assert found.state.keys() == {
+        "cpu_manager_state", "memory_manager_state", "dra_manager_state", "pod_status_manager_state"
+    }  # fmt: skip
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
     assert found.read_only == ("/usr/bin",)
     assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
     assert facts.hazards is HAZARDS
-    assert UNKNOWN_GATE in found.gates_output
+    assert UNKNOWN_GATE in (found.dry_run or "")
     assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
-
-
-def test_without_gates_the_new_kubelet_is_not_asked_about_them() -> None:
-    seen = node()
-
-    assert gathered(seen).readiness.gates_output == ""
-    assert "kubelet.gates_output" not in seen.calls.readings
 
 
 ENDPOINT = "/run/containerd/containerd.sock"

@@ -27,6 +27,7 @@ from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.adapters.files.stamp import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.host import DiskUsage
 from nodeupgrade.ports.node.disk import Disk
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
@@ -198,12 +199,27 @@ class HostFiles:
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes available to unprivileged writers on the filesystem of ``path``."""
-        with _translated(f"cannot ask for the free space at {path}"):
+        return self.usage(path).free
+
+    def usage(self, path: PurePosixPath) -> DiskUsage:
+        """Return the size, and what is left of it to unprivileged writers, of the filesystem of ``path``."""
+        with _translated(f"cannot ask for the space at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
             while not exists(resolved, self._disk):
                 resolved = resolved.parent
-            usage = self._disk.statvfs(resolved)
-            return usage.f_bavail * usage.f_frsize
+            seen = self._disk.statvfs(resolved)
+            return DiskUsage(
+                size=seen.f_blocks * seen.f_frsize,
+                free=seen.f_bavail * seen.f_frsize,
+                inodes=seen.f_files,
+                free_inodes=seen.f_ffree,
+            )
+
+    def executable(self, path: PurePosixPath) -> bool:
+        """Report whether the path leads to a file that its owner may execute."""
+        with _translated(f"cannot ask for the mode of {path}"):
+            resolved = self._existing(path)
+            return resolved is not None and bool(self._disk.stat(resolved).st_mode & stat.S_IXUSR)
 
     def _existing(self, path: PurePosixPath) -> Path | None:
         resolved = resolve(self._root, path, follow_last=True, disk=self._disk)

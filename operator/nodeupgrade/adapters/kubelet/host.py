@@ -4,17 +4,16 @@ import http.client
 import os
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.adapters.kubelet import serving
+from nodeupgrade.adapters.kubelet.isolated import isolated
 from nodeupgrade.adapters.proc import INIT, ProcessTable
 from nodeupgrade.domain.errors import StepFailed, Transient
-from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint
+from nodeupgrade.ports.node.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
-NO_CONFIGURATION = "/nonexistent/nodeupgrade"
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
 
@@ -29,6 +28,7 @@ class HostKubelet:
         healthz_timeout: seconds to wait for the health endpoint; it answers at once or not at all.
         program_timeout: seconds for the program to print its version.
         token: file with the service account's token, for requests to the kubelet's server.
+        root: mount point of the node's root directory.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class HostKubelet:
         healthz_timeout: float = 1.0,
         program_timeout: float = 60.0,
         token: Path = serving.TOKEN,
+        root: Path = Path("/"),
     ) -> None:
         self._processes = processes
         self._healthz = urlsplit(healthz)
@@ -47,6 +48,7 @@ class HostKubelet:
         self._healthz_timeout = healthz_timeout
         self._program_timeout = program_timeout
         self._token = token
+        self._root = root
 
     def healthy(self) -> bool:
         """Report whether ``/healthz`` answers ok. Proxies in the environment are ignored."""
@@ -108,6 +110,10 @@ class HostKubelet:
         """
         return serving.configz(where, self._token)
 
+    def inotify_instances(self) -> int:
+        """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
+        return self._processes.files_named("anon_inode:inotify", user=0)
+
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp of a running process's program; ``None`` while systemd has not executed it yet."""
         stamp = self._processes.program_stamp(pid) if pid > 0 else None
@@ -116,16 +122,13 @@ class HostKubelet:
             return None
         return stamp
 
-    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """Return what a kubelet program prints when started with these feature gates.
-
-        It never starts up: at the latest, it ends because its configuration file does not exist.
+    def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
+        """Return what a kubelet program prints when started in a cell (see the module of that name).
 
         Raises:
-            StepFailed: the program did not end in time.
+            StepFailed: the cell could not be made, or the program did not end in time.
         """
-        flag_value = ",".join(f"{name}={str(value).lower()}" for name, value in gates.items())
-        return self._output(binary, (f"--feature-gates={flag_value}", f"--config={NO_CONFIGURATION}"))[1]
+        return isolated(self._root, binary, trial)
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version`` and return status and output; the status is 126 if it cannot be run.

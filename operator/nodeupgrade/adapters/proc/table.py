@@ -129,6 +129,18 @@ class ProcessTable:
             return Digest(hashlib.file_digest(program, "sha256").hexdigest())
         return None
 
+    def files_named(self, target: str, *, user: int) -> int:
+        """Count the open files of a user's processes that are links to ``target``."""
+        return sum(self._named(process, target) for process in self._root.iterdir() if _belongs(process, user))
+
+    def _named(self, process: Path, target: str) -> int:
+        count = 0
+        with contextlib.suppress(OSError):  # it has ended, or keeps its files to itself
+            for opened in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    count += str(opened.readlink()) == target
+        return count
+
     def own_number(self, pid: int) -> int | None:
         """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
 
@@ -160,3 +172,10 @@ class ProcessTable:
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
         return (self._root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _belongs(process: Path, user: int) -> bool:
+    try:
+        return process.name.isdecimal() and process.stat().st_uid == user
+    except OSError:
+        return False

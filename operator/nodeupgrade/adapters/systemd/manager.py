@@ -16,7 +16,8 @@ RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPo
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
     "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus", *RUN,
+    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
+    "WatchdogUSec", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 EXEC_PATH = re.compile(r"^\{ path=(.*?) ; argv\[\]=", re.MULTILINE)
@@ -73,6 +74,7 @@ class SystemdManager:
             start_line=start_line_of(shown.get("ExecStart", "")),
             environment=assignments_of(shown.get("Environment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
+            watchdog=limit_of(shown.get("WatchdogUSec", "")),
         )
 
     def environment(self) -> dict[str, str]:
@@ -168,6 +170,11 @@ class SystemdManager:
 
     def _fence(self, unit: str) -> Fence:
         return Fence(_checked(unit), self._root)
+
+
+def limit_of(shown: str) -> str:
+    """Return a span of time as systemd shows it; empty if it limits nothing."""
+    return "" if shown in {"0", "infinity", "[not set]"} else shown
 
 
 def program_of(exec_start: str) -> str:

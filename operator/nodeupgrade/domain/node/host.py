@@ -58,6 +58,21 @@ class RuntimeInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """How full a filesystem is.
+
+    Attributes:
+        free: bytes that an unprivileged user can still write.
+        inodes: 0 if the filesystem makes them as needed.
+    """
+
+    size: int
+    free: int
+    inodes: int
+    free_inodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCommand:
     """One command that systemd runs for a unit.
 
@@ -104,6 +119,7 @@ class UnitStatus:
             several commands or none.
         environment: assignments of the unit's Environment setting.
         started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
+        watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
     """
 
     name: str
@@ -128,6 +144,7 @@ class UnitStatus:
     start_line: str = ""
     environment: tuple[str, ...] = ()
     started_at: float | None = None
+    watchdog: str = ""
 
     @property
     def running(self) -> bool:

@@ -65,6 +65,21 @@ class Space(Protocol):
         """Block size in bytes."""
         ...
 
+    @property
+    def f_blocks(self) -> int:
+        """All blocks."""
+        ...
+
+    @property
+    def f_files(self) -> int:
+        """All inodes; 0 if the filesystem makes them as needed."""
+        ...
+
+    @property
+    def f_ffree(self) -> int:
+        """Free inodes."""
+        ...
+
 
 class Disk(Protocol):
     """System calls by their own names. Every method raises OSError with Linux's errno."""

@@ -4,6 +4,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.node.host import DiskUsage
 
 
 class FilesView(Protocol):
@@ -56,6 +57,14 @@ class FilesView(Protocol):
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes free for unprivileged users on the filesystem that holds ``path``."""
+        ...
+
+    def usage(self, path: PurePosixPath) -> DiskUsage:
+        """Return how full the filesystem is that holds ``path``."""
+        ...
+
+    def executable(self, path: PurePosixPath) -> bool:
+        """Report whether a path leads to a regular file that its owner may execute."""
         ...
 
 

@@ -32,6 +32,23 @@ class ServingEndpoint:
     certificates: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStart:
+    """What a kubelet that is run for a try gets to see.
+
+    Attributes:
+        words: its arguments, without the program.
+        environment: its environment variables.
+        files: content by absolute path.
+        directories: absolute paths of directories that exist, even if no file in them is given.
+    """
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: Mapping[str, bytes]
+    directories: tuple[str, ...] = ()
+
+
 class Kubelet(Protocol):
     """Inspects a kubelet's process, and kubelet programs that need not be running."""
 
@@ -75,6 +92,10 @@ class Kubelet(Protocol):
         """
         ...
 
+    def inotify_instances(self) -> int:
+        """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
+        ...
+
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp (see ports.node.files) of the program that a process runs, wherever its file is now.
 
@@ -82,12 +103,13 @@ class Kubelet(Protocol):
         """
         ...
 
-    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """Run a kubelet with these feature gates and a configuration file that does not exist; return its output.
+    def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
+        """Run a kubelet where it sees nothing but ``trial`` and can touch nothing; return its output.
 
-        A kubelet validates its feature gates before it reads its configuration, and exits if that is missing. So it
-        never starts, and it complains about a gate if and only if the gate would keep it from starting (observed with
-        1.15 to 1.33).
+        It writes no file, reaches no process, socket or network, and is ended after a while.
+
+        Raises:
+            StepFailed: it could not be run this way, or did not end in time.
         """
         ...
 

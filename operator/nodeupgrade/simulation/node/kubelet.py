@@ -16,8 +16,9 @@ from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState,
 from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.dry_run import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
-from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
+from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.pods import compared, computed_hash, static_pods
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
@@ -29,6 +30,7 @@ STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
 UNKNOWN_GATE = "NoSuchGate"
+REJECTED_SETTING = "runOnce: true"
 
 EXIT_SECONDS = 0.05
 SYNC_SECONDS = 0.1
@@ -157,6 +159,11 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
+    def inotify_instances(self) -> int:
+        """A few."""
+        self._calls.read("kubelet.inotify_instances")
+        return 3
+
     def environment(self, pid: int) -> Mapping[str, str]:
         """What systemd gives to every service, and nothing else."""
         self._calls.read("kubelet.environment")
@@ -175,11 +182,15 @@ class SimulatedKubelet:
             return Answer(403, "Forbidden")
         return Answer(200, json.dumps({"kubeletconfig": self.configuration}))
 
-    def gates_output(self, binary: PurePosixPath, gates: Mapping[str, bool]) -> str:
-        """What the program complains about: a gate that no kubelet knows, or else the missing configuration."""
-        self._calls.read("kubelet.gates_output")
-        gone = [name for name in gates if name == UNKNOWN_GATE]
-        return f"unrecognized feature gate: {gone[0]}" if gone else f"{binary}: failed to load kubelet config file"
+    def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
+        """What the program complains about: what no kubelet accepts, or else that it finds no certificates."""
+        self._calls.read(f"kubelet.dry_run {binary.name}")
+        given = b"\n".join((*(word.encode() for word in trial.words), *trial.files.values())).decode(errors="replace")
+        if UNKNOWN_GATE in given:
+            return f"F0101 00:00:00.000000 1 server.go:1] unrecognized feature gate: {UNKNOWN_GATE}"
+        if REJECTED_SETTING in given:
+            return f"F0101 00:00:00.000000 1 server.go:1] invalid configuration: {REJECTED_SETTING} is not supported"
+        return f"F0101 00:00:00.000000 1 server.go:1] mkdir {NOWHERE}: read-only file system"
 
     def start(self, arguments: tuple[str, ...], path: str = PROGRAM) -> None:
         """Start the program that is in place now."""

@@ -21,6 +21,7 @@ from nodeupgrade.domain.node.checks import (
     runtime_drift,
     services,
     startup,
+    state,
     units,
 )
 from nodeupgrade.domain.node.checks.facts import NodeFacts
@@ -45,12 +46,14 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *pods.CHECKS,
     kubelet.there_is_space,
     *_reading(lambda facts: facts.readiness, startup.CHECKS, when=runtime.is_as_expected),
+    *_reading(lambda facts: facts.readiness, state.CHECKS, when=runtime.is_as_expected),
     runtime.runtime_survives_a_restart,
     runtime.required_shield_is_possible,
     *_reading(lambda facts: facts.probed, probes.CHECKS),
     *_reading(lambda facts: facts.traffic, services.CHECKS),
     *_reading(lambda facts: facts.drift, drift.CHECKS),
     *_reading(lambda facts: facts.admission, admission.CHECKS),
+    *_reading(lambda facts: facts.admission, state.OF_PODS),
     pods.placements_are_met,
     pods.taints_are_tolerated,
     kubelet.health_can_be_asked,
@@ -62,6 +65,7 @@ PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
+    *_reading(lambda facts: facts.readiness, startup.WARNINGS),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),

@@ -1,6 +1,5 @@
 """Gather all facts about a node, at one time. Changes nothing."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -8,7 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import Refused, StepFailed, Transient
+from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
@@ -18,12 +17,14 @@ from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.request import RunRequest
 from nodeupgrade.domain.node.runtime import RuntimeAtWork
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import readiness
+from nodeupgrade.engine.node.facts import readiness, starting_host
+from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
+from nodeupgrade.engine.node.facts.dry_run import dry_run
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.runtime_found import find_socket
 from nodeupgrade.engine.node.facts.unit_start import read_start
 from nodeupgrade.engine.node.node import ReadOnlyNode
-from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
+from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import (
     KubeletLayout,
     config_directory,
@@ -31,15 +32,12 @@ from nodeupgrade.kubelet.layout import (
     is_drop_in,
     read_layout,
 )
-from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.node.files import FilesView
 from nodeupgrade.ports.node.kubelet import Kubelet
 from nodeupgrade.ports.node.services import ServicesView
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
-VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
-STRIPPED_FLAGS_LIMIT = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +118,6 @@ def gather(
     kubelet, runtime, unit = _kubelet_facts(node, running, request), node.runtime.info(), _runtime_unit(node)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
     layout = kubelet_layout(node.files, running)
-    candidate = None if isinstance(request.replacement, Finding) else request.replacement.program
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -144,7 +141,7 @@ def gather(
             current=kubelet.current,
             target=request.spec.target,
             layout=layout,
-            gates_output=readiness.complaint_about_gates(node.kubelet, candidate, layout) if candidate else "",
+            dry_run=_tried(node, running, request, kubelet.arguments),
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
             runtime=runtime,
@@ -152,11 +149,20 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
+            host=starting_host.look(node, layout, runtime),
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
     )
+
+
+def _tried(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments) -> str | None:
+    """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
+    if isinstance(request.replacement, Finding):
+        return None
+    read = config_files(node.files, arguments.words)
+    return dry_run(node, request.replacement.program, arguments.words, pid=running.unit.main_pid, read=read)
 
 
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
@@ -185,20 +191,20 @@ def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, Store
 def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
     program = running.program
     found = request.replacement
-    current = None if program is None else _version(node.kubelet, program)[0]
+    current = None if program is None else version_of(node.kubelet, program)[0]
     known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
         words=running.words,
-        current=_parse(current),
+        current=parsed(current),
         before=None if program is None else node.files.digest(program),
         arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
         free_bytes=node.files.free_bytes(STATE_DIRECTORY if program is None else program.parent),
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
-    version, output = _version(node.kubelet, found.program)
-    arguments, status, complaint = _accepted_arguments(node.kubelet, running, request, found.program)
+    version, output = version_of(node.kubelet, found.program)
+    arguments, status, complaint = accepted_arguments(node.kubelet, running.words, request, found.program)
     return replace(
         known,
         staged_version=version,
@@ -209,38 +215,3 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         arguments_output=complaint,
         free_bytes=known.free_bytes - found.takes,
     )
-
-
-def _version(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
-    """Return the version that a program reports, and everything that it printed."""
-    try:
-        status, output = kubelet.version_output(program)
-    except Transient as error:
-        return "", str(error)
-    said = VERSION_LINE.search(output) if status == 0 else None
-    return said.group(1) if said else "", output
-
-
-def _parse(version: str | None) -> KubeletVersion | None:
-    try:
-        return KubeletVersion.parse(version) if version else None
-    except UnsupportedKubelet:
-        return None
-
-
-def _accepted_arguments(
-    kubelet: Kubelet, running: RunningKubelet, request: RunRequest, program: PurePosixPath
-) -> tuple[Arguments, int, str]:
-    """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
-    remove = set(request.spec.kubelet.remove_flags)
-    for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(running.words, target=request.spec.target, remove=remove)
-        try:
-            status, output = kubelet.version_output(program, arguments.words)
-        except Transient as error:
-            return arguments, 1, str(error)
-        flag = rejected_flag(output) if status != 0 and request.strips_flags else None
-        if flag is None or flag in remove:
-            return arguments, status, output
-        remove.add(flag)
-    return arguments, status, output

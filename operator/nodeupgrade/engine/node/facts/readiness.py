@@ -3,13 +3,11 @@
 import re
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.admission import HostFacts
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
-from nodeupgrade.ports.node.kubelet import Kubelet
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
 CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
@@ -21,15 +19,8 @@ DEVICES = "kubelet_internal_checkpoint"
 # beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
-CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
-
-
-def complaint_about_gates(kubelet: Kubelet, program: PurePosixPath, layout: KubeletLayout) -> str:
-    """Return what a program prints about the node's feature gates; empty if none is set."""
-    try:
-        return kubelet.gates_output(program, layout.gates) if layout.gates else ""
-    except (StepFailed, Transient) as error:
-        return str(error)
+CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "dra_manager_state"})
+POD_STATE = ("pod_status_manager_state", "allocated_pods_state", "actuated_pods_state")
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
@@ -71,9 +62,10 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the state files whose format the checks know, by file name."""
-    paths = [PurePosixPath(path) for path in layout.state_files]
-    paths += [paths[0].with_name("pod_status_manager_state")]
-    known = {path.name: files.read(path) for path in paths if path.name in CHECKED_STATE}
+    saved = [PurePosixPath(path) for path in layout.state_files]
+    paths = [path for path in saved if path.name in CHECKED_STATE]
+    paths += [saved[0].with_name(name) for name in POD_STATE]
+    known = {path.name: files.read(path) for path in paths}
     return {name: data for name, data in known.items() if data is not None}
 
 

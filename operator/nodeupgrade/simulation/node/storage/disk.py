@@ -22,6 +22,8 @@ from itertools import product, takewhile
 from pathlib import PurePath
 from typing import TypeAlias
 
+from nodeupgrade.simulation.node.storage.room import Room
+
 MOST_PENDING = 10
 """More unsynchronised changes of names in a directory are an error: their outcomes are too many to enumerate."""
 
@@ -63,14 +65,6 @@ class FileStatus:
     st_dev: int = 1
     st_uid: int = 0
     st_gid: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Implements ports.node.disk.Space: always plenty."""
-
-    f_bavail: int = 10 * 1024**2
-    f_frsize: int = 1024
 
 
 class ModelDisk:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.host import DiskUsage
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import stamp_of
 from nodeupgrade.simulation.node.runtime_restart import PLACES
@@ -110,6 +111,16 @@ class SimulatedFiles:
         """Always plenty."""
         self._calls.read(f"files.free_bytes {path}")
         return FREE_BYTES
+
+    def usage(self, path: PurePosixPath) -> DiskUsage:
+        """Always plenty."""
+        self._calls.read(f"files.usage {path}")
+        return DiskUsage(size=2 * FREE_BYTES, free=FREE_BYTES, inodes=0, free_inodes=0)
+
+    def executable(self, path: PurePosixPath) -> bool:
+        """Every file is."""
+        self._calls.read(f"files.executable {path}")
+        return str(path) in self._disk
 
     def _required(self, path: PurePosixPath) -> bytes:
         data = self._disk.get(str(path))

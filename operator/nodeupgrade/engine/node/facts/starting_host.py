@@ -1,0 +1,73 @@
+"""Gather what a starting kubelet reads of its host. Changes nothing."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
+from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
+from nodeupgrade.domain.node.checks.startup.providers import named_in
+from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo
+from nodeupgrade.engine.node.facts.identity import identity
+from nodeupgrade.engine.node.node import ReadOnlyNode
+from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.ports.node.files import FilesView
+
+SWAPS = PurePosixPath("/proc/swaps")
+KERNEL = PurePosixPath("/proc/sys")
+INOTIFY = KERNEL / "fs/inotify/max_user_instances"
+ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo) -> StartingHost:
+    """Return what the kubelet with these settings would read."""
+    files, settings = node.files, layout.settings
+    return StartingHost(
+        swaps=files.read(SWAPS),
+        kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
+        disks=dict(_disks(files, settings, runtime)),
+        credential_providers=_credential_providers(files, settings),
+        identity=identity(files, layout, node.clock.now()),
+        inotify=_inotify(node),
+        online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
+    )
+
+
+def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
+    most = (node.files.read(INOTIFY) or b"").strip()
+    return (node.kubelet.inotify_instances(), int(most)) if most.isdigit() else None
+
+
+def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
+    root = settings.flag("root-dir") or DEFAULT_ROOT
+    yield ("nodefs", root), files.usage(PurePosixPath(root))
+    if runtime.places is not None:
+        yield ("imagefs", runtime.places.root), files.usage(PurePosixPath(runtime.places.root))
+
+
+def _credential_providers(files: FilesView, settings: Configured) -> CredentialProviders | None:
+    named = settings.flag("image-credential-provider-config")
+    directory = settings.flag("image-credential-provider-bin-dir")
+    if not named or not directory:
+        return None
+    found = _configuration(files, PurePosixPath(named))
+    names = {name for data in found.values() for name in named_in(data)}
+    usable = {name for name in names if "/" not in name and _is_program(files, PurePosixPath(directory) / name)}
+    return CredentialProviders(directory=directory, files=found, executable=frozenset(usable))
+
+
+def _configuration(files: FilesView, path: PurePosixPath) -> Mapping[str, bytes | None]:
+    """Return the file, or those in the directory, that a kubelet reads."""
+    try:
+        return {str(path): files.read(path)}
+    except StepFailed:  # a directory
+        return {str(each): files.read(each) for each in files.list(path) if each.suffix in SUFFIXES}
+
+
+def _is_program(files: FilesView, path: PurePosixPath) -> bool:
+    try:
+        return files.executable(path)
+    except StepFailed:
+        return False

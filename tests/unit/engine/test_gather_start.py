@@ -1,0 +1,123 @@
+"""What the start of the new kubelet would meet: a dry run of it, and what it reads of its host."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.kubelet.dry_run import started_with
+from nodeupgrade.ports.node.kubelet import TrialStart
+from tests.unit.engine.test_gather import gathered, node
+
+
+def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would_start_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2", "/etc/k.d/README": b"?"}
+    seen = node("--config=/etc/k.yaml", "--config-dir=/etc/k.d", files=files)
+    environment = {"NOTIFY_SOCKET": "/run/x", "KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"}
+    monkeypatch.setattr(seen.ports.kubelet, "environment", lambda _pid: environment)
+    tried: list[TrialStart] = []
+
+    def answer(_program: PurePosixPath, trial: TrialStart) -> str:
+        tried.append(trial)
+        return "said"
+
+    monkeypatch.setattr(seen.ports.kubelet, "dry_run", answer)
+
+    assert gathered(seen).readiness.dry_run == "said"
+
+    (trial,) = tried
+    assert trial.words == started_with(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
+    assert trial.files == {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2"}
+    assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
+
+
+PROVIDERS = b"""
+kind: CredentialProviderConfig
+providers: [{name: ecr}, {name: gcr}, {name: ../sh}, 7]
+"""
+
+
+@pytest.mark.parametrize(("path", "named"), [("/etc/p.yaml", "/etc/p.yaml"), ("/etc/p/1.yml", "/etc/p")])
+def test_credential_providers_are_looked_for(monkeypatch: pytest.MonkeyPatch, path: str, named: str) -> None:
+    flags = (f"--image-credential-provider-config={named}", "--image-credential-provider-bin-dir=/opt/bin")
+    seen = node(*flags, files={path: PROVIDERS, "/etc/p/README": b"", "/opt/bin/ecr": b"", "/opt/sh": b""})
+    read = seen.files.read
+
+    def on_disk(of: PurePosixPath) -> bytes | None:
+        if of == PurePosixPath("/etc/p"):
+            raise StepFailed("it is a directory")
+        return read(of)
+
+    monkeypatch.setattr(seen.files, "read", on_disk)
+
+    found = gathered(seen).readiness.host.credential_providers
+
+    assert found is not None
+    assert (found.directory, dict(found.files)) == ("/opt/bin", {path: PROVIDERS})
+    assert found.executable == {"ecr"}
+
+
+def test_what_a_starting_kubelet_reads_of_its_host_is_collected() -> None:
+    seen = node("--root-dir=/data", files={"/proc/swaps": b"Filename\n", "/proc/sys/kernel/panic": b"10\n"})
+
+    found = gathered(seen).readiness.host
+
+    assert (found.swaps, found.credential_providers) == (b"Filename\n", None)
+    assert (found.kernel["kernel/panic"], found.kernel["vm/panic_on_oom"]) == ("10", "")
+    assert [name for name, _ in found.disks] == ["nodefs", "imagefs"][: len(found.disks)]
+    assert ("nodefs", "/data") in found.disks
+
+
+def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+
+    def cannot(_program: PurePosixPath, _trial: TrialStart) -> str:
+        raise StepFailed("unshare: Operation not permitted")
+
+    monkeypatch.setattr(seen.ports.kubelet, "dry_run", cannot)
+
+    assert gathered(seen).readiness.dry_run == "unshare: Operation not permitted"
+
+
+CONFIG = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://api:6443"}}]
+users: [{name: u, user: {client-certificate: pki/mine.pem, client-key: pki/mine.key}}]
+"""
+CURRENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+@pytest.mark.parametrize(
+    ("flags", "files", "problem", "certificates"),
+    [
+        ((), {}, "there is no /etc/k.conf", {}),
+        ((), {"/etc/k.conf": b"["}, "/etc/k.conf is not a kubeconfig", {}),
+        ((), {"/etc/k.conf": b"[]"}, "/etc/k.conf is not a kubeconfig", {}),
+        ((), {"/etc/k.conf": CONFIG}, "there is no /etc/pki/mine.pem, which /etc/k.conf names", {}),
+        ((), {"/etc/k.conf": CONFIG, "/etc/pki/mine.pem": b"m", CURRENT: b"c"}, "", {"/etc/pki/mine.pem": b"m"}),
+        (("--rotate-certificates=true",), {"/etc/k.conf": CONFIG, CURRENT: b"c"}, "", {CURRENT: b"c"}),
+        ((), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", b"exec: {}")}, "", {}),
+        ((), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki/mine.pem", b"token: t")}, "", {}),
+        (
+            (), {"/etc/k.conf": CONFIG.replace(b"client-certificate: pki", b"client-certificate-data: bQ==, x: pki")},
+            "", {"/etc/k.conf": b"m"},
+        ),
+    ],
+)  # fmt: skip
+def test_credentials_are_looked_for(
+    flags: tuple[str, ...], files: dict[str, bytes], problem: str, certificates: dict[str, bytes]
+) -> None:
+    found = gathered(node("--kubeconfig=/etc/k.conf", *flags, files=files)).readiness.host.identity
+
+    assert found is not None
+    assert (found.problem, dict(found.certificates)) == (problem, certificates)
+
+
+def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
+    limit = {"/proc/sys/fs/inotify/max_user_instances": b"128\n"}
+
+    assert gathered(node()).readiness.host.inotify is None
+    assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
