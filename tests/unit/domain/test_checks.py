@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import admission, probes, registry, services, startup
-from tests.unit.domain import test_admission, test_preflight, test_readiness, test_traffic
+from tests.unit.domain import test_admission, test_admission_records, test_preflight, test_readiness, test_traffic
 from tests.unit.domain.sound import facts, readiness, traffic
 from tools import generate_checks
 
@@ -18,7 +18,10 @@ Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
     "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
-    "admission": (admission.CHECKS, [found for found, _, _ in test_admission.CASES.values()]),
+    "admission": (
+        (*admission.CHECKS, *admission.WARNINGS),
+        [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
+    ),
     "probes": (
         (*probes.CHECKS, *probes.WARNINGS),
         [

@@ -14,10 +14,10 @@ from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
-from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -130,3 +130,12 @@ class NodeFacts:
         """Return the pods that have a running container."""
         running = {container.pod.uid for container in self.inventory.running()}
         return (pod for pod in self.pods if pod.ref.uid in running)
+
+    def running_containers(self) -> Iterator[tuple[ContainerInstance, Pod, PodContainer]]:
+        """Return the running containers whose pods are known, with their specs."""
+        pods = {pod.ref.uid: pod for pod in self.pods}
+        for instance in self.inventory.running():
+            pod = pods.get(instance.pod.uid)
+            container = None if pod is None else pod.container(instance.name)
+            if pod is not None and container is not None:
+                yield instance, pod, container

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
@@ -18,7 +19,7 @@ from nodeupgrade.kubelethash import (
 )
 
 
-@check(Reason.STORED_HASH_NOT_REPRODUCED)
+@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,))
 def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime stores the hashes that it serves, so that its restart alone changes nothing."""
     for container in facts.inventory.running():
@@ -32,7 +33,7 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
 
 
-@check(Reason.POD_IN_TRANSITION)
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION, Hazard.SANDBOX_UNSOUND))
 def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod with a running container has one ready sandbox with an address.
 
@@ -67,7 +68,7 @@ def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     yield from facts.hazards.pods
 
 
-@check(Reason.POD_IN_TRANSITION)
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,))
 def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
     """Every container that the API server reports as running is held by the runtime.
 
@@ -94,6 +95,7 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
         changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
         changes.EACH_CONTAINER_MUST_MATCH,
     ),
+    covers=(Hazard.QOS_CLASS_CHANGES,),
 )
 def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod has the same QoS class, and so the same cgroup, for both kubelets.
@@ -120,31 +122,39 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
 
 
-@check(Reason.RESIZE_POLICY_RESTART, follows=(changes.RESIZE_POLICY_ACTED_ON,))
+@check(
+    Reason.RESIZE_POLICY_RESTART,
+    follows=(changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED),
+    covers=(Hazard.RESIZE_RESTARTS,),
+)
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
-    """No container has a resize policy RestartContainer that the new kubelet is the first to act on."""
+    """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
     current = facts.kubelet.current
-    if current is None:
+    if current is None or facts.readiness.layout.gates.get("InPlacePodVerticalScaling") is False:
         return
-    for pod in facts.running_pods():
-        for container in pod.containers:
-            subject = f"{pod.ref}/{container.name}"
-            try:
-                restarted = resize_may_restart(container.spec, current, facts.target)
-            except UnsupportedKubelet:  # reported by versions_are_known
-                return
-            except UnhashableContainer as error:
-                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
-                continue
-            if restarted:
-                detail = (
-                    f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
-                    "delete the pod first, or change the policy in its template"
-                )
-                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)
+    for instance, pod, container in facts.running_containers():
+        try:
+            restarted = resize_may_restart(
+                container.spec,
+                current,
+                facts.target,
+                pod_resources=(pod.raw.get("spec") or {}).get("resources"),
+                static=pod.static,
+            )
+        except UnsupportedKubelet:  # reported by versions_are_known
+            return
+        except UnhashableContainer as error:
+            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=str(error))
+            continue
+        if restarted:
+            detail = (
+                f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
+                "delete the pod first, or change the policy in its template"
+            )
+            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=detail)
 
 
-@check(Reason.NODE_AFFINITY_NOT_MET)
+@check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
 def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
     """The node meets the node selector and the required node affinity of every running pod."""
     node = view_node(dict(facts.node))

@@ -64,6 +64,7 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),
+    *_reading(lambda facts: facts.admission, admission.WARNINGS),
 )
 """Checks that only warn, before and after a run."""
 

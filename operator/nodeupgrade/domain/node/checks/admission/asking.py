@@ -6,6 +6,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.facts import Admission, all_containers, rejected, spec_of
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
@@ -13,7 +14,11 @@ from nodeupgrade.kubelet import history
 APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.SIDECARS, history.SIDECARS_BY_DEFAULT),
+    covers=(Hazard.SIDECARS_UNKNOWN,),
+)
 def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start rejects sidecars, as 1.28 does while its gate is off, or is the first not to know them.
 
@@ -39,7 +44,11 @@ def sidecars_are_known(facts: Admission) -> Iterator[Finding]:
         return  # the other version would only report the same pods again
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=tuple(dict.fromkeys(history.SAFE_SYSCTLS.values())),
+    covers=(Hazard.SYSCTL_FORBIDDEN,),
+)
 def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
     """Every sysctl of a pod is allowed by the kubelet, by default or by its configuration."""
     allowed = facts.settings.names("allowed-unsafe-sysctls", "allowedUnsafeSysctls")
@@ -60,7 +69,11 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
                     break
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.OS_LABEL_COMPARED,),
+    covers=(Hazard.OPERATING_SYSTEM_DIFFERS,),
+)
 def operating_system_fits(facts: Admission) -> Iterator[Finding]:
     """No pod requires another operating system."""
     compared = any(map(history.OS_LABEL_COMPARED.applies_to, facts.starting))
@@ -78,7 +91,11 @@ def operating_system_fits(facts: Admission) -> Iterator[Finding]:
             )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.APPARMOR_PROFILES_LOOKED_UP,))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.APPARMOR_PROFILES_LOOKED_UP,),
+    covers=(Hazard.APPARMOR_PROFILE_MISSING,),
+)
 def apparmor_is_there(facts: Admission) -> Iterator[Finding]:
     """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
     looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))

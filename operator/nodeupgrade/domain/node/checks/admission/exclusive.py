@@ -11,6 +11,7 @@ from typing import Any
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
@@ -27,6 +28,7 @@ from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet,
         history.DEVICES_ALLOCATED_ANEW,
         history.RESTARTED_NOT_FOUND,
     ),
+    covers=(Hazard.DEVICES_LOST,),
 )
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
@@ -44,7 +46,11 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,))
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.MEMORY_MANAGER,),
+    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
+)
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
@@ -52,7 +58,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
             yield rejected(
                 pod,
                 "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
@@ -61,14 +67,14 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
     options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
     if options.get("full-pcpus-only", "").lower() != "true":
         return
     for pod in facts.admitted():
-        if _is_guaranteed(facts, pod) and any(_has_whole_cpus(container) for container in pod.containers):
+        if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
             yield rejected(
                 pod,
                 "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
@@ -76,14 +82,14 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
             )
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers that a strict topology policy would have to place again (#123859)."""
     policy = facts.settings.text("topology-manager-policy", "topologyManagerPolicy", "none")
     if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
         return
     for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
             yield rejected(
                 pod,
                 f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
@@ -132,11 +138,12 @@ def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
     return {name for container in holding for name in _asked(container) if name in names}
 
 
-def _has_whole_cpus(container: PodContainer) -> bool:
+def has_whole_cpus(container: PodContainer) -> bool:
+    """Report whether a container asks for whole CPUs."""
     return str(_asked(container).get("cpu", "m")).isdecimal()
 
 
-def _is_guaranteed(facts: Admission, pod: Pod) -> bool:
+def is_guaranteed(facts: Admission, pod: Pod) -> bool:
     """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
     try:
         return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
