@@ -190,7 +190,7 @@ class Reason(StrEnum):
         "a pod or container is expected to end or restart during the run, which the run cannot tell from a loss",
         "wait until that is over, or repair the container", Severity.WARN)
     LOSS_NOT_HEALED = ("LossNotHealed",
-        "a pod would be lost for good, or begin anew, if it did not survive the run, since no controller replaces it",
+        "a pod that did not survive the run would be gone for good, since no controller replaces it",
         "back up what it holds, or let a controller own it", Severity.WARN)
     DEBUGGING_IS_INTERRUPTED = ("DebuggingIsInterrupted",
         "an ephemeral container runs; whoever is attached to it is disconnected when the kubelet stops",

@@ -122,6 +122,8 @@ class Hazard(StrEnum):
 
 
 MET_BY_DESIGN: Mapping[Hazard, str] = {
+    Hazard.PROCESS_LIMIT_TOO_SMALL: "a kubelet sets the limit of a pod's cgroup only when it makes one "
+    "(hazards-that-are-none)",
     Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
     Hazard.POD_CHANGED_SINCE_PLAN: "the plan is made with the kubelet stopped, and hashes are read back before a start",
     Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",

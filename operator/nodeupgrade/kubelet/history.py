@@ -175,6 +175,11 @@ APPARMOR_PROFILES_LOOKED_UP = MinorChange(
     last=26,
 )
 
+INIT_CONTAINERS_REMEMBERED = MinorChange(
+    what="In a pod with a running container no init container runs again, even if the runtime has forgotten it.",
+    link=pull(96572),
+    first=21,
+)
 USER_NAMESPACES = MinorChange(
     what="Pods may have user namespaces, which the kubelet records in the directory of each pod.",
     link=enhancement(127),

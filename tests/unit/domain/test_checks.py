@@ -8,8 +8,15 @@ import pytest
 
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks import admission, probes, registry, services, startup
-from tests.unit.domain import test_admission, test_admission_records, test_preflight, test_readiness, test_traffic
+from nodeupgrade.domain.node.checks import admission, condition, probes, registry, services, startup
+from tests.unit.domain import (
+    test_admission,
+    test_admission_records,
+    test_conditions,
+    test_preflight,
+    test_readiness,
+    test_traffic,
+)
 from tests.unit.domain.sound import facts, readiness, traffic
 from tools import generate_checks
 
@@ -21,6 +28,10 @@ ROOMS: dict[str, Cases] = {
     "admission": (
         (*admission.CHECKS, *admission.WARNINGS),
         [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
+    ),
+    "condition": (
+        (*condition.CHECKS, *condition.WARNINGS),
+        [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
     ),
     "probes": (
         (*probes.CHECKS, *probes.WARNINGS),

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
+from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
@@ -74,6 +76,7 @@ class NodeFacts:
         socket: the socket that the kubelet connects to.
         kubelet_start: how the kubelet's unit would be started now.
         runtime_start: how the runtime's unit would be started now.
+        now: the time when the facts were gathered, by the node's clock.
     """
 
     node: Json
@@ -91,6 +94,7 @@ class NodeFacts:
     socket: RuntimeSocket
     kubelet_start: UnitStart
     runtime_start: UnitStart
+    now: datetime
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
@@ -120,6 +124,19 @@ class NodeFacts:
         """Return the facts about the pods that a new kubelet probes."""
         seen = self.traffic
         return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
+
+    @property
+    def conditions(self) -> PodConditions:
+        """Return the facts about what pods are doing."""
+        seen, verify = self.traffic, self.spec.verify
+        return PodConditions(
+            pods=seen.pods,
+            inventory=self.inventory,
+            current=seen.current,
+            target=seen.target,
+            now=self.now,
+            lasts=verify.kubelet_down_budget + timedelta(seconds=seen.settle),
+        )
 
     @property
     def units(self) -> tuple[UnitStatus, ...]:

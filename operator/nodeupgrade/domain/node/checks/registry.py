@@ -12,6 +12,7 @@ from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
+    condition,
     drift,
     kubelet,
     pods,
@@ -52,6 +53,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.drift, drift.CHECKS),
     *_reading(lambda facts: facts.admission, admission.CHECKS),
     pods.placements_are_met,
+    *_reading(lambda facts: facts.conditions, condition.CHECKS),
     kubelet.health_can_be_asked,
 )
 """Checks that may forbid a run."""
@@ -65,6 +67,7 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),
     *_reading(lambda facts: facts.admission, admission.WARNINGS),
+    *_reading(lambda facts: facts.conditions, condition.WARNINGS),
 )
 """Checks that only warn, before and after a run."""
 

@@ -139,6 +139,7 @@ def gather(
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
         kubelet_start=read_start(node.files, running.unit),
         runtime_start=runtime_start,
+        now=node.clock.now(),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,
