@@ -59,6 +59,7 @@ demo: setup ## Show it live: a naive swap restarts everything, ours restarts not
 bench: setup ## Measure hashing, and how long a node is without a kubelet, against the floor
 	@$(BIN)/python bench/hash_speed.py
 	@$(BIN)/python bench/shield_cost.py
+	@$(BIN)/python bench/preflight_cost.py
 	@$(BIN)/python -m e2e.bench
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ proto: venv ## Generate the committed protobuf modules from their .proto files
 crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/api
 	$(BIN)/python -m tools.generate_crds
 
-checks: venv ## Generate docs/checks.md from the checks of a node
+checks: venv ## Generate docs/preflight.md from the checks and hazards
 	$(BIN)/python -m tools.generate_checks
 
 history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets

@@ -5,12 +5,13 @@ since absolute times say more about the machine. ``make bench`` prints the table
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -18,10 +19,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e.cluster import Cluster, conditions
+from e2e import preflight_cost
+from e2e.cluster import SETTLE, Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
+from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
@@ -31,6 +34,9 @@ OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
 SIZES = (20, 60, 110)
 TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
+TARGET_SHIELD = 0.03
+SHIELDS = (ShieldPolicy.AUTO, ShieldPolicy.OFF)
+TARGET_LOOK_SECONDS = 3.0
 REQUESTS = 0.5
 """Requests per second and pod; few, since the client runs on the machine that is measured."""
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
@@ -67,6 +73,7 @@ class Swap:
     """One upgrade and the two bare restarts right after it. Times in seconds.
 
     Attributes:
+        shield: ``verify.shield`` of the upgrade.
         ours: time without a healthy kubelet.
         steps: how much of that each step took.
         load: the machine's load, averaged over the last minute.
@@ -74,6 +81,7 @@ class Swap:
         bare: what they noticed of the two restarts.
     """
 
+    shield: ShieldPolicy
     ours: float
     kubelet: float
     runtime: float
@@ -101,39 +109,43 @@ class Swap:
 def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
     """Measure the time without a kubelet on one real node, and compare it with the floor."""
     hostcheck.require(hostcheck.for_lab())
-    found = {size: _measure(size, rounds, name) for size in pods}
+    looks: dict[int, float] = {}
+    found = {size: _measure(size, rounds, name, looks) for size in pods}
     console = Console(width=min(110, shutil.get_terminal_size().columns))
     for size, swaps in found.items():
         console.print(_table(size, swaps))
     console.print(_steps(found))
     console.print(_noticed(found))
-    for verdict in _verdicts(found):
+    for verdict in (*_verdicts(found), *_verdicts_on_looks(looks)):
         console.print(verdict)
 
 
-def _measure(pods: int, rounds: int, name: str) -> list[Swap]:
+def _measure(pods: int, rounds: int, name: str, looks: dict[int, float]) -> list[Swap]:
     lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
     swaps: list[Swap] = []
     with contextlib.ExitStack() as stack:
         stack.callback(lab.down)
         cluster = Cluster.with_operator(lab, pods=pods)
         lab.apply(workload.service())
-        for number in range(1, rounds + 1):
+        looks[pods] = preflight_cost.seconds(cluster, NEW)
+        for number, shield in itertools.product(range(1, rounds + 1), SHIELDS):
             for version, down in ((NEW, False), (OLD, True)):
-                swap = _swap(cluster, f"round-{number}-to-{version.replace('.', '-')}", version, down=down)
+                name_of_run = f"round-{number}-{shield.lower()}-to-{version.replace('.', '-')}"
+                swap = _swap(cluster, name_of_run, version, shield=shield, down=down)
                 swaps.append(swap)
                 click.echo(
-                    f"{pods} pods, to {version}: {swap.ours:.2f} s, floor {swap.kubelet + swap.runtime:.2f} s, "
-                    f"{len(swap.seen.endpoints_lost)} endpoints lost, floor {len(swap.bare.endpoints_lost)}, "
-                    f"load {swap.load:.1f}"
+                    f"{pods} pods, shield {shield}, to {version}: {swap.ours:.2f} s, "
+                    f"floor {swap.kubelet + swap.runtime:.2f} s, {len(swap.seen.endpoints_lost)} endpoints lost, "
+                    f"floor {len(swap.bare.endpoints_lost)}, load {swap.load:.1f}"
                 )
     return swaps
 
 
-def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
+def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, down: bool) -> Swap:
     containers = len(cluster.wait_settled().running())
     with traffic.watching(cluster.lab, rate=REQUESTS) as watch:
-        cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=down)
+        spec = {"verify": {"settle": SETTLE, "shield": shield.value}, "allowDowngrade": down}
+        cluster.apply(name, version, cluster.pre_staged(version), **spec)
         upgrade = cluster.wait_for_end(name)
     if conditions(upgrade)["Succeeded"].get("reason") != "AllNodesUpgraded":
         raise click.ClickException(f"{name} did not upgrade the node: {json.dumps(upgrade['status'])}")
@@ -146,7 +158,16 @@ def _swap(cluster: Cluster, name: str, version: str, *, down: bool) -> Swap:
     with traffic.watching(cluster.lab, rate=REQUESTS) as bare:
         floor: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
         _wait_ready(cluster)
-    return Swap(ours=ours, steps=steps, containers=containers, load=load, seen=watch.result, bare=bare.result, **floor)
+    return Swap(
+        shield=shield,
+        ours=ours,
+        steps=steps,
+        containers=containers,
+        load=load,
+        seen=watch.result,
+        bare=bare.result,
+        **floor,
+    )
 
 
 def _wait_ready(cluster: Cluster) -> None:
@@ -189,9 +210,14 @@ def _table(pods: int, swaps: Sequence[Swap]) -> Table:
         ("own share, ours − (sum of both)", lambda s: s.own),
     )
     for name, value in rows:
-        values = [value(swap) for swap in swaps]
-        table.add_row(name, *(f"{v:.2f}" for v in (min(values), statistics.median(values), max(values))))
+        table.add_row(name, *_spread([value(swap) for swap in swaps]))
+    for shield in SHIELDS:
+        table.add_row(f"ratio with shield: {shield}", *_spread([s.ratio for s in swaps if s.shield is shield]))
     return table
+
+
+def _spread(values: Sequence[float]) -> Iterator[str]:
+    return (f"{value:.2f}" for value in (min(values), statistics.median(values), max(values)))
 
 
 def _steps(found: dict[int, list[Swap]]) -> Table:
@@ -224,12 +250,24 @@ def _verdicts(found: dict[int, list[Swap]]) -> list[str]:
         f"median ratio with {pods} pods {ratio:.2f}, aimed at ≤ {TARGET_RATIO}: {_met(ratio <= TARGET_RATIO)}"
         for pods, ratio in ratios.items()
     ]
+    for pods, swaps in found.items():
+        shielded, without = (_median([s for s in swaps if s.shield is shield], lambda s: s.ratio) for shield in SHIELDS)
+        met = _met(shielded - without <= TARGET_SHIELD)
+        verdicts.append(
+            f"the shield adds {shielded - without:+.2f} with {pods} pods, aimed at ≤ {TARGET_SHIELD}: {met}"
+        )
     small, large = found[min(found)], found[max(found)]
-    if (more := large[-1].containers - small[-1].containers) > 0:
-        growth = 1000 * (_median(large, lambda s: s.own) - _median(small, lambda s: s.own)) / more
+    if (added := large[-1].containers - small[-1].containers) > 0:
+        growth = 1000 * (_median(large, lambda s: s.own) - _median(small, lambda s: s.own)) / added
         met = _met(growth < TARGET_GROWTH_MS)
         verdicts.append(f"own share grows by {growth:.1f} ms per container, aimed at < {TARGET_GROWTH_MS}: {met}")
     return verdicts
+
+
+def _verdicts_on_looks(looks: dict[int, float]) -> Iterator[str]:
+    for pods, seconds in looks.items():
+        met = _met(seconds <= TARGET_LOOK_SECONDS)
+        yield f"whole preflight with {pods} pods {seconds:.2f} s, aimed at ≤ {TARGET_LOOK_SECONDS:.0f} s: {met}"
 
 
 def _headed(title: str, *headings: str) -> Table:

@@ -15,7 +15,7 @@ from e2e.lab.node import Node
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import Difference, NodeSnapshot, compare
 
-SETTLE = "10s"
+SETTLE = "5s"
 UNGUARDED = {"readinessGuard": "Off"}
 """For runs whose guard is not what is tested: they need not wait for what the kubelet reports when it has ended."""
 TERMINAL_SECONDS = 420.0
@@ -132,7 +132,17 @@ class Cluster:
 
     def wait_settled(self) -> NodeSnapshot:
         """Wait until nothing on the node changes any more."""
-        return self.node.settled(quiet=5)
+        return self.node.settled(quiet=2)
+
+    def swap_naively(self, version: str) -> NodeSnapshot:
+        """Swap the kubelet the usual way, and wait until it has restarted what it restarts."""
+        self.node.swap_naively(version)
+        return self.node.settled(quiet=8)
+
+
+def quickly(**verify: object) -> Object:
+    """Return ``verify`` of a run whose settle period and guard are not what is tested."""
+    return {"settle": SETTLE, **UNGUARDED, **verify}
 
 
 def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:

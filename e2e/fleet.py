@@ -90,7 +90,7 @@ class Fleet:
 
     def settled(self) -> Snapshots:
         """Wait until nothing changes any more on any node."""
-        return {name: node.settled(quiet=5) for name, node in self.nodes.items()}
+        return {name: node.settled(quiet=2) for name, node in self.nodes.items()}
 
     def disturbed(self, before: Snapshots, *, but: str = "") -> list[Difference]:
         """List everything that ran and is not the same instance now; pods with ``but`` in their name do not count."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import conditions
+from e2e.cluster import conditions, quickly
 from e2e.conftest import MakeLab
 from e2e.fleet import Fleet, kill_new_kubelet
 
@@ -71,7 +71,7 @@ def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_re
     failing, foreign, last = order(fleet)
     fleet.lab.kubectl("cordon", foreign)
     with nothing_restarts(fleet):
-        fleet.apply("failing", OLD, allowDowngrade=True, strategy={"maxUnavailable": 2})
+        fleet.apply("failing", OLD, allowDowngrade=True, strategy={"maxUnavailable": 2}, verify=quickly())
         kill_new_kubelet(fleet.nodes[failing], OLD)
         stalled = fleet.wait_condition("failing", "Stalled", "True", "FailureThresholdReached")
         assert fleet.versions() == dict.fromkeys(fleet.nodes, NEW)
@@ -93,7 +93,7 @@ def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_re
 def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: Fleet) -> None:
     behind = {name for name, version in fleet.versions().items() if version == OLD}
     with nothing_restarts(fleet):
-        fleet.apply("deleted", NEW)
+        fleet.apply("deleted", NEW, verify=quickly())
         flying = fleet.wait_in_flight("deleted")
         fleet.lab.kubectl_wait("delete", "nodeupgrade", "deleted", "--wait=true", timeout=300)
 
@@ -105,7 +105,7 @@ def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: F
 
 def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: Fleet) -> None:
     with nothing_restarts(fleet):
-        fleet.apply("paused", OLD, allowDowngrade=True)
+        fleet.apply("paused", OLD, allowDowngrade=True, verify=quickly())
         flying = fleet.wait_in_flight("paused")
         fleet.annotate("paused", "pause", "true")
         paused = fleet.wait_condition("paused", "Reconciling", "True", "Paused")
@@ -128,7 +128,7 @@ def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: F
 
 def test_control_a_naive_swap_restarts_everything(fleet: Fleet) -> None:
     node = fleet.nodes[order(fleet)[0]]
-    before = node.settled(quiet=5)
+    before = node.settled(quiet=2)
     sidecars = {c.id for c in before.running() if c.name == "sidecar"}  # compared only from 1.32 on
 
     node.swap_naively(NEW)

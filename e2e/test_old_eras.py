@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from e2e import hashes
-from e2e.cluster import Cluster, conditions, disturbed
+from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.lab import workload
 
 PODS = 12
@@ -28,10 +28,10 @@ def test_upgrade_and_control(
 
     if source == "url":
         with cluster.url(new) as artifact:
-            cluster.apply("up", new, artifact)
+            cluster.apply("up", new, artifact, verify=quickly())
             upgrade = cluster.wait_for_end("up")
     else:
-        cluster.apply("up", new, cluster.pre_staged(new))
+        cluster.apply("up", new, cluster.pre_staged(new), verify=quickly())
         upgrade = cluster.wait_for_end("up")
 
     assert conditions(upgrade)["Succeeded"]["status"] == "True", (upgrade["status"], cluster.task()["status"])
@@ -45,8 +45,7 @@ def test_upgrade_and_control(
 
     # The control: a plain swap back across the eras restarts everything; but no kubelet before 1.32 looks at sidecars.
     compared = {c.id for c in cluster.wait_settled().running() if c.name != "sidecar"}
-    cluster.node.swap_naively(control)
-    assert {c.id for c in cluster.wait_settled().running()} & compared == set()
+    assert {c.id for c in cluster.swap_naively(control).running()} & compared == set()
     if control != old:
         renew(cluster, control)
         hashes.assert_reproduced(cluster, control)

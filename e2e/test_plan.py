@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import Cluster, Object, conditions, disturbed
+from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot, compare
@@ -109,7 +109,7 @@ def test_an_altered_hash_is_a_hazard_with_the_name_of_its_container(cluster: Clu
 def test_a_plan_touches_nothing_and_a_run_does_what_it_said(cluster: Cluster) -> None:
     artifact = cluster.image(NEW)
     with untouched(cluster) as before:
-        cluster.apply("plan", NEW, artifact, action="Plan")
+        cluster.apply("plan", NEW, artifact, action="Plan", verify=quickly())
         upgrade = planned(cluster, "plan")
 
     assert conditions(upgrade)["Planned"]["reason"] == "PlanReady"
@@ -141,7 +141,6 @@ def test_control_a_naive_swap_restarts_exactly_what_was_forecast(cluster: Cluste
     said = forecast(cluster)
     cluster.delete(name)
 
-    cluster.node.swap_naively(version)
-    survivors = {c.id for c in settled(cluster).running()}
+    survivors = {c.id for c in cluster.swap_naively(version).running()}
 
     assert said == sorted(f"{c.pod}/{c.name}" for c in before.running() if c.id not in survivors)

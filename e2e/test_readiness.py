@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import SETTLE, UNGUARDED, Cluster, conditions
+from e2e.cluster import Cluster, conditions, quickly
 from e2e.lab import nodefiles
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
@@ -91,7 +91,7 @@ def test_a_node_as_it_should_be_is_upgraded(cluster: Cluster) -> None:
     """Gates that both versions know, set to permitted values, are no obstacle."""
     cluster.node.exec("systemctl", "daemon-reload")
     with configured(cluster, featureGates={"SidecarContainers": True}):
-        cluster.apply("sound", NEW, cluster.pre_staged(NEW), verify={"settle": SETTLE, **UNGUARDED})
+        cluster.apply("sound", NEW, cluster.pre_staged(NEW), verify=quickly())
         upgrade = cluster.wait_for_end("sound")
 
     assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]

@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import SETTLE, UNGUARDED, Cluster, disturbed
+from e2e.cluster import Cluster, disturbed, quickly
 from e2e.faults import tamper
+from e2e.lab import workload
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
-NAMESPACE = "workload"
-IMAGE = "nodeupgrade.test/busybox:1"
 STAYS = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
 KILLED = "killed"
 
@@ -24,29 +23,21 @@ def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
     return shared_cluster(pods=PODS)
 
 
-def start(cluster: Cluster, name: str) -> None:
-    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", STAYS]}
-    spec = {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 2, "containers": [container]}
-    metadata = {"name": name, "namespace": NAMESPACE}
-    cluster.lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
-
-
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
-    cluster.apply(name, version, cluster.pre_staged(version), verify={"settle": "25s", **UNGUARDED}, **spec)
+    cluster.apply(name, version, cluster.pre_staged(version), verify=quickly(settle="25s"), **spec)
     watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*watched, timeout=180, interval=0.3)
 
 
 def signal(cluster: Cluster, pod: str, name: str) -> None:
-    [container] = [c for c in cluster.node.snapshot().running() if c.pod == f"{NAMESPACE}/{pod}"]
+    [container] = [c for c in cluster.node.snapshot().running() if c.pod == f"{workload.NAMESPACE}/{pod}"]
     cluster.node.exec("kill", f"-{name}", str(container.pid))
 
 
 def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(cluster: Cluster) -> None:
-    start(cluster, KILLED)
+    workload.start_pod(cluster.lab, KILLED, STAYS, node=cluster.node.name)
 
     settling(cluster, "killed", NEW)
     signal(cluster, KILLED, "KILL")
@@ -54,8 +45,8 @@ def test_a_container_killed_by_nobody_knows_whom_turns_the_run_back_at_once(clus
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ContainerRestarted"), status
-    assert status["containers"]["restartedList"] == [f"{NAMESPACE}/{KILLED}/main"]
-    assert f"{NAMESPACE}/{KILLED}/main" in status["message"]
+    assert status["containers"]["restartedList"] == [f"{workload.NAMESPACE}/{KILLED}/main"]
+    assert f"{workload.NAMESPACE}/{KILLED}/main" in status["message"]
     assert "it carried hash" in status["message"]
     assert cluster.kubelet_version() == OLD
     cluster.delete("killed")
@@ -66,7 +57,7 @@ def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
     program = cluster.pre_staged(NEW)
-    wanted = {"settle": SETTLE, "shield": "Off", **UNGUARDED}
+    wanted = quickly(shield="Off")
 
     tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=wanted))
     status = cluster.task()["status"]

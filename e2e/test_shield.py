@@ -4,20 +4,19 @@ Wrong hashes come from a failpoint in the planner: they are computed rightly, pr
 """
 
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import UNGUARDED, Cluster, Object, conditions, disturbed
+from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults.oracle import listener
-from e2e.lab.deploy import FAILPOINTS
+from e2e.faults.tamper import planned_wrong_hashes
+from e2e.lab import workload
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import NodeSnapshot
+from e2e.lab.workload import NAMESPACE
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
-NAMESPACE, IMAGE = "workload", "nodeupgrade.test/busybox:1"
 PORT = 8077
 SERVES = f"trap 'exit 0' TERM; echo begun; httpd -p {PORT} -h /etc; while :; do echo tick; sleep 1; done"
 CRASHES, DELETED, SERVER = "crashes", "deleted", "server"
@@ -26,25 +25,6 @@ CRASHES, DELETED, SERVER = "crashes", "deleted", "server"
 @pytest.fixture(scope="module")
 def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
     return shared_cluster(pods=PODS)
-
-
-@contextmanager
-def wrong_hashes(cluster: Cluster, which: str) -> Iterator[None]:
-    """Have the next agent plan wrong hashes, for ``one`` container or for ``all``."""
-    cluster.node.write(f"{FAILPOINTS}/plan.wrong-hash", which)
-    try:
-        yield
-    finally:
-        cluster.node.exec("rm", "-rf", FAILPOINTS)
-
-
-def upgrade(cluster: Cluster, name: str, shield: str, settle: str = "20s") -> tuple[NodeSnapshot, Object, Object]:
-    """Upgrade the node; return what ran before, the NodeUpgrade's and the task's status."""
-    before = cluster.wait_settled()
-    verify = {"settle": settle, "shield": shield, **UNGUARDED}
-    cluster.apply(name, NEW, cluster.pre_staged(NEW), verify=verify)
-    ended = cluster.wait_for_end(name)
-    return before, ended["status"], cluster.task()["status"]
 
 
 def without_a_trace(cluster: Cluster) -> None:
@@ -59,8 +39,12 @@ def without_a_trace(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
-    with wrong_hashes(cluster, which):
-        before, _, status = upgrade(cluster, f"wrong-{which}", "Require")
+    before = cluster.wait_settled()
+    verify = quickly(settle="20s", shield="Require")
+    with planned_wrong_hashes(cluster, which):
+        cluster.apply(f"wrong-{which}", NEW, cluster.pre_staged(NEW), verify=verify)
+        cluster.wait_for_end(f"wrong-{which}")
+    status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
     assert "kubelet v1.33.13 wanted to stop " in status["message"]
@@ -70,14 +54,6 @@ def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
     assert cluster.kubelet_version() == OLD
     without_a_trace(cluster)
     cluster.delete(f"wrong-{which}")
-
-
-def pod(cluster: Cluster, name: str, script: str) -> None:
-    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
-    spec = {"nodeName": cluster.node.name, "terminationGracePeriodSeconds": 2, "containers": [container]}
-    metadata = {"name": name, "namespace": NAMESPACE}
-    cluster.lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
 def kubectl(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
@@ -104,11 +80,11 @@ def served(cluster: Cluster) -> bool:
 
 def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> None:
     for name in (CRASHES, DELETED, SERVER):
-        pod(cluster, name, SERVES)
+        workload.start_pod(cluster.lab, name, SERVES, node=cluster.node.name)
     before = cluster.wait_settled()
     [crashing] = [c for c in before.running() if c.pod == f"{NAMESPACE}/{CRASHES}"]
 
-    cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify={"settle": "30s", "shield": "Require", **UNGUARDED})
+    cluster.apply("busy", NEW, cluster.pre_staged(NEW), verify=quickly(settle="30s", shield="Require"))
     verifying = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*verifying, timeout=180, interval=0.3)
     known = ("exec", "--namespace", NAMESPACE, SERVER, "--", "true")
@@ -143,7 +119,10 @@ def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> N
 
     assert conditions({"status": status})["Succeeded"]["status"] == "True", (status, task)
     assert task["shield"]["state"] == "Raised"
-    assert sorted(task["containers"]["endedList"]) == [f"{NAMESPACE}/{CRASHES}/main", f"{NAMESPACE}/{DELETED}/main"]
+    assert sorted(task["containers"]["endedList"]) == [
+        f"{NAMESPACE}/{CRASHES}/main",
+        f"{NAMESPACE}/{DELETED}/main",
+    ]
     after = cluster.wait_settled()
     theirs = {c.id for c in before.containers if c.pod in {f"{NAMESPACE}/{CRASHES}", f"{NAMESPACE}/{DELETED}"}}
     assert {d.id for d in disturbed(before, after)} & {c.id for c in before.running()} == theirs

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e.cluster import SETTLE, UNGUARDED, Cluster, Object, conditions
+from e2e.cluster import Cluster, Object, conditions, quickly
 from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
@@ -121,7 +121,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
 def test_control_a_node_in_order_is_upgraded_and_once_more(cluster: Cluster, name: str, version: str) -> None:
     """The second run meets a containerd that the first one started with a configuration that is gone."""
-    verify = {"settle": SETTLE, **UNGUARDED}
+    verify = quickly()
     cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, verify=verify)
 
     upgrade = cluster.wait_for_end(name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import Cluster, conditions, disturbed
+from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.errors import LabError
 
@@ -124,7 +124,7 @@ def test_a_kubelet_that_exits_at_once_is_rolled_back_without_a_restart(cluster: 
     program = tmp_path / "kubelet-exits"
     program.write_text(tamper.exiting_kubelet(NEW))
 
-    cluster.apply("exits", NEW, cluster.pre_staged_file(program, NEW))
+    cluster.apply("exits", NEW, cluster.pre_staged_file(program, NEW), verify=quickly())
     upgrade = cluster.wait_for_end("exits")
     task = cluster.task()
 
@@ -143,7 +143,9 @@ def test_one_wrong_hash_is_noticed_and_rolled_back_with_nothing_lost(cluster: Cl
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
 
-    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, cluster.pre_staged(NEW)))
+    program, verify = cluster.pre_staged(NEW), quickly()
+
+    tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=verify))
     status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
@@ -221,10 +223,7 @@ def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None
     before = cluster.wait_settled()
     compared = {c.id for c in before.running()} - sidecars(cluster)
 
-    cluster.node.swap_naively(NEW)
-    after = cluster.wait_settled()
-
-    survivors = {c.id for c in after.running()} & compared
+    survivors = {c.id for c in cluster.swap_naively(NEW).running()} & compared
     assert survivors == set()
 
 

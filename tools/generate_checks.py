@@ -1,4 +1,4 @@
-"""Generate docs/checks.md: every check, its facts and reasons, and the Kubernetes changes that it follows.
+"""Generate docs/preflight.md: every check and every hazard, from the checks themselves.
 
 Run ``python -m tools.generate_checks`` after changing a check; ``--check`` only reports whether the page is up to date.
 """
@@ -7,63 +7,162 @@ import argparse
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nodeupgrade
-from nodeupgrade.api.reasons import Severity
-from nodeupgrade.domain.check import Check
+from e2e.preflight.shown import NOT_SHOWN, SHOWN
+from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
+from nodeupgrade.domain.catalogue import EVERY, OF_ROLLOUT, AnyCheck
+from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from nodeupgrade.domain.node.checks import registry
-from nodeupgrade.domain.rollout.select import admission
 from tools.generate_history import releases
 
 PACKAGE = Path(nodeupgrade.__file__).parent
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "checks.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "preflight.md"
 
-HEAD = """# Checks
+HEAD = """# Preflight
 
 Generated from the checks themselves; to change it: `make checks`. A node is upgraded only if no check reports a finding
-that forbids it. All of them run before anything is touched, in every upgrade, in `action: Plan` and, as far as the API
-server alone shows enough, in `nodeupgrade plan`. What the reasons mean and what to do:
-[reference.md](reference.md#all-reasons). What changed between releases of Kubernetes:
-[kubelet-history.md](kubelet-history.md). A check that follows such changes lists their releases here, and considers the
-node's old and new version; one that lists none concerns every version.
+that forbids it. All of them run before anything is touched: in every upgrade, in `action: Plan` and, as far as the API
+server alone shows enough, in `nodeupgrade plan`.
+
+What to do about a finding: its message says it, and the tables below; what the reasons mean:
+[reference.md](reference.md#all-reasons). If it is known not to matter,
+`spec.preflight.accept: [placements_are_met]` makes the findings of that check warnings for this NodeUpgrade.
+What was accepted and did find something is in `status.hazards` of the task, in the plan on the node's disk, and in
+`status.accepted` of the NodeUpgrade.
+[Some checks cannot be accepted](decisions/accepting-a-check.md); one that only warns may be named, to no effect.
 """
 
-AnyCheck = Check[Any]  # Any: each check has its own facts
+DEFECTS = """## A release with a known defect
 
-SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
-    (
-        "From the API server",
-        "Run by the control plane before a node is claimed and again before it is cordoned. The first finding decides.",
-        (*admission.BEFORE_PODS, *admission.WITH_PODS),
+Defects of releases are data. To add one:
+
+1. In `kubelet/history.py`, add a `ReleaseDefect`: what it does, the issue or pull request upstream, and the first and
+   the last affected release of each series; the last is `None` while there is no fix.
+2. In the check that looks for what the defect harms, ask `affects(version)`, and name the defect in `follows`. Reason,
+   remedy and severity are those of the check: `KubeletDefect` if all that helps is another release.
+3. Test the releases on both sides of each bound.
+4. `make checks history` brings it onto this page and onto [kubelet-history.md](kubelet-history.md).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Checks that run at one time."""
+
+    title: str
+    explanation: str
+    checks: tuple[AnyCheck, ...]
+    warns: bool = False
+
+
+PHASES = (
+    Phase(
+        title="From the API server",
+        explanation=(
+            "Run by the control plane before a node is claimed and again before it is cordoned. The first finding that "
+            "forbids the upgrade decides."
+        ),
+        checks=OF_ROLLOUT,
     ),
-    (
-        "On the node",
-        "Run by the agent on the node. All findings are reported, in this order.",
-        registry.CHECKS,
+    Phase(
+        title="On the node",
+        explanation="Run by the agent on the node. All findings are reported, in this order.",
+        checks=registry.CHECKS,
     ),
-    ("While planning", "Found while the rewriting of hashes is planned; reported after the others.", registry.PROOFS),
-    ("Warnings", "They forbid nothing; the task and `nodeupgrade plan` show them.", registry.WARNINGS),
+    Phase(
+        title="While planning",
+        explanation="Found while the rewriting of hashes is planned; reported after the others.",
+        checks=registry.PROOFS,
+    ),
+    Phase(
+        title="Warnings",
+        explanation="They forbid nothing; the task and `nodeupgrade plan` show them.",
+        checks=registry.WARNINGS,
+        warns=True,
+    ),
 )
-
-
-def every() -> tuple[AnyCheck, ...]:
-    """Return all checks."""
-    return tuple(check for _, _, checks in SECTIONS for check in checks)
 
 
 def page() -> str:
     """Return the page's text."""
-    return "\n".join((HEAD, *("\n".join(_section(*section)) for section in SECTIONS), *_facts()))
+    phases = ("\n".join(_phase(phase)) for phase in PHASES)
+    return "\n".join((HEAD, *phases, *_details(), *_hazards(), DEFECTS, *_facts()))
+
+
+def _phase(phase: Phase) -> Iterator[str]:
+    yield from (f"## {phase.title}", "", phase.explanation, "")
+    yield "| check | what holds of a node that passes | severity | reason: remedy | may be accepted | on a real node |"
+    yield "|---|---|---|---|---|---|"
+    for check in phase.checks:
+        severities = (Severity.WARN,) if phase.warns else (reason.severity for reason in check.reasons)
+        severity = ", ".join(dict.fromkeys(each.value for each in severities))
+        accepted = "only warns" if phase.warns else "yes" if check.acceptable else "no"
+        remedies = "<br>".join(map(_remedy, check.reasons))
+        yield f"| `{check.name}` | {_plain(check.holds)} | {severity} | {remedies} | {accepted} | {_shown(check)} |"
+    yield ""
+
+
+def _remedy(reason: Reason) -> str:
+    told = "" if reason.remedy == NOTHING_TO_DO else f": {reason.remedy}"
+    return f"`{reason}`{told}"
+
+
+def _shown(check: AnyCheck) -> str:
+    if rows := SHOWN.get(check.name):
+        return "yes: " + ", ".join(rows)
+    return f"no: {NOT_SHOWN[check.name]}" if check.name in NOT_SHOWN else "not yet"
+
+
+def _details() -> Iterator[str]:
+    yield from ("## What each check follows", "")
+    yield "A check that follows changes of Kubernetes considers the node's old and new version."
+    yield from ("", "| check | judges | hazards | versions | upstream |", "|---|---|---|---|---|")
+    for check in EVERY:
+        versions = "; ".join(dict.fromkeys(releases(fact) for fact in check.follows)) or "all"
+        links = ", ".join(dict.fromkeys(f"[{fact.reference}]({fact.link})" for fact in check.follows))
+        room = check.room.removeprefix("nodeupgrade.domain.")
+        hazards = ", ".join(hazard.name for hazard in check.covers)
+        yield f"| `{check.name}` in `{room}` | `{check.facts}` | {hazards} | {versions} | {links} |"
+    yield ""
+
+
+def _hazards() -> Iterator[str]:
+    yield from (
+        "## Hazards",
+        "",
+        "Everything that is known to go wrong in the exchange of a kubelet, and its answer.",
+        "",
+    )
+    yield from ("| hazard | | answer |", "|---|---|---|")
+    for hazard in Hazard:
+        yield f"| {hazard.name} | {hazard.value} | {_answer(hazard)} |"
+    yield ""
+
+
+def _answer(hazard: Hazard) -> str:
+    if answer := MET_BY_DESIGN.get(hazard):
+        text, _, name = answer.removesuffix(")").rpartition(" (")
+        return f"by design: {text}, see [{name}]({document(name).relative_to(PAGE.parent)})"
+    if hazard in NOT_COVERED:
+        return f"**none**: {NOT_COVERED[hazard]}"
+    return ", ".join(dict.fromkeys(f"`{check.name}`" for check in EVERY if hazard in check.covers))
+
+
+def document(name: str) -> Path:
+    """Return the page of docs/ or docs/decisions/ with this name."""
+    plain = PAGE.with_name(f"{name}.md")
+    return plain if plain.exists() else PAGE.parent / "decisions" / f"{name}.md"
 
 
 def _facts() -> Iterator[str]:
     yield from ("## Facts", "", "What the checks judge, and the modules that put it together.", "")
     yield from ("| facts | from |", "|---|---|")
     built = _builders()
-    for facts in dict.fromkeys(check.facts for check in every()):
+    for facts in dict.fromkeys(check.facts for check in EVERY):
         yield f"| `{facts}` | {', '.join(f'`{module}`' for module in built[facts])} |"
     yield ""
 
@@ -78,27 +177,13 @@ def _builders() -> dict[str, list[str]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        for name in called if not module.startswith("simulation/") else ():
+        for name in () if module.startswith("simulation/") else called:
             built[name].append(module)
     return built
 
 
-def _section(title: str, explanation: str, checks: Iterable[AnyCheck]) -> Iterator[str]:
-    head = "| check | what holds | facts | reason | severity | versions | upstream |"
-    yield from (f"## {title}", "", explanation, "", head, "|---|---|---|---|---|---|---|")
-    warns = title == "Warnings"
-    for check in checks:
-        reasons = ", ".join(f"`{reason}`" for reason in check.reasons)
-        severities = (Severity.WARN,) if warns else (reason.severity for reason in check.reasons)
-        severity = ", ".join(dict.fromkeys(each.value for each in severities))
-        versions = "; ".join(dict.fromkeys(releases(fact) for fact in check.follows)) or "all"
-        links = dict.fromkeys(f"[{fact.reference}]({fact.link})" for fact in check.follows)
-        room = check.room.removeprefix("nodeupgrade.domain.")
-        yield (
-            f"| `{check.name}` in `{room}` | {check.holds.replace('``', '`')} | `{check.facts}` | {reasons} | "
-            f"{severity} | {versions} | {', '.join(links)} |"
-        )
-    yield ""
+def _plain(text: str) -> str:
+    return text.replace("``", "`")
 
 
 def main() -> int:

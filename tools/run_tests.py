@@ -1,14 +1,19 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
+Tests on booted nodes mostly wait, so all others run beside them, with what they leave of the processors. With
+NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
 
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
-REAL = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract", "e2e")
+CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
+NODES = ("-v", "--durations=15", "-m", "e2e and not slow", "e2e")
+YIELDING = 19
+"""Niceness of what runs beside the tests on nodes."""
 
 
 def what_the_lab_lacks() -> str:
@@ -24,8 +29,27 @@ def pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
+def pytest_beside(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest without disturbing others, and print its output when it has ended."""
+    argv = ["nice", "-n", str(YIELDING), sys.executable, "-m", "pytest", *arguments]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    print(f"\n=== beside: pytest {' '.join(arguments)}\n{done.stdout}===", flush=True)
+    return done
+
+
+def run_all() -> int:
+    """Run all tests; the summary of a part that failed is the last output."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        parts = [beside.submit(pytest_beside, *arguments) for arguments in (FAST, CONTRACTS)]
+        code = pytest(*NODES)
+    for failed in (done for done in (part.result() for part in parts) if done.returncode):
+        code = code or failed.returncode
+        print("\n".join(failed.stdout.splitlines()[-30:]), flush=True)
+    return code
+
+
 def main() -> int:
-    """Return the exit code of the first failing run; pytest's summary is the last output."""
+    """Return the exit code of a failing run, or 0."""
     lacking = what_the_lab_lacks()
     if lacking and os.environ.get("NODEUPGRADE_E2E") == "required":
         print(f"error: cannot run the tests on real nodes, which are required: {lacking}", file=sys.stderr)
@@ -33,8 +57,8 @@ def main() -> int:
     if lacking:
         print(f"skipping the tests on real nodes: {lacking}", flush=True)
         return pytest(*FAST)
-    print("running all tests: the fast ones first, then those on real nodes", flush=True)
-    return pytest(*FAST) or pytest(*REAL)
+    print("running all tests: those on real nodes, and beside them the others", flush=True)
+    return run_all()
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
 """Faults that the end-to-end tests inject against the operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
 from e2e.lab import snapshot_reader
+from e2e.lab.deploy import FAILPOINTS
 from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.run.failpoints import When, at
+from nodeupgrade.domain.node.run.failpoints import WRONG_HASH, When, at
 from nodeupgrade.kubelethash import HashValue
 
 WRONG = HashValue("deadbeef")
@@ -50,6 +52,16 @@ def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable
         restart_runtime(cluster)
         run.release(moment)
         cluster.wait_for_end(name)
+
+
+@contextmanager
+def planned_wrong_hashes(cluster: Cluster, which: str = "all") -> Iterator[None]:
+    """Have agents plan a wrong hash for ``one`` container or for ``all``."""
+    cluster.node.write(f"{FAILPOINTS}/{WRONG_HASH}", which)
+    try:
+        yield
+    finally:
+        cluster.node.exec("rm", "-f", f"{FAILPOINTS}/{WRONG_HASH}")
 
 
 def exiting_kubelet(version: str) -> str:

@@ -1,7 +1,6 @@
 """A whole lab: a control plane and its nodes on this machine, isolated from everything else."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from e2e.lab import baseroot, cgroups, components, hostcheck, naming, network, paths
+from e2e.lab import baseroot, cgroups, components, disk, hostcheck, naming, network, paths
 from e2e.lab.controlplane import ControlPlane
 from e2e.lab.errors import LabError
 from e2e.lab.locking import locked
@@ -216,9 +215,7 @@ class Lab:
     def _remove(self) -> None:
         cgroups.destroy(naming.lab_cgroup(self.name))
         network.destroy(self.name)
-        shutil.rmtree(self.directory, ignore_errors=True)
-        if self.directory.exists():  # a file that was being written when its process died
-            shutil.rmtree(self.directory)
+        disk.remove(self.directory)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -239,7 +236,7 @@ class Lab:
             raise
 
     def _make_or_leave_pieces(self) -> None:
-        self.directory.mkdir(parents=True)
+        disk.create(self.directory)
         (self.directory / "lab.json").write_text(json.dumps(asdict(self.spec)))
         self._progress.say(f"lab {self.name}: network, certificates, control plane {self.spec.control_plane}")
         network.create_control_plane(self.name)

@@ -80,6 +80,12 @@ def start(lab: Lab, objects: list[Object]) -> None:
     lab.apply(*objects[1:])
 
 
+def start_pod(lab: Lab, name: str, script: str, *, node: str) -> None:
+    """Start a pod whose container ``main`` runs a shell script, and wait until it is Ready."""
+    lab.apply(_pod(name, {"containers": [_container("main", script)]}, node))
+    lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+
+
 def is_mirror(pod: Object) -> bool:
     """Report whether a pod only shows a static one."""
     return "kubernetes.io/config.mirror" in pod["metadata"].get("annotations", {})

@@ -304,6 +304,20 @@ def test_what_nodes_reported_is_told(cluster: Cluster, monkeypatch: pytest.Monke
     check("previews.txt", (cluster.run(f"nodeupgrade {line}") for line in lines))
 
 
+def test_a_plan_does_with_accepted_checks_what_the_operator_does(cluster: Cluster) -> None:
+    written = (FILES / "databases.yaml").read_text(encoding="utf-8")
+    accepting = f"{written}  preflight: {{accept: [placements_are_met]}}\n"
+
+    plan = json.loads(
+        cluster.run("nodeupgrade plan - -o json", stdin=accepting).partition("\n")[2].partition("exit")[0]
+    )
+
+    assert {node["node"]: node["place"] for node in plan["nodes"]}["db-8"] == "Pending"
+    [accepted] = [each for each in plan["todo"] if each["accepted"]]
+    assert (accepted["severity"], accepted["check"], accepted["nodes"]) == ("warn", "placements_are_met", ["db-8"])
+    assert accepted["owners"] == [{"name": "StatefulSet data/ledger", "pods": 1}]
+
+
 def test_plans_for_programs(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     printed = cluster.run("nodeupgrade plan databases.yaml -o json").partition("\n")[2].partition("exit code")[0]

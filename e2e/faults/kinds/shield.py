@@ -3,7 +3,6 @@
 Where the kubelet wants to end containers, the rows prove it: without a refused call they are broken.
 """
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +10,11 @@ from collections.abc import Callable, Iterator
 from e2e.faults.fault import BACK, EITHER, Fault, Harm
 from e2e.faults.kinds.failpoints import lose_bundle
 from e2e.faults.run import FaultRun
+from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import LabError
-from e2e.lab.deploy import FAILPOINTS
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, SHIELD_RAISED, WRONG_HASH, Failpoint, When, at
+from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
 from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.shield import REFUSED
 
@@ -82,7 +81,7 @@ def killed_while_holding(kill: Kill) -> Harm:
     """Let all hashes be wrong, and kill again and again while the new kubelet wants to end every container."""
 
     def harm(run: FaultRun) -> Iterator[None]:
-        with wrong_hashes(run), run.armed(KUBELET_STARTED, "hang"):
+        with planned_wrong_hashes(run.cluster), run.armed(KUBELET_STARTED, "hang"):
             yield
             run.wait_hit(KUBELET_STARTED)
             wait_for_refusals(run)
@@ -108,13 +107,6 @@ def rescued(run: FaultRun) -> Iterator[None]:
         _note(run, shield_process(run))
         run.kill_executor()
         yield
-
-
-@contextlib.contextmanager
-def wrong_hashes(run: FaultRun) -> Iterator[None]:
-    """Have the next agent plan a wrong hash for every container."""
-    run.cluster.node.write(f"{FAILPOINTS}/{WRONG_HASH}", "all")
-    yield  # whoever arms the executor's failpoints removes this one with them
 
 
 def refused(run: FaultRun) -> list[str]:

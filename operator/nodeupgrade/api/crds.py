@@ -91,6 +91,8 @@ TASK_KIND = Kind(
             description="Containers that a plain kubelet swap would restart",
             wide=True,
         ),
+        Column(name="Check", path=".status.hazards[0].check", description="What found the first hazard", wide=True),
+        Column(name="Hazard", path=".status.hazards[0].detail", description="The first hazard", wide=True),
         Column(name="Reason", path=".status.reason", wide=True),
         Column(name="Message", path=".status.message", wide=True),
     ),

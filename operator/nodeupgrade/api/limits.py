@@ -12,6 +12,9 @@ LABEL_LENGTH: Final = 63
 """The value of a label; also names of waves and NodeUpgrades, and versions."""
 
 IMAGE_LENGTH: Final = 512
+CHECK_LENGTH: Final = 64
+"""The name of a check."""
+
 PATH_LENGTH: Final = 1024
 URL_LENGTH: Final = 2048
 RETRY_TOKEN_LENGTH: Final = 256
@@ -30,6 +33,9 @@ FORECAST_LENGTH: Final = 256
 
 CONTAINERS_LISTED: Final = 20
 """Containers, pods or hazards of a node that are listed one by one; counts include all of them."""
+
+LISTED_PER_HAZARD: Final = 8
+"""Pods, and owners of pods such as Deployments, that one hazard names besides its first pod."""
 
 PAST_RUNS_KEPT: Final = 5
 CONDITION_MESSAGE_LENGTH: Final = 1024

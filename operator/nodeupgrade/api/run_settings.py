@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import SET, Field
+from nodeupgrade.api.limits import CHECK_LENGTH
 
 
 class FlagPolicy(StrEnum):
@@ -83,6 +84,33 @@ class KubeletSettings:
             defaulted=True,
         ),
     ] = DriftPolicy.REFUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightSettings:
+    """Which findings of checks do not refuse a node."""
+
+    SCHEMA: ClassVar = Field("What is done about findings on the nodes before anything is touched.", defaulted=True)
+
+    accept: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Field(
+                    max_length=CHECK_LENGTH,
+                    pattern="[a-z][a-z0-9_]*",
+                    expected="the name of a check such as placements_are_met (docs/preflight.md)",
+                ),
+            ],
+            ...,
+        ],
+        SET,
+        Field(
+            "Names of checks whose findings are warnings for this NodeUpgrade and refuse no node.",
+            max_items=16,
+            defaulted=True,
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

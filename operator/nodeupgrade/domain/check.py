@@ -1,16 +1,16 @@
 """Checks: named questions about a node, each defined in one place, with its reasons, hazards, and upstream changes.
 
 To add one, write a function that takes facts and yields findings, decorate it with ``check``, and list it in the
-``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/checks.md pick it up from there.
+``CHECKS`` of its module. Preflight, ``action: Plan``, ``nodeupgrade plan`` and docs/preflight.md pick it up from there.
 A check decides from facts that others have gathered; it performs no I/O and changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Generic, TypeVar, get_args, get_type_hints
 
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.kubelet.history import ReleaseDefect
@@ -32,6 +32,7 @@ class Check(Generic[F]):
         reasons: all reasons that its findings may have.
         follows: the changes in Kubernetes that it is about; if empty, it applies to every version.
         covers: the hazards that it looks for.
+        acceptable: whether a NodeUpgrade may go on in spite of its findings (docs/decisions/accepting-a-check.md).
         find: the function; it yields nothing for a node that passes.
     """
 
@@ -42,11 +43,12 @@ class Check(Generic[F]):
     reasons: tuple[Reason, ...]
     follows: tuple[MinorChange | ReleaseDefect, ...]
     covers: tuple[Hazard, ...]
+    acceptable: bool
     find: Callable[[F], Iterable[Finding]]
 
     def __call__(self, facts: F) -> Iterator[Finding]:
-        """Return the findings for these facts."""
-        return iter(self.find(facts))
+        """Return the findings for these facts, with the name of this check."""
+        return (replace(finding, check=self.name) for finding in self.find(facts))
 
     def of(self, read: Callable[[G], F], when: Callable[[G], bool] = lambda _: True) -> "Check[G]":
         """Return this check adapted to a larger set of facts.
@@ -63,12 +65,16 @@ class Check(Generic[F]):
             reasons=self.reasons,
             follows=self.follows,
             covers=self.covers,
+            acceptable=self.acceptable,
             find=lambda facts: self.find(read(facts)) if when(facts) else (),
         )
 
 
 def check(
-    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Hazard, ...] = ()
+    *reasons: Reason,
+    follows: tuple[MinorChange | ReleaseDefect, ...] = (),
+    covers: tuple[Hazard, ...] = (),
+    acceptable: bool = True,
 ) -> Callable[[Callable[[F], Iterable[Finding]]], Check[F]]:
     """Declare a function as a check; the first paragraph of its docstring states what holds if it finds nothing."""
 
@@ -82,6 +88,7 @@ def check(
             reasons=reasons,
             follows=follows,
             covers=covers,
+            acceptable=acceptable,
             find=find,
         )
 
@@ -95,7 +102,10 @@ def _judged(find: Callable[[F], Iterable[Finding]]) -> str:
 
 
 def check_one(
-    *reasons: Reason, follows: tuple[MinorChange | ReleaseDefect, ...] = (), covers: tuple[Hazard, ...] = ()
+    *reasons: Reason,
+    follows: tuple[MinorChange | ReleaseDefect, ...] = (),
+    covers: tuple[Hazard, ...] = (),
+    acceptable: bool = True,
 ) -> Callable[[Callable[[F], Finding | None]], Check[F]]:
     """Declare a function as a check that returns at most one finding."""
 
@@ -105,11 +115,23 @@ def check_one(
             if (finding := find(facts)) is not None:
                 yield finding
 
-        return check(*reasons, follows=follows, covers=covers)(find_one)
+        return check(*reasons, follows=follows, covers=covers, acceptable=acceptable)(find_one)
 
     return declare
 
 
-def ask(checks: Iterable[Check[F]], facts: F) -> tuple[Finding, ...]:
-    """Run every check in order and return all findings."""
-    return tuple(finding for each in checks for finding in each(facts))
+def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Run every check in order and return all findings.
+
+    Args:
+        accepted: names of checks whose findings are to be warnings, where a check permits that.
+    """
+    return tuple(
+        _accepted(finding) if each.acceptable and each.name in accepted else finding
+        for each in checks
+        for finding in each(facts)
+    )
+
+
+def _accepted(finding: Finding) -> Finding:
+    return replace(finding, severity=Severity.WARN, accepted=True) if finding.forbids else finding

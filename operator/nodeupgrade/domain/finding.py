@@ -32,6 +32,9 @@ class Finding:
         detail: what was seen, without a full stop.
         severity: overrides the severity of the reason; None keeps it.
         remedy: overrides the remedy of the reason; None keeps it, an empty one omits it.
+        check: name of the check that found it; empty if no check did.
+        accepted: whether it would forbid, had the NodeUpgrade not accepted its check.
+        owner: whose pod it is about (``Pod.owner``); empty if it is about no pod, or if that is not known.
     """
 
     reason: Reason
@@ -39,6 +42,9 @@ class Finding:
     subject: str = ""
     severity: Severity | None = None
     remedy: str | None = None
+    check: str = ""
+    accepted: bool = False
+    owner: str = ""
 
     @property
     def weight(self) -> Severity:

@@ -3,7 +3,7 @@
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.cri.guarded import PATIENCE, CallGuard, Surroundings
+from nodeupgrade.adapters.cri.guarded import CallGuard, Surroundings
 from nodeupgrade.adapters.cri.proxy import Proxy
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import RunStore
@@ -18,7 +18,6 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import Shielded
 
 __all__ = [
-    "PATIENCE",
     "STATE",
     "CallGuard",
     "Exchange",

@@ -247,6 +247,18 @@ TASK_STATUS: dict[str, Any] = {
     "containers": {"restarted": 0},
     "kubelet": {"downSeconds": 0.9},
     "preview": {"wouldRestart": 61},
+    "hazards": [
+        {
+            "reason": "StoredHashNotReproduced",
+            "check": "hashes_are_reproduced",
+            "pod": "default/web/nginx",
+            "detail": "stored hash 1 is not 2",
+            "pods": 1,
+            "others": [],
+            "owners": [{"name": "Deployment default/web", "pods": 1}],
+        },
+        {"reason": "ProbeFails", "check": "readiness_probes_succeed", "warning": True},
+    ],
 }
 
 

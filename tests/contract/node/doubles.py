@@ -7,14 +7,13 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
-from nodeupgrade.domain.node.shield import Method, RuntimeCall
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
-from nodeupgrade.simulation.node.shield import EXCUSE_SECONDS
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles

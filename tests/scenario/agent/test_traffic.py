@@ -10,7 +10,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
-from nodeupgrade.api.task.status import Hazard, TaskPhase
+from nodeupgrade.api.task.status import ReportedHazard, TaskPhase
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.kube import ForbiddenError
 from nodeupgrade.simulation.node import pod_json
@@ -132,7 +132,10 @@ async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: Wo
 
     assert status.phase is TaskPhase.SUCCEEDED
     unread = "nobody looked whether Services lose their last endpoint: endpointslices is forbidden"
-    assert status.hazards == (Hazard(reason=Reason.SERVICES_NOT_READ, detail=unread, warning=True),)
+    check = "clients_notice_nothing"
+    assert status.hazards == (
+        ReportedHazard(reason=Reason.SERVICES_NOT_READ, check=check, detail=unread, warning=True),
+    )
     assert world.restarted == []
 
 

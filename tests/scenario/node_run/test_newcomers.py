@@ -11,8 +11,8 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers
 from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.evidence.watch import WORD_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, plan_for, pod_json
@@ -68,7 +68,7 @@ def undone(it: Story) -> str | None:
     return record.error
 
 
-@pytest.mark.parametrize("after", [0.0, WORD_SECONDS / 2], ids=["at once", "a moment later"])
+@pytest.mark.parametrize("after", [0.0, EXCUSE_SECONDS / 2], ids=["at once", "a moment later"])
 def test_what_the_new_kubelet_began_of_a_pod_that_came_is_begun_once(after: float) -> None:
     it, word = joined()
     word.after = after
@@ -106,7 +106,7 @@ def test_without_an_agent_it_goes_back_all_the_same_and_says_what_that_costs() -
     asked, over = (journal.first(Step.REWRITE_HASHES, mark) for mark in (Mark.UNDOING, Mark.UNDONE))
     assert asked is not None
     assert over is not None
-    assert WORD_SECONDS <= over.monotonic - asked.monotonic < WORD_SECONDS + 1
+    assert EXCUSE_SECONDS <= over.monotonic - asked.monotonic < EXCUSE_SECONDS + 1
 
 
 def test_a_hash_is_changed_only_if_it_is_the_one_that_was_told() -> None:

@@ -15,7 +15,8 @@ from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.failpoints import When, at
 from nodeupgrade.domain.node.run.journal import Mark, Outcome, parse
 from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, WORD_SECONDS
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, Moment
 from nodeupgrade.simulation.node.kubelet import SYNC_SECONDS
@@ -94,8 +95,8 @@ def test_a_container_that_ends_by_itself_ends_nothing_else(exit_code: int) -> No
 def test_a_runtime_that_has_yet_to_say_how_a_container_ended_is_heard() -> None:
     """Beside a pod that somebody deleted, of which there is no word yet either."""
     it = story()
-    it.node.runtime.troubles.hears_late = WORD_SECONDS / 2
-    delete(it, "job", told_after=WORD_SECONDS / 2)
+    it.node.runtime.troubles.hears_late = EXCUSE_SECONDS / 2
+    delete(it, "job", told_after=EXCUSE_SECONDS / 2)
     while_settling(it, lambda: it.node.runtime.end(it.container("nginx"), 1))
 
     report = it.tell()
@@ -113,7 +114,7 @@ def test_a_runtime_that_never_says_how_a_container_ended_is_not_waited_for_longe
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED)
     assert "default/web/nginx ending: process" in report.message
-    assert seconds_until_stopped(it) < SETTLING + WORD_SECONDS + 2 * LOOK_SECONDS
+    assert seconds_until_stopped(it) < SETTLING + EXCUSE_SECONDS + 2 * LOOK_SECONDS
 
 
 @pytest.mark.parametrize("told_after", [0.5, 60], ids=["told in time", "never told"])
@@ -126,7 +127,7 @@ def test_the_report_waits_for_what_the_runtime_has_yet_to_say(told_after: float)
     report = it.tell()
 
     assert report.outcome is Outcome.UPGRADED
-    assert (report.ended, report.listed)[told_after > WORD_SECONDS] == ("default/web/nginx",)
+    assert (report.ended, report.listed)[told_after > EXCUSE_SECONDS] == ("default/web/nginx",)
 
 
 @pytest.mark.parametrize(("exit_code", "silent"), [(137, False), (1, True)], ids=["killed", "no log"])
@@ -155,7 +156,7 @@ def test_the_runtimes_log_says_nothing_about_the_time_before_its_restart() -> No
 
 def test_a_pod_that_somebody_deletes_is_no_damage() -> None:
     it = story()
-    delete(it, "web", told_after=WORD_SECONDS / 2)
+    delete(it, "web", told_after=EXCUSE_SECONDS / 2)
 
     report = it.tell()
 
@@ -170,7 +171,7 @@ def test_a_pod_that_ends_without_word_of_its_deletion_turns_the_run_back_in_time
     report = it.tell()
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED)
-    assert seconds_until_stopped(it) < SETTLING + 1 + WORD_SECONDS + 2 * LOOK_SECONDS
+    assert seconds_until_stopped(it) < SETTLING + 1 + EXCUSE_SECONDS + 2 * LOOK_SECONDS
 
 
 def test_after_a_rollback_nothing_is_taken_to_have_ended_by_itself() -> None:

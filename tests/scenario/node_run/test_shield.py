@@ -10,6 +10,7 @@ from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.failpoints import KUBELET_STARTED
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, parse
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.simulation.node import Behaviour, Crash
 from nodeupgrade.simulation.node.kubelet import SYNC_PERIOD_SECONDS
@@ -17,7 +18,6 @@ from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import delete, seconds_until_stopped, while_settling
 
 WRONG = StoredHashes(container=HashValue("bad"))
-EXCUSE_SECONDS = 3.0
 
 
 def wrongly_planned(it: Story, *names: str) -> Story:

@@ -7,8 +7,8 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
@@ -74,7 +74,7 @@ class Scene:
         body = await self.kube.get(UPGRADES, name)
         known = self.parsed.get(name)
         if known is None or known.resource_version != body["metadata"]["resourceVersion"]:
-            self.parsed[name] = known = parse_upgrade(body)
+            self.parsed[name] = known = read_upgrade(body)
         return known
 
     async def look(self, name: str) -> tuple[NodeAction, ...]:

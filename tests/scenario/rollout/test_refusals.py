@@ -109,6 +109,20 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {},
         affinity({"key": "metadata.name", "operator": "In", "values": ["node-1"]}, field="matchFields"),
     ),
+    "no such check": (
+        Reason.INVALID_SPEC,
+        {"preflight": {"accept": ["placement_met"]}},
+        "v1.33.13",
+        {},
+        {},
+    ),
+    "another check accepted": (
+        Reason.TAINT_NOT_TOLERATED,
+        {"preflight": {"accept": ["placements_are_met"]}},
+        "v1.33.13",
+        TAINTED,
+        {},
+    ),
     "taint not tolerated": (Reason.TAINT_NOT_TOLERATED, {}, "v1.33.13", TAINTED, {}),
 }
 
@@ -187,6 +201,28 @@ async def test_skew(server: str, node: str, spec: dict[str, Any], phase: str) ->
     await scene.apply(**spec)
     await scene.run(passes=40)
     assert (await scene.upgrade()).status.phase == phase
+
+
+async def test_an_accepted_check_is_a_warning_of_which_everybody_is_told() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_pod("web-0", "node-0", overrides={"spec": {"nodeSelector": {"disk": "ssd"}}})
+    await scene.apply(preflight={"accept": ["placements_are_met", "pods_fit"]})
+    while not (tasks := await scene.kube.list(TASKS)) or tasks[0].get("status", {}).get("phase") != "Running":
+        await scene.step()
+    assert tasks[0]["spec"]["preflight"] == {"accept": ["placements_are_met", "pods_fit"]}
+    found = [
+        {"reason": "NodeAffinityNotMet", "check": "placements_are_met", "warning": True, "accepted": True},
+        {"reason": "ProbeFails", "check": "readiness_probes_succeed", "warning": True},
+    ]
+    await scene.kube.replace_status(TASKS, "node-0", {**tasks[0]["status"], "hazards": found})
+    await scene.run()
+
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.accepted) == ("Succeeded", {"placements_are_met": 1})
+    ready = next(condition for condition in status.conditions if condition.type == "Ready")
+    assert ready.message == "1 of 1 node runs v1.33.13 (accepted in spite of: placements_are_met on 1 node)"
+    assert any("(NodeAffinityNotMet: pod default/web-0 on node node-0" in line for line in scene.story)
 
 
 async def test_refused_node_is_taken_up_as_soon_as_the_cause_is_gone() -> None:

@@ -12,6 +12,8 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
+VERSION: tuple[str, Json] = ("/version", {})
+CONSISTENT = ("/api/v1/pods", {"fieldSelector": "spec.nodeName=a"})
 NOW = ("/api/v1/namespaces/kube-node-lease/pods", {"limit": "1"})
 INDEXED = (
     "/api/v1/pods",
@@ -25,11 +27,15 @@ class Line:
     """Writes down what is asked; ``lags``: the API server's cache has not come as far as its etcd."""
 
     lags: bool = False
+    version: str = "v1.30.14-gke.1"
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
-    async def request(self, _method: str, path: str, *, query: Mapping[str, str]) -> Any:
+    async def request(self, _method: str, path: str, *, query: Mapping[str, str] | None = None) -> Any:
+        query = query or {}
         self.asked.append((path, dict(query)))
+        if path == "/version":
+            return {"gitVersion": self.version}
         if self.lags and "resourceVersionMatch" in query:
             raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
         return {"metadata": {"resourceVersion": "42"}, "items": [] if "namespaces" in path else [POD]}
@@ -48,7 +54,16 @@ async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
     line = Line()
     (pod,) = await client(line).list_pods_on_node("a")
     assert pod["metadata"] == POD["metadata"]
-    assert line.asked == [NOW, INDEXED]
+    assert line.asked == [VERSION, NOW, INDEXED]
+
+
+@pytest.mark.parametrize(("version", "consistent"), [("v1.31.0", True), ("v1.30.14", False), ("unknown", False)])
+async def test_a_cache_that_is_consistent_is_asked_without_a_detour(version: str, consistent: bool) -> None:
+    line = Line(version=version)
+    kube = client(line)
+    for _ in range(2):
+        assert len(await kube.list_pods_on_node("a")) == 1
+    assert line.asked == [VERSION, *(2 * ([CONSISTENT] if consistent else [NOW, INDEXED]))]
 
 
 async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once() -> None:
@@ -56,14 +71,14 @@ async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_whil
     kube = client(line)
     assert len(await kube.list_pods_on_node("a")) == 1
     assert len(await kube.list_pods_on_node("a")) == 1
-    assert line.asked == [NOW, INDEXED, EXACT, EXACT]
+    assert line.asked == [VERSION, NOW, INDEXED, EXACT, EXACT]
 
 
 async def test_a_watch_begins_with_such_a_list() -> None:
     line = Line()
     events = [event async for event in client(line).watch_pods_on_node("a")]
     assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
-    assert line.asked == [NOW, INDEXED]
+    assert line.asked == [VERSION, NOW, INDEXED]
     assert [query["resourceVersion"] for query in line.watched] == ["42"]
 
 

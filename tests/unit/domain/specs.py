@@ -81,6 +81,7 @@ FULL: Json = {
         "removeFlags": ["--network-plugin"],
         "configurationDrift": "Refuse",
     },
+    "preflight": {"accept": []},
     "verify": {
         "settle": "60s",
         "kubeletDownBudget": "30s",
@@ -142,6 +143,7 @@ OTHER: Json = {
         "removeFlags": ["--cni-bin-dir"],
         "configurationDrift": "Accept",
     },
+    "preflight": {"accept": ["placements_are_met", "pods_fit"]},
     "verify": {
         "settle": "5m",
         "kubeletDownBudget": "40s",
@@ -230,6 +232,7 @@ INVALID: dict[str, Json] = {
     "blackout without zone": spec(blackouts=[{"from": "2026-12-24T00:00:00", "to": "2026-12-27T00:00:00"}]),
     "blackout on no day": spec(blackouts=[{"from": "2026-02-30T00:00:00Z", "to": "2026-12-27T00:00:00Z"}]),
     "no service": spec(kubelet={"unit": "kubelet"}),
+    "no name of a check": spec(preflight={"accept": ["Pods fit"]}),
     "no duration": spec(verify={"settle": "soon"}),
     "no time without a kubelet": spec(verify={"kubeletDownBudget": "0s"}),
     "no time at all": spec(timeouts={"node": "0m"}),

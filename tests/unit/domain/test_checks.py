@@ -1,4 +1,4 @@
-"""All checks: each finds something in some case, under the reasons that it declares, and docs/checks.md lists it."""
+"""All checks: each finds something in some case, under the reasons that it declares, and docs/preflight.md lists it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from e2e.preflight.shown import NOT_SHOWN, SHOWN
+from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import admission, condition, probes, registry, services, startup
@@ -63,7 +65,7 @@ def test_every_check_of_probes_and_services_is_tried_by_some_case(room: str) -> 
 
 
 def test_every_check_says_what_holds_and_why_it_may_not() -> None:
-    for one in generate_checks.every():
+    for one in EVERY:
         assert one.holds.endswith("."), one.name
         assert one.reasons, one.name
 
@@ -72,13 +74,26 @@ def test_of_the_facts_of_every_check_it_is_known_who_reads_them() -> None:
     table = generate_checks.page().partition("## Facts")[2]
     read = dict(re.findall(r"^\| `(\w+)` \| (`.+`) \|$", table, re.MULTILINE))
 
-    assert {one.facts for one in generate_checks.every()} == read.keys()
+    assert {one.facts for one in EVERY} == read.keys()
 
 
 def test_no_two_checks_have_one_name_in_a_room() -> None:
-    names = [(one.room, one.name) for one in generate_checks.every()]
+    names = [(one.room, one.name) for one in EVERY]
 
     assert len(names) == len(set(names))
+
+
+def test_checks_of_one_name_are_accepted_together_or_not_at_all() -> None:
+    acceptable: dict[str, set[bool]] = {}
+    for one in EVERY:
+        acceptable.setdefault(one.name, set()).add(one.acceptable)
+
+    assert {name: both for name, both in acceptable.items() if len(both) > 1} == {}
+
+
+def test_what_is_said_to_be_shown_is_a_check() -> None:
+    assert {*SHOWN, *NOT_SHOWN} - {one.name for one in EVERY} == set()
+    assert SHOWN.keys() & NOT_SHOWN.keys() == set()
 
 
 def test_the_table_of_checks_is_current() -> None:

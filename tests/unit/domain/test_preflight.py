@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest, SandboxId
 from nodeupgrade.domain.check import ask
+from nodeupgrade.domain.node.checks.pods import taints_are_tolerated
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
@@ -118,6 +119,8 @@ def test_nothing_is_said_about_a_sound_node(sound: dict[str, Any]) -> None:
     assert preflight(facts(**sound)) == ()
 
 
+TAINTED = {**facts().node, "spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}}
+TOLERANT = {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
 DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # the kubelet
     "no such unit": (
@@ -242,6 +245,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a node that lost what a pod requires of it": (
         Reason.NODE_AFFINITY_NOT_MET, {"pods": pods(nodeSelector={"disk": "spinning"})},
     ),
+    "a taint that a pod does not tolerate": (Reason.TAINT_NOT_TOLERATED, {"node": TAINTED}),
     # health
     "nobody can ask for the kubelet's health": (
         Reason.UNSUPPORTED_SERVICE_MANAGER,
@@ -273,6 +277,19 @@ def test_every_check_is_tried_by_some_defect() -> None:
     }
 
     assert silent == set()
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"pods": pods(**TOLERANT)},
+        {"pods": tuple(replace(each, from_manifest=True) for each in pods())},
+        {"target": V("v1.23.17"), "kubelet": kubelet(current=V("v1.22.17"), staged_version="v1.23.17")},
+    ],
+    ids=["tolerated", "a static pod", "kubelets that do not look"],
+)
+def test_a_taint_that_harms_nobody_is_passed_over(fine: dict[str, Any]) -> None:
+    assert not list(taints_are_tolerated(facts(node=TAINTED, **fine)))
 
 
 def test_what_is_wrong_with_pods_names_them() -> None:

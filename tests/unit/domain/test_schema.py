@@ -169,7 +169,7 @@ def test_columns_have_the_types_of_their_values(kind: Kind) -> None:
         if column.path.startswith(".metadata"):
             continue
         schema: Schema = ObjectSchema(properties={"spec": kind.spec, "status": kind.status})
-        for step in column.path.replace('[?(@.type=="Ready")]', "[]").lstrip(".").split("."):
+        for step in column.path.replace("[0]", "[]").replace('[?(@.type=="Ready")]', "[]").lstrip(".").split("."):
             assert isinstance(schema, ObjectSchema), column.path
             schema = schema.properties[step.removesuffix("[]")]
             schema = schema.items if isinstance(schema, ArraySchema) else schema

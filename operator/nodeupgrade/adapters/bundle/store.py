@@ -110,13 +110,14 @@ def stage(source: Path, parent: Path) -> Path:
     as this process sees them (such as `/host/var/lib/…` in a pod).
 
     Raises:
-        BundleError: `source` is not an intact bundle.
+        BundleError: `source` has to be copied and is not an intact bundle.
         OSError: the copy cannot be written.
     """
-    manifest = verify(source)
+    manifest = read_manifest(source)
     target = parent / manifest.name
     if _is_intact(target, manifest):
         return target
+    verify(source)
     parent.mkdir(parents=True, exist_ok=True)
     incoming = parent / f".incoming-{manifest.name}"
     for leftover in (incoming, target):

@@ -14,13 +14,11 @@ from nodeupgrade.adapters.cri.proxy import Rejection
 from nodeupgrade.adapters.cri.requests import UnreadableRequest, guarded, is_unary, read
 from nodeupgrade.api.values import ContainerId, Digest, PodUid
 from nodeupgrade.domain.node.inventory import Process
-from nodeupgrade.domain.node.shield import Method, Protected, RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, Protected, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.ports.clock import Clock
 
 log = structlog.get_logger()
 
-PATIENCE = 3.0
-"""Seconds that the agent has to say that a pod was deleted."""
 LOOK_SECONDS = 0.1
 
 
@@ -60,7 +58,7 @@ class CallGuard:
         patience: seconds to wait for an excuse.
     """
 
-    def __init__(self, shielded: Shielded, around: Surroundings, *, patience: float = PATIENCE) -> None:
+    def __init__(self, shielded: Shielded, around: Surroundings, *, patience: float = EXCUSE_SECONDS) -> None:
         self._shielded = shielded
         self._around = around
         self._patience = patience

@@ -13,6 +13,8 @@ from nodeupgrade.adapters.kube.transport import AheadError, Patience, Session, T
 from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.kube import (
     ExpiredError,
     NotFoundError,
@@ -39,6 +41,9 @@ WITHOUT_INDEX_SECONDS = 60.0
 """How long the index is not used after it lagged behind: the cache of a quiet cluster may get no event for minutes,
 and every request would wait three seconds for it."""
 
+VERSION_SECONDS = 60.0
+"""How long an answer about the API server's version is relied on."""
+
 
 class KubeClient(TypedKube):
     """Client for the API server that exchanges raw JSON.
@@ -49,6 +54,7 @@ class KubeClient(TypedKube):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._index_lags_until = 0.0
+        self._reads_consistently, self._asked_at = False, -VERSION_SECONDS
 
     @classmethod
     @asynccontextmanager
@@ -112,9 +118,12 @@ class KubeClient(TypedKube):
     async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None) -> Page:
         """List from the API server's index, at a state no older than this call.
 
-        API servers before 1.31 do not use the index for a list with a limit or without a resourceVersion: they read
-        every pod of the cluster from etcd.
+        API servers before 1.31 do not use the index for a list without a resourceVersion, nor any for one with a limit:
+        they read every pod of the cluster from etcd.
         """
+        if await self._cache_is_consistent():
+            (page,) = [page async for page in self._pages(resource, {"fieldSelector": selector(fields or {})})]
+            return page
         if time.monotonic() < self._index_lags_until:
             return await self._whole(resource, None, fields)
         here = path(resource.within(EMPTY_NAMESPACE))
@@ -130,6 +139,17 @@ class KubeClient(TypedKube):
             self._index_lags_until = time.monotonic() + WITHOUT_INDEX_SECONDS
             return await self._whole(resource, None, fields)
         return page
+
+    async def _cache_is_consistent(self) -> bool:
+        """Report whether the API server answers from its cache as it would from etcd."""
+        if time.monotonic() >= self._asked_at + VERSION_SECONDS:
+            version = await self.server_version()
+            try:
+                self._reads_consistently = history.CONSISTENT_READS_FROM_CACHE.applies_to(KubeletVersion.parse(version))
+            except UnsupportedKubelet:
+                self._reads_consistently = False
+            self._asked_at = time.monotonic()
+        return self._reads_consistently
 
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None

@@ -60,7 +60,8 @@ class HostShield:
 
     def waiting(self) -> int:
         """Return how many calls are held back; a process that ended holds none."""
-        return self._waiting.get() if self._waiting.get() and self.ready() else 0
+        waiting = self._waiting.get()
+        return waiting if waiting and self.ready() else 0
 
     def restarts(self) -> int:
         """Return how often the runtime took its path back while the shield was raised."""

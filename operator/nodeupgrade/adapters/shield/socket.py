@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from nodeupgrade.adapters.files.atomic import NOT_CARRIED
 from nodeupgrade.adapters.shield.refusals import append
 from nodeupgrade.adapters.shield.system import System, accepts
 from nodeupgrade.domain.errors import StepFailed
@@ -26,7 +27,6 @@ Inode: TypeAlias = tuple[int, int]
 PATIENCE = 3.0
 """Seconds for which lower() waits for a runtime that is just being restarted."""
 LOOK_SECONDS = 0.05
-SIGNATURES = frozenset({"security.ima", "security.evm"})
 
 
 class Exchange:
@@ -186,7 +186,7 @@ class Exchange:
 
     def _attributes(self) -> list[str]:
         try:
-            return [name for name in self._system.listxattr(self.runtime) if name not in SIGNATURES]
+            return [name for name in self._system.listxattr(self.runtime) if name not in NOT_CARRIED]
         except OSError as error:
             if error.errno == errno.ENOTSUP:
                 return []

@@ -4,6 +4,7 @@ Nothing here can change anything on the node: it has read-only views.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -94,11 +95,14 @@ class Examiner:
 
     async def _look(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
         """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
+        began = time.monotonic()
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
         clients = await self._clients(task, pods)
         cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
-        return await asyncio.to_thread(self._examine, task, attempt, replacement, cluster)
+        examination = await asyncio.to_thread(self._examine, task, attempt, replacement, cluster)
+        log.info("examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
+        return examination
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
         """Return the Services that depend on the node's pods, if there is a risk to them; failing to is no refusal."""

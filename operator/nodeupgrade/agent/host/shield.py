@@ -20,6 +20,7 @@ from nodeupgrade.agent.host.units import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.agent.settings import RUNS
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
 from nodeupgrade.wiring import shield as wiring
 
 LOOK_SECONDS = 0.1
@@ -35,7 +36,7 @@ def main() -> int:
     options.add_argument("--socket", type=Path, required=True, help="the runtime's")
     options.add_argument("--runs", type=Path, default=Path(RUNS), help="directory of the node's runs")
     options.add_argument("--state", type=Path, default=wiring.STATE, help="the node's /run")
-    options.add_argument("--patience", type=float, default=wiring.PATIENCE, help="seconds to wait for an excuse")
+    options.add_argument("--patience", type=float, default=EXCUSE_SECONDS, help="seconds to wait for an excuse")
     given = options.parse_args()
     exchange = wiring.exchange_at(given.socket, given.state)
     runs = wiring.runs_in(given.runs)

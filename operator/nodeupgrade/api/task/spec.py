@@ -19,7 +19,7 @@ from nodeupgrade.api.limits import (
     URL_LENGTH,
 )
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
+from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -196,6 +196,7 @@ class TaskSpec:
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
     kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
+    preflight: Annotated[PreflightSettings, RESOLVED] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
     deadline: Annotated[datetime | None, Field("When the run is aborted.")] = None
     guard: GuardGrant = GuardGrant()

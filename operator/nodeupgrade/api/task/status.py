@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar
 
 from nodeupgrade.api.field import Count, Field
 from nodeupgrade.api.limits import (
+    CHECK_LENGTH,
     CONTAINER_LENGTH,
     CONTAINERS_LISTED,
     FORECAST_LENGTH,
     GUARD_DETAIL_LENGTH,
     LABEL_LENGTH,
+    LISTED_PER_HAZARD,
     MESSAGE_LENGTH,
     PATH_LENGTH,
     STEP_DETAIL_LENGTH,
@@ -139,13 +141,36 @@ class ContainerCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hazard:
-    """Something that prevents the upgrade or, if it is a ``warning``, only deserves attention."""
+class PodOwner:
+    """Whoever created pods of the node, and how many of its pods a hazard is about."""
+
+    name: Annotated[
+        str, Field("Such as Deployment namespace/name, static pod …, or bare pod ….", max_length=CONTAINER_LENGTH)
+    ]
+    pods: Count = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedHazard:
+    """Something that prevents the upgrade or, if it is a ``warning``, only deserves attention.
+
+    Pods to which the same applies, with the same remedy, are one hazard; ``pod`` and ``detail`` are of the first.
+    """
 
     reason: Annotated[str, Field(max_length=128)]
-    pod: Annotated[str, Field(max_length=CONTAINER_LENGTH)] = ""
-    detail: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
+    check: Annotated[str, Field("What found it (docs/preflight.md).", max_length=CHECK_LENGTH)] = ""
+    pod: Annotated[str, Field("The first pod or container that it is about.", max_length=CONTAINER_LENGTH)] = ""
+    detail: Annotated[str, Field("What was seen of it.", max_length=MESSAGE_LENGTH)] = ""
+    pods: Annotated[Count, Field("Pods that it is about; 0 if it is about the node.")] = 0
+    others: Annotated[
+        tuple[ContainerPath, ...],
+        Field("More pods or containers that it is about; the first few.", max_items=LISTED_PER_HAZARD),
+    ] = ()
+    owners: Annotated[
+        tuple[PodOwner, ...], Field("Whose pods they are; the first few.", max_items=LISTED_PER_HAZARD)
+    ] = ()
     warning: Annotated[bool, Field("It forbids nothing.")] = False
+    accepted: Annotated[bool, Field("It would forbid the upgrade, but spec.preflight accepts it.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +279,8 @@ class TaskStatus:
     guard: GuardReport = GuardReport()
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[
-        tuple[Hazard, ...], Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED)
+        tuple[ReportedHazard, ...],
+        Field("What forbids the upgrade, and what deserves attention.", max_items=CONTAINERS_LISTED),
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
 from nodeupgrade.api.limits import LABEL_LENGTH
-from nodeupgrade.api.run_settings import HashMode, KubeletSettings, VerifySettings
+from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.nodes import NodeSelection
@@ -156,6 +156,7 @@ class UpgradeSpec:
         Field("When no node may be started, whatever the windows say.", max_items=16, defaulted=True, mutable=True),
     ] = ()
     kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
+    preflight: Annotated[PreflightSettings, IMMUTABLE] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, IMMUTABLE] = field(default_factory=VerifySettings)
     timeouts: Timeouts = field(default_factory=Timeouts)
     overlap_policy: Annotated[

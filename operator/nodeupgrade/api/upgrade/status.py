@@ -199,6 +199,10 @@ class UpgradeStatus:
     ] = ()
     failures: Annotated[tuple[NodeFailure, ...], Field("The latest of them.", max_items=FAILURES_LISTED)] = ()
     skips: Annotated[Mapping[str, Count] | None, Field("Reason to number of nodes.", max_properties=24)] = None
+    accepted: Annotated[
+        Mapping[str, Count] | None,
+        Field("Accepted checks that found something, to the number of nodes.", max_properties=16),
+    ] = None
     current_wave: CurrentWave | None = None
     waves: Annotated[
         tuple[WaveStatus, ...], Field("All waves, in order.", max_items=MOST_WAVES + 1, list_map_key="name")

@@ -19,8 +19,9 @@ from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 from nodeupgrade.cli.reports.forecast import NodeForecast, forecast
 from nodeupgrade.cli.reports.lint import is_upgrade, results
-from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, report, rollout, with_pods
+from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, report, rollout, with_pods
 from nodeupgrade.cli.screens import plan
+from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
@@ -84,16 +85,17 @@ async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
         raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
     members = dict(seen.members)
     forecasts: dict[str, NodeForecast] = {}
+    found: dict[str, tuple[Finding, ...]] = {node: objections(seen, member) for node, member in members.items()}
     wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
-        async for member, expected in _examined(kube, seen, wanted):
-            members[member.node] = member
+        async for member, expected, objecting in _examined(kube, seen, wanted):
+            members[member.node], found[member.node] = member, objecting
             if member.place in UPGRADED:
                 forecasts[member.node] = expected
             progress.advance(bar)
     ordered = [members[node] for node in seen.members]
-    return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None)
+    return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None, found=found)
 
 
 def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
@@ -103,14 +105,15 @@ def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
 
 async def _examined(
     kube: KubeApi, seen: RolloutView, wanted: list[NodeState]
-) -> AsyncIterator[tuple[NodeState, NodeForecast]]:
+) -> AsyncIterator[tuple[NodeState, NodeForecast, tuple[Finding, ...]]]:
     """List the pods of each node, a few nodes at a time, and keep only what is derived from them."""
 
-    async def examine(member: NodeState) -> tuple[NodeState, NodeForecast]:
+    async def examine(member: NodeState) -> tuple[NodeState, NodeForecast, tuple[Finding, ...]]:
         pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
         version = "" if member.view is None else member.view.kubelet_version
         expected = forecast(member.node, pods, version, seen.spec.version)
-        return with_pods(seen, member, [parse_pod(pod) for pod in pods]), expected
+        views = [parse_pod(pod) for pod in pods]
+        return with_pods(seen, member, views), expected, objections(seen, member, views)
 
     for start in range(0, len(wanted), READS_AT_ONCE):
         for found in await asyncio.gather(*map(examine, wanted[start : start + READS_AT_ONCE])):

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cli.inputs import reading
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
@@ -63,4 +63,4 @@ def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
         "name": written["name"],
         "annotations": annotations,
     }
-    return parse_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})
+    return read_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
 
 NAMED = 10
@@ -110,7 +110,7 @@ def not_installed(resource: Resource) -> NoClusterAnswerError:
 
 def _upgrade(body: Json) -> Upgrade:
     try:
-        return parse_upgrade(body)
+        return read_upgrade(body)
     except MalformedObjectError as error:
         raise _foreign("NodeUpgrade", body, error) from error
 

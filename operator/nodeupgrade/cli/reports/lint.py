@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.reading import parse_spec
 from nodeupgrade.cli.inputs.documents import Document
-from nodeupgrade.domain.rollout.report.lint import lint
+from nodeupgrade.domain.catalogue import wrong_names
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.rollout.report.lint import is_valid, lint
 from nodeupgrade.ports.kube import UPGRADES
 
 
@@ -43,7 +47,7 @@ def _found(document: Document, previous: Json | None, now: datetime) -> Iterator
         yield LintResult(
             file=document.file, line=repeated.line, object=document.name, path=repeated.path, message=message
         )
-    for finding in lint(document.body, previous, now=now):
+    for finding in (*lint(document.body, previous, now=now), *_names(document.body)):
         yield LintResult(
             file=document.file,
             line=document.line(finding.subject),
@@ -52,3 +56,9 @@ def _found(document: Document, previous: Json | None, now: datetime) -> Iterator
             message=finding.detail,
             warning=not finding.forbids,
         )
+
+
+def _names(body: Any) -> Iterator[Finding]:  # Any: unvalidated JSON
+    """Yield names of checks that are not possible; a spec with other errors is not looked at."""
+    spec = body.get("spec") if isinstance(body, dict) else None
+    return wrong_names(parse_spec(spec)) if is_valid(spec) else iter(())

@@ -6,16 +6,20 @@ from datetime import datetime
 
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.spec import Verdict
-from nodeupgrade.api.task.status import Hazard, Preview
+from nodeupgrade.api.task.status import Preview, ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
+from nodeupgrade.cli.reports.todo import Todo, todo
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.owners import with_owners
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
 from nodeupgrade.domain.rollout.pace.overlap import queued
+from nodeupgrade.domain.rollout.select.admission import findings
 from nodeupgrade.domain.rollout.select.membership import selects
-from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, node_state
+from nodeupgrade.domain.rollout.select.node_state import NodeState, Place, candidate, node_state
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import approved_by, rosters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -50,6 +54,7 @@ class PlanReport:
         forecasts: by node, for the nodes that would be upgraded.
         previews: what nodes have reported for ``action: Plan``.
         hazards: what nodes have found that forbids their upgrade or deserves attention.
+        todo: what people must do, as far as it is known.
     """
 
     name: str
@@ -67,7 +72,8 @@ class PlanReport:
     approvals: Mapping[str, str]
     forecasts: Mapping[str, NodeForecast]
     previews: Mapping[str, Preview]
-    hazards: Mapping[str, tuple[Hazard, ...]]
+    hazards: Mapping[str, tuple[ReportedHazard, ...]]
+    todo: tuple[Todo, ...] = ()
 
     @property
     def eras(self) -> tuple[EraForecast, ...]:
@@ -102,6 +108,14 @@ def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[Pod]) -> Node
     return node_state(fleet, seen.spec, member.node, member.wave, seen.now, flying=False)
 
 
+def objections(seen: RolloutView, member: NodeState, pods: Sequence[Pod] | None = None) -> tuple[Finding, ...]:
+    """Return what the operator's own checks find about a node, from the API alone."""
+    if member.view is None:
+        return ()
+    fleet = seen.fleet if pods is None else replace(seen.fleet, pods={member.node: tuple(pods)})
+    return with_owners(findings(candidate(fleet, seen.spec, member.view, seen.now)), pods or ())
+
+
 def report(
     seen: RolloutView,
     members: Sequence[NodeState],
@@ -110,13 +124,27 @@ def report(
     *,
     action: RolloutAction,
     on_cluster: bool,
+    found: Mapping[str, tuple[Finding, ...]],
 ) -> PlanReport:
-    """Report what would happen, given every member's state; ``action`` is that of the object itself."""
+    """Report what would happen, given every member's state.
+
+    Args:
+        seen: The rollout as if its action were Run.
+        members: The state of every node.
+        forecasts: By node, for the nodes that would be upgraded.
+        now: Wall-clock time, UTC.
+        action: The action of the object itself.
+        on_cluster: Whether the object has been applied.
+        found: By node, what the operator's own checks find.
+    """
     fleet, spec = seen.fleet, seen.spec
     by_name = {member.node: member for member in members}
     judged = replace(seen, members=by_name, waves=rosters(spec.waves, by_name))
     decision = queued(fleet, spec) or decide_start(judged, position_of(judged, now), now)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
+    hazards: dict[str, tuple[ReportedHazard, ...]] = {
+        node: status.hazards for node, status in reports.items() if status.hazards
+    }
     return PlanReport(
         name=fleet.upgrade.name,
         spec=spec,
@@ -133,7 +161,8 @@ def report(
         approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
         forecasts=dict(forecasts),
         previews={node: status.preview for node, status in reports.items() if status.preview is not None},
-        hazards={node: status.hazards for node, status in reports.items() if status.hazards},
+        hazards=hazards,
+        todo=todo(members, found, hazards),
     )
 
 

@@ -12,6 +12,7 @@ from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
 from nodeupgrade.api.task.status import KubeletBinary, StepResult, StepStatus, TaskStatus
+from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
@@ -111,8 +112,10 @@ def hazards(report: TaskStatus) -> RenderableType:
     """Draw what forbids the node's upgrade, and what deserves attention."""
     drawn = table("", "REASON", "POD", "DETAIL", spare=("POD",))
     for hazard in report.hazards:
-        weight = Text("warning", BUSY) if hazard.warning else Text("forbids", BAD)
-        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, hazard.detail or NOTHING)
+        how = "accepted" if hazard.accepted else "warning"
+        weight = Text(how, BUSY) if hazard.warning else Text("forbids", BAD)
+        lines = (hazard.detail, *about(hazard.pods, hazard.owners, hazard.check, accepted=hazard.accepted))
+        drawn.add_row(weight, hazard.reason, hazard.pod or NOTHING, "\n".join(filter(None, lines)) or NOTHING)
     return drawn
 
 

@@ -1,19 +1,19 @@
 """Draw a plan on a screen, or return it as JSON."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, to_json
-from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.task.status import Hazard
+from nodeupgrade.api.reasons import Severity, counted
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
+from nodeupgrade.cli.reports.todo import Todo
+from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
@@ -41,6 +41,7 @@ def document(report: PlanReport) -> Json:
         "waits": report.waits,
         "waves": [_wave_document(wave) for wave in report.waves],
         "eras": to_json(report.eras),
+        "todo": to_json(report.todo),
         "nodes": [_node_document(report, member) for member in report.members],
     }
 
@@ -70,10 +71,10 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
     if report.members:
         yield heading("Waves")
         yield _waves(report)
-    for title, place in (("Refused", Place.REFUSED), ("Skipped", Place.SKIPPED)):
-        if members := report.placed(place):
+    for title, severity in (("Refused", Severity.REFUSE), ("Skipped", Severity.SKIP), ("Warnings", Severity.WARN)):
+        if due := [each for each in report.todo if each.severity == severity.value]:
             yield heading(title)
-            yield _by_reason(members)
+            yield _todo(due)
     if report.eras:
         yield heading("What a plain kubelet swap would restart")
         yield _eras(report.eras)
@@ -81,9 +82,6 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
     if report.previews:
         yield heading("Reported by the nodes")
         yield _previews(report)
-    if warnings := [(hazard, node) for node, found in report.hazards.items() for hazard in found if hazard.warning]:
-        yield heading("Warnings of the nodes")
-        yield _warnings(warnings)
     if long:
         yield heading("Nodes")
         yield _nodes(report)
@@ -149,12 +147,16 @@ def _begins(report: PlanReport, terms: Wave) -> str:
     return "approved" if terms.name in report.approvals else "after approval"
 
 
-def _by_reason(members: tuple[NodeState, ...]) -> RenderableType:
-    drawn = table("REASON", "NODES", "FOR EXAMPLE")
-    ordered = sorted(members, key=lambda member: member.reason.value)
-    for reason, group in groupby(ordered, key=lambda member: member.reason):
-        found = list(group)
-        drawn.add_row(reason.value, str(len(found)), found[0].message)
+def _todo(due: list[Todo]) -> RenderableType:
+    """Draw everything that is to be done once; ``--nodes`` shows the nodes."""
+    drawn = table("REASON", "NODES", "PODS", "WHAT TO DO", spare=("PODS",))
+    for each in due:
+        lines = [
+            each.remedy,
+            f"for example: {each.example}",
+            *about(each.pods, each.owners, each.check, accepted=each.accepted),
+        ]
+        drawn.add_row(each.reason, str(len(each.nodes)), str(each.pods or NOTHING), "\n".join(lines))
     return drawn
 
 
@@ -190,16 +192,6 @@ def _previews(report: PlanReport) -> RenderableType:
     )
 
 
-def _warnings(warnings: list[tuple[Hazard, str]]) -> RenderableType:
-    """Draw every reason once; ``--nodes`` shows all of them."""
-    drawn = table("REASON", "NODES", "FOR EXAMPLE")
-    for reason in sorted({hazard.reason for hazard, _ in warnings}):
-        found = [(hazard, node) for hazard, node in warnings if hazard.reason == reason]
-        example, node = found[0]
-        drawn.add_row(reason, str(len({node for _, node in found})), f"{node}: {example.detail}")
-    return drawn
-
-
 def _nodes(report: PlanReport) -> RenderableType:
     drawn = table("NODE", "WAVE", "STATE", "CONTAINERS", "RESTART", "WHY", spare=("CONTAINERS", "WAVE"))
     for member in report.members:
@@ -214,7 +206,8 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
         yield f"{member.reason.value}: {member.message}"
     for hazard in report.hazards.get(member.node, ()):
         if hazard.warning:
-            yield f"{hazard.reason} (warning): {hazard.detail}"
+            how = "accepted" if hazard.accepted else "warning"
+            yield f"{hazard.reason} ({how}): {': '.join(filter(None, (hazard.pod, hazard.detail)))}"
     expected = report.forecasts.get(member.node)
     if expected is None:
         return

@@ -20,15 +20,27 @@ PLAN_SCHEMA = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """A warning, as the plan keeps it on disk."""
+    """A warning, as the plan keeps it on disk; ``accepted`` if only ``spec.preflight.accept`` made it one."""
 
     reason: Reason
     detail: str
+    subject: str = ""
+    check: str = ""
+    accepted: bool = False
+    owner: str = ""
 
     @property
     def finding(self) -> Finding:
         """Return it as a finding."""
-        return Finding(reason=self.reason, detail=self.detail, severity=Severity.WARN)
+        return Finding(
+            reason=self.reason,
+            detail=self.detail,
+            subject=self.subject,
+            severity=Severity.WARN,
+            check=self.check,
+            accepted=self.accepted,
+            owner=self.owner,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +162,11 @@ class Limits:
     runtime_restart: float = 120.0
     undo_attempts: int = 5
     keep_lease: bool = True
+
+    @property
+    def rollback_settle(self) -> float:
+        """Return the settle period of an old kubelet; it synchronises every pod in its first seconds."""
+        return min(self.settle, 15.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

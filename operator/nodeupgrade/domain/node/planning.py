@@ -28,6 +28,7 @@ from nodeupgrade.domain.node.plan import (
     StopHook,
 )
 from nodeupgrade.domain.node.request import RunRequest
+from nodeupgrade.domain.owners import with_owners
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
@@ -49,6 +50,7 @@ class Examination:
         rewriting: the hashes that would be written; empty if one of the versions is not supported.
         pins: the manifests that would be pinned.
         refusals: the findings that forbid the run.
+        accepted: the findings that would, had the NodeUpgrade not accepted their checks.
         plan: the complete plan; ``None`` exactly if something forbids the run.
     """
 
@@ -58,12 +60,13 @@ class Examination:
     rewriting: Rewriting
     pins: tuple[StaticPodPin, ...]
     refusals: tuple[Finding, ...]
+    accepted: tuple[Finding, ...] = ()
     plan: RunPlan | None = None
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Return the findings that only warn."""
-        return registry.warnings(self.facts)
+        """Return the findings that only warn; first those that were accepted."""
+        return (*self.accepted, *registry.warnings(self.facts))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -101,8 +104,11 @@ def examine(
         unpinned=unpinned,
         agents=examination.agents,
     )
-    if refusals := registry.refusals(facts, proof):
-        return replace(examination, refusals=refusals)
+    found = with_owners(registry.refusals(facts, proof), facts.pods)
+    refusals = tuple(finding for finding in found if finding.forbids)
+    examination = replace(examination, refusals=refusals, accepted=tuple(each for each in found if not each.forbids))
+    if refusals:
+        return examination
     plan = _plan(examination, layout)
     return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
@@ -151,11 +157,22 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
-        cautions=tuple(Caution(reason=each.reason, detail=each.detail) for each in examination.warnings),
+        cautions=tuple(map(_caution, examination.warnings)),
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
         shield=_shield(examination),
+    )
+
+
+def _caution(finding: Finding) -> Caution:
+    return Caution(
+        reason=finding.reason,
+        detail=finding.detail,
+        subject=finding.subject,
+        check=finding.check,
+        accepted=finding.accepted,
+        owner=finding.owner,
     )
 
 

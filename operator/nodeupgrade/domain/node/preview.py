@@ -60,7 +60,7 @@ def _restarts(examination: Examination, current: KubeletVersion) -> Iterator[Res
     """Forecast every container that would not survive a plain swap of the kubelet's program."""
     pods = {pod.ref.uid: pod for pod in examination.facts.pods}
     renamed = dict(_with_another_uid(examination, current))
-    killed = {v.subject: v.detail for v in examination.refusals if v.reason in _RESTARTS}
+    killed = {v.subject: v.detail for v in (*examination.refusals, *examination.accepted) if v.reason in _RESTARTS}
     for instance in examination.facts.inventory.running():
         if instance.pod.uid in examination.agents:
             continue

@@ -24,6 +24,11 @@ LOCK, RESTARTS, REFUSED, WAITING = STATE_FILES = (
 refused calls, and the number of calls that wait.
 """
 
+EXCUSE_SECONDS = 3.0
+"""How long the end of a container waits for an excuse: from the agent, that its pod was deleted; from the runtime, how
+it ended.
+"""
+
 
 class Method(StrEnum):
     """The methods of the CRI's RuntimeService that may be refused."""

@@ -25,7 +25,12 @@ RELIST_SECONDS = 900.0
 """Interval between periodic lists, give or take a fifth."""
 
 PATIENCE_SECONDS = 1.0
-"""How long to wait for the watch to deliver a resourceVersion that is known to exist before listing."""
+"""How long to wait at most for the watch to deliver a resourceVersion that is known to exist before listing."""
+
+LISTED_PER_SECOND = 1000
+"""Objects that an API server lists in about a second: listing few of them is quicker than waiting for the watch."""
+
+SHORTEST_PATIENCE_SECONDS = 0.1
 
 LIST_SECONDS = 60.0
 """How long a caller waits for a fresh list."""
@@ -137,7 +142,7 @@ class Informer(Generic[T]):
             UnavailableError: The list did not complete in time either.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._timing.patience):
+            async with asyncio.timeout(self._patience()):
                 return await self._until(version, self._begun + 1)
         self._relist_requested.set()
         try:
@@ -146,6 +151,11 @@ class Informer(Generic[T]):
         except TimeoutError:
             message = f"cannot plan because {self.resource.plural} cannot be listed; see the log for why"
             raise UnavailableError(message) from None
+
+    def _patience(self) -> float:
+        """Return how long to wait for the watch: the watch of a kind that seldom changes delivers nothing for long."""
+        listing = len(self._cache.views) / LISTED_PER_SECOND
+        return min(self._timing.patience, max(SHORTEST_PATIENCE_SECONDS, listing))
 
     async def run(self) -> None:
         """List and watch until cancelled."""

@@ -12,8 +12,6 @@ from nodeupgrade.domain.node.run.rescue_script import Rescue
 from nodeupgrade.engine.node.evidence.watch import Look, last_look
 from nodeupgrade.engine.node.node import Node
 
-ROLLBACK_SETTLE_SECONDS = 15.0
-
 
 def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
@@ -43,7 +41,7 @@ def _settled(node: Node, plan: RunPlan, outcome: Outcome) -> Look:
     if outcome is Outcome.ROLLED_BACK:
         running = node.services.status(plan.swap.unit).started
         watched = 0.0 if running is None else node.clock.monotonic() - running
-        node.clock.sleep(max(0.0, min(plan.limits.settle, ROLLBACK_SETTLE_SECONDS) - watched))
+        node.clock.sleep(max(0.0, plan.limits.rollback_settle - watched))
     return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
 
 

@@ -15,8 +15,6 @@ from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import SHIELD, Node
 
 LOOK_SECONDS = 0.25
-SETTLE_SECONDS = 15.0
-"""How long an old kubelet is watched at most; it synchronises every pod in its first seconds."""
 QUIET_SECONDS = 30.0
 """How long a kubelet must not have been refused anything. It repeats a refused call after 10 to 15 s."""
 
@@ -63,7 +61,7 @@ def lack(node: Node, plan: RunPlan) -> Lack | None:
     """
     if plan.shield is None or not node.shield.raised():
         return None
-    settle = min(plan.limits.settle, SETTLE_SECONDS)
+    settle = plan.limits.rollback_settle
     deadline = node.clock.monotonic() + settle
     while (started := node.services.status(plan.swap.unit).started) is not None:
         now = node.clock.monotonic()

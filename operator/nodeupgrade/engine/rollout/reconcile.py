@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
@@ -123,7 +123,7 @@ class Rollouts:
         Raises:
             NotFoundError: There is no such NodeUpgrade.
         """
-        upgrade, memory = parse_upgrade(await self._kube.get(UPGRADES, name)), self._memory(name)
+        upgrade, memory = read_upgrade(await self._kube.get(UPGRADES, name)), self._memory(name)
         fleet = await gather(
             self._kube,
             upgrade,

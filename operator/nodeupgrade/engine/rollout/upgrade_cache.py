@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.engine.informer.object_cache import ObjectCache, Reduced
 from nodeupgrade.ports.kube import UPGRADES, KubeApi
 
@@ -33,7 +33,7 @@ def known_upgrade(body: Json) -> KnownUpgrade:
     """Return the cache entry of a NodeUpgrade, even if it cannot be parsed."""
     uid = body["metadata"]["uid"]
     try:
-        return KnownUpgrade(uid, parse_upgrade(body))
+        return KnownUpgrade(uid, read_upgrade(body))
     except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError):
         return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
 

@@ -6,13 +6,10 @@ from hashlib import sha256
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
-from nodeupgrade.domain.node.shield import Method, RefusedCall, RuntimeCall, Shielded
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RefusedCall, RuntimeCall, Shielded
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.timeline import Timeline
-
-EXCUSE_SECONDS = 3.0
-"""How long a call waits for the word that its pod was deleted."""
 
 
 class SimulatedShield:

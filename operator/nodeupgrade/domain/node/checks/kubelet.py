@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
@@ -12,7 +13,7 @@ from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
 FREE_BYTES = 64 * 1024 * 1024
 
 
-@check(Reason.UNSUPPORTED_SERVICE_MANAGER)
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
 def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
     """The kubelet runs as a systemd service, and its program file is still in place."""
     unit = facts.kubelet.unit
@@ -27,7 +28,13 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_SERVICE_MANAGER, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_VERSION, Reason.ALREADY_AT_TARGET, Reason.DOWNGRADE_NOT_ALLOWED)
+@check(
+    Reason.UNSUPPORTED_VERSION,
+    Reason.ALREADY_AT_TARGET,
+    Reason.DOWNGRADE_NOT_ALLOWED,
+    covers=(Hazard.PAIR_UNKNOWN,),
+    acceptable=False,
+)
 def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
     """Both kubelet versions are supported, and the target is newer, or older where ``allowDowngrade`` permits it."""
     current = facts.kubelet.current
@@ -52,6 +59,8 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Finding]:
     Reason.INSUFFICIENT_SPACE,
     Reason.WRONG_VERSION_REPORTED,
     Reason.KUBELET_FLAGS_REJECTED,
+    covers=(Hazard.PROGRAM_WRONG, Hazard.FLAG_REJECTED),
+    acceptable=False,
 )
 def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
     """The new program has the specified digest, runs here, reports the target version and accepts the flags."""
@@ -74,7 +83,7 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
 
 
-@check(Reason.KUBELET_FLAGS_REJECTED)
+@check(Reason.KUBELET_FLAGS_REJECTED, covers=(Hazard.FLAG_REJECTED,), acceptable=False)
 def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
     """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them."""
     kubelet = facts.kubelet
@@ -87,7 +96,7 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
 
 
-@check(Reason.INSUFFICIENT_SPACE)
+@check(Reason.INSUFFICIENT_SPACE, covers=(Hazard.DISK_FULL,), acceptable=False)
 def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
     """With the new program staged, there is still free space for the journal and for the kubelet."""
     for what, free in (
@@ -99,7 +108,7 @@ def there_is_space(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.INSUFFICIENT_SPACE, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_SERVICE_MANAGER)
+@check(Reason.UNSUPPORTED_SERVICE_MANAGER, acceptable=False)
 def health_can_be_asked(facts: NodeFacts) -> Iterator[Finding]:
     """The kubelet serves its health endpoint, so that the health of the new one can be determined."""
     if facts.readiness.layout.healthz_url is None:

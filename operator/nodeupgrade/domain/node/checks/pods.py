@@ -8,7 +8,8 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.placement import unmet_placement
+from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
+from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
     UnreadablePod,
@@ -19,7 +20,7 @@ from nodeupgrade.kubelethash import (
 )
 
 
-@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,))
+@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
 def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime stores the hashes that it serves, so that its restart alone changes nothing."""
     for container in facts.inventory.running():
@@ -33,7 +34,7 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=container.label, detail=detail)
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION, Hazard.SANDBOX_UNSOUND))
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.SANDBOX_UNSOUND,))
 def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
     """Every pod with a running container has one ready sandbox with an address.
 
@@ -62,13 +63,13 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(sandbox.pod), detail=problem)
 
 
-@check(Reason.POD_HAS_TWO_MONITORS)
+@check(Reason.POD_HAS_TWO_MONITORS, covers=(Hazard.RUNTIME_LOSES_STATE,))
 def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """No pod is in a state in which a restart of the runtime is known to harm it."""
     yield from facts.hazards.pods
 
 
-@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,))
+@check(Reason.POD_IN_TRANSITION, covers=(Hazard.POD_IN_TRANSITION,), acceptable=False)
 def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Finding]:
     """Every container that the API server reports as running is held by the runtime.
 
@@ -162,6 +163,20 @@ def placements_are_met(facts: NodeFacts) -> Iterator[Finding]:
         if (unmet := unmet_placement(pod, node)) is not None:
             detail = f"{unmet}, so any kubelet start would kill it"
             yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod.ref), detail=detail)
+
+
+@check(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,), covers=(Hazard.TAINT_NOT_TOLERATED,))
+def taints_are_tolerated(facts: NodeFacts) -> Iterator[Finding]:
+    """Every running pod tolerates the node's NoExecute taints; static pods need not."""
+    versions = (version for version in (facts.kubelet.current, facts.target) if version is not None)
+    if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
+        return
+    node = view_node(dict(facts.node))
+    for pod in facts.running_pods():
+        exempt = pod.from_manifest or pod.terminating
+        if not exempt and (taint := untolerated_taint(pod, node)):
+            detail = f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"
+            yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod.ref), detail=detail)
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (

@@ -11,6 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
@@ -59,6 +60,7 @@ class ProbedPods:
     Reason.STARTUP_PROBE_RUNS_AGAIN,
     Reason.KUBELET_DEFECT,
     follows=(history.STARTUP_PROBES, history.PROBES_KEPT, history.SIDECAR_STOPS_RESTARTS),
+    covers=(Hazard.PROBE_FAILS_AT_ONCE, Hazard.SIDECAR_STOPS_RESTARTS),
 )
 def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
     """The new kubelet kills no container because of its startup probe, and still restarts containers that crash.
@@ -91,7 +93,7 @@ def probes_let_containers_live(facts: ProbedPods) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
-@check(Reason.PROBE_FAILS, follows=(history.PROBES_KEPT,))
+@check(Reason.PROBE_FAILS, follows=(history.PROBES_KEPT,), covers=(Hazard.ENDPOINTS_LOST,))
 def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
     """No readiness probe fails already."""
     failing = [c.label for c in _not_refused(facts) if "readinessProbe" in c.spec and _is_unready(c)]
@@ -103,7 +105,11 @@ def readiness_probes_succeed(facts: ProbedPods) -> Iterator[Finding]:
         yield Finding(reason=Reason.PROBE_FAILS, detail=detail)
 
 
-@check(Reason.STARTUP_PROBE_RUNS_AGAIN, follows=(history.STARTUP_PROBES, history.PROBES_KEPT))
+@check(
+    Reason.STARTUP_PROBE_RUNS_AGAIN,
+    follows=(history.STARTUP_PROBES, history.PROBES_KEPT),
+    covers=(Hazard.PROBE_FAILS_AT_ONCE,),
+)
 def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
     """Every startup probe that the new kubelet runs again is known to succeed now."""
     running, target = _not_refused(facts), facts.target
@@ -118,7 +124,7 @@ def startup_probes_succeed_again(facts: ProbedPods) -> Iterator[Finding]:
         yield Finding(severity=Severity.WARN, reason=Reason.STARTUP_PROBE_RUNS_AGAIN, detail=detail)
 
 
-@check(Reason.EXEC_PROBE_TIMED, follows=(history.EXEC_PROBES_TIMED,))
+@check(Reason.EXEC_PROBE_TIMED, follows=(history.EXEC_PROBES_TIMED,), covers=(Hazard.EXEC_PROBE_TIMED,))
 def exec_probes_are_timed_already(facts: ProbedPods) -> Iterator[Finding]:
     """The new kubelet is not the first to enforce the timeout of exec probes."""
     target, current = facts.target, facts.current

@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import HashMode
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting
 from nodeupgrade.kubelethash import KubeletVersion, changes
 
@@ -33,7 +34,7 @@ class Proof:
     agents: frozenset[PodUid]
 
 
-@check(Reason.STORED_HASH_NOT_REPRODUCED)
+@check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
 def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
     """The manifest of every static pod can be read as the kubelet reads it."""
     yield from facts.unread
@@ -44,6 +45,8 @@ def manifests_tell_what_runs(facts: Proof) -> Iterator[Finding]:
     Reason.UNKNOWN_CONTAINER,
     Reason.POD_IN_TRANSITION,
     follows=(changes.VERSIONED_STRUCT, changes.JSON_HASHED, changes.NAME_AND_IMAGE_HASHED, changes.SIDECARS_COMPARED),
+    covers=(Hazard.HASH_NOT_REPRODUCED, Hazard.POD_IN_TRANSITION),
+    acceptable=False,
 )
 def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
     """Every stored hash that the running kubelet compares is reproduced from its pod."""
@@ -54,13 +57,15 @@ def hashes_are_reproduced(facts: Proof) -> Iterator[Finding]:
     Reason.STATIC_POD_NOT_EDITABLE,
     Reason.POD_IN_TRANSITION,
     follows=(changes.HOST_AND_FILE_IN_STATIC_UID, changes.STATIC_UID_BY_FNV),
+    covers=(Hazard.STATIC_POD_UID_CHANGES,),
+    acceptable=False,
 )
 def static_pods_keep_their_uid(facts: Proof) -> Iterator[Finding]:
     """Every static pod has exactly one manifest, to which its present UID can be added."""
     yield from facts.unpinned
 
 
-@check(Reason.HASHES_WOULD_CHANGE)
+@check(Reason.HASHES_WOULD_CHANGE, acceptable=False)
 def hashes_stay(facts: Proof) -> Iterator[Finding]:
     """No hash has to be rewritten where ``hash.mode: AssertUnchanged`` is set.
 

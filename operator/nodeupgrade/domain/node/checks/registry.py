@@ -2,7 +2,7 @@
 
 Nothing on the node may be changed before every check passes. To add a check, add it to the ``CHECKS`` of its module; to
 add a module, add it here, with the facts that its checks judge. Checks that need only the API server are in
-``rollout/select/admission.py``. docs/checks.md lists all of them.
+``rollout/select/admission.py``. docs/preflight.md lists all of them.
 """
 
 from collections.abc import Callable
@@ -53,6 +53,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.drift, drift.CHECKS),
     *_reading(lambda facts: facts.admission, admission.CHECKS),
     pods.placements_are_met,
+    pods.taints_are_tolerated,
     *_reading(lambda facts: facts.conditions, condition.CHECKS),
     kubelet.health_can_be_asked,
 )
@@ -73,13 +74,13 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
 
 
 def preflight(facts: NodeFacts) -> tuple[Finding, ...]:
-    """Return the findings that forbid a run, as far as the node's facts show."""
-    return ask(CHECKS, facts)
+    """Return the findings that forbid a run unless they are accepted, as far as the node's facts show."""
+    return ask(CHECKS, facts, facts.spec.preflight.accept)
 
 
 def refusals(facts: NodeFacts, proven: Proof) -> tuple[Finding, ...]:
-    """Return the findings that forbid a run; none permits it."""
-    return (*preflight(facts), *ask(PROOFS, proven))
+    """Return the findings of all checks that may forbid a run; if none does, the run is permitted."""
+    return (*preflight(facts), *ask(PROOFS, proven, facts.spec.preflight.accept))
 
 
 def warnings(facts: NodeFacts) -> tuple[Finding, ...]:

@@ -6,11 +6,17 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.kubelet import history
 
 
-@check(Reason.UNSUPPORTED_RUNTIME, follows=(history.CRI_V1_REQUIRED,))
+@check(
+    Reason.UNSUPPORTED_RUNTIME,
+    follows=(history.CRI_V1_REQUIRED,),
+    covers=(Hazard.RUNTIME_API_TOO_OLD, Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
+    acceptable=False,
+)
 def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime is supported, and restarting it restarts neither containers nor other services."""
     runtime, unit = facts.runtime, facts.runtime_unit
@@ -57,14 +63,14 @@ def _nothing_else_restarts(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY)
+@check(Reason.UNSUPPORTED_RUNTIME, Reason.RUNTIME_NOT_READY, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
 def runtime_survives_a_restart(facts: NodeFacts) -> Iterator[Finding]:
     """The runtime has no version that is known to lose state in a restart, and is not too busy for one."""
     if is_as_expected(facts):
         yield from facts.hazards.runtime
 
 
-@check_one(Reason.SHIELD_UNAVAILABLE)
+@check_one(Reason.SHIELD_UNAVAILABLE, acceptable=False)
 def required_shield_is_possible(facts: NodeFacts) -> Finding | None:
     """The runtime's socket can be shielded where ``verify.shield: Require`` is set."""
     if facts.spec.verify.shield is not ShieldPolicy.REQUIRE or not (obstacle := _shield_obstacle(facts)):

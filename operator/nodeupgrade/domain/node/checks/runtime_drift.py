@@ -11,6 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.check import Check, ask, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
 
@@ -41,7 +42,7 @@ class RuntimeAsFound:
     program: Digest | None
 
 
-@check(Reason.UNSUPPORTED_RUNTIME)
+@check(Reason.UNSUPPORTED_RUNTIME, covers=(Hazard.RUNTIME_CHANGES,), acceptable=False)
 def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Finding]:
     """The process that serves the kubelet's socket is the one that a restart of the unit replaces."""
     process, unit = found.process, found.unit
@@ -59,7 +60,7 @@ def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, covers=(Hazard.RUNTIME_CHANGES,))
 def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
     """The runtime's unit has the running process's command line, apart from temporary settings of an earlier run."""
     running = () if found.process is None else found.process.words
@@ -71,7 +72,7 @@ def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, covers=(Hazard.RUNTIME_CHANGES,), acceptable=False)
 def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Finding]:
     """The runtime's program on disk reads its configuration without an error."""
     if found.next.places is None:
@@ -82,7 +83,7 @@ def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, covers=(Hazard.RUNTIME_LOSES_STATE,), acceptable=False)
 def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Finding]:
     """The runtime would look for containers where they are, and listen on the socket that the kubelet uses."""
     if found.next.places is None:
@@ -101,7 +102,7 @@ def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Finding]:
             yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, covers=(Hazard.RUNTIME_CHANGES,))
 def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
     """No file that a start of the runtime reads was changed after its process started."""
     if found.changed:
@@ -111,7 +112,7 @@ def runtime_files_are_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_CONFIGURATION_DRIFT, detail=detail)
 
 
-@check(Reason.RUNTIME_CONFIGURATION_DRIFT)
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, covers=(Hazard.RUNTIME_CHANGES,))
 def runtime_program_is_unchanged(found: RuntimeAsFound) -> Iterator[Finding]:
     """The runtime's program on disk is the one that runs, byte for byte; two builds may report the same version."""
     running = None if found.process is None else found.process.program

@@ -18,6 +18,7 @@ from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.endpoints import Answering
 from nodeupgrade.domain.pods import Pod, Role
@@ -87,7 +88,9 @@ def namespaces(pods: Iterable[Pod]) -> tuple[str, ...]:
     return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
 
 
-@check(Reason.ENDPOINTS_WOULD_BE_LOST, follows=(history.PROBES_KEPT,))
+@check(
+    Reason.ENDPOINTS_WOULD_BE_LOST, follows=(history.PROBES_KEPT,), covers=(Hazard.ENDPOINTS_LOST,), acceptable=False
+)
 def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
     """No Service loses its last endpoint where ``verify.readinessGuard: Require`` is set."""
     if facts.clients.risk is Risk.REFUSED:
@@ -102,6 +105,7 @@ def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
     Reason.ENDPOINTS_WOULD_BE_LOST,
     Reason.SERVICES_NOT_READ,
     follows=(history.PROBES_KEPT, history.NODE_STEADY),
+    covers=(Hazard.ENDPOINTS_LOST, Hazard.NODE_REPORTS_NOT_READY),
 )
 def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
     """Services keep all endpoints, unless ``verify.readinessGuard: Off`` is set."""

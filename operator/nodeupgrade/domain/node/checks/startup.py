@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.flags import complaint
@@ -53,7 +54,7 @@ class Readiness:
     read_only: tuple[str, ...] = ()
 
 
-@check(Reason.KUBELET_WOULD_NOT_START)
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.GATE_REJECTED,))
 def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet accepts every feature gate that is set.
 
@@ -71,7 +72,7 @@ def feature_gates_are_known(facts: Readiness) -> Iterator[Finding]:
             return
 
 
-@check(Reason.KUBELET_WOULD_NOT_START)
+@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.COMMAND_LINE_DRIFTED,), acceptable=False)
 def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
     """The unit files are those that systemd has loaded, so that what starts is what was examined."""
     for unit in facts.units:
@@ -83,7 +84,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-@check(Reason.PROGRAM_NOT_REPLACEABLE)
+@check(Reason.PROGRAM_NOT_REPLACEABLE, acceptable=False)
 def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
     """No file that has to be replaced is immutable or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
@@ -98,6 +99,7 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Finding]:
     Reason.POD_CGROUP_MOVES,
     Reason.KUBELET_WOULD_NOT_START,
     follows=(history.CGROUP_DRIVER_FROM_RUNTIME, history.CGROUP_V1_REFUSED),
+    covers=(Hazard.CGROUP_DRIVER_CHANGES, Hazard.CGROUP_V1_REFUSED),
 )
 def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet uses the cgroup driver that the pods were started with, and runs on the node's cgroup version.
@@ -124,7 +126,10 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Finding]:
 
 
 @check(
-    Reason.KUBELET_WOULD_NOT_START, follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED)
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED),
+    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE, Hazard.POD_STATE_UNREADABLE),
+    acceptable=False,
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet can read the state files that the old one keeps; otherwise it would not start."""
@@ -134,7 +139,12 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.MEMORY_MANAGER,))
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    follows=(history.MEMORY_MANAGER,),
+    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
+    acceptable=False,
+)
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in MANAGERS:

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
@@ -71,7 +72,7 @@ def unknown_commands(unit: UnitStatus) -> tuple[UnitCommand, ...]:
     return tuple(c for c in unit.commands if c.when != "ExecStart" and not is_harmless(c))
 
 
-@check(Reason.UNIT_COMMAND_UNKNOWN)
+@check(Reason.UNIT_COMMAND_UNKNOWN, covers=(Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE))
 def units_start_nothing_else(units: tuple[UnitStatus, ...]) -> Iterator[Finding]:
     """The units run no other command that might change what a run depends on."""
     for unit in units:

@@ -4,13 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED, MESSAGE_LENGTH, STEP_DETAIL_LENGTH, shorten
+from nodeupgrade.api.limits import (
+    CONTAINER_LENGTH,
+    CONTAINERS_LISTED,
+    LISTED_PER_HAZARD,
+    MESSAGE_LENGTH,
+    STEP_DETAIL_LENGTH,
+    shorten,
+)
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
     ContainerCounts,
-    Hazard,
     KubeletBinary,
     KubeletStatus,
+    PodOwner,
+    ReportedHazard,
     RuntimeStatus,
     ShieldReport,
     ShieldState,
@@ -25,6 +33,7 @@ from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.attempts import summed_up
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.ranking import Group, ranked
 
 TOLD = 3
 
@@ -71,11 +80,30 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
     )
 
 
-def hazards(findings: Sequence[Finding]) -> tuple[Hazard, ...]:
-    """Return findings as the API lists them, refusals first. Warnings are few, so room for them is always kept."""
-    forbid = [Hazard(reason=f.reason, pod=f.subject, detail=shorten(f.detail)) for f in findings if f.forbids]
-    warn = [Hazard(reason=f.reason, detail=shorten(f.detail), warning=True) for f in findings if not f.forbids]
-    return (*forbid[: CONTAINERS_LISTED - len(warn)], *warn)
+def hazards(findings: Sequence[Finding]) -> tuple[ReportedHazard, ...]:
+    """Return findings as the API lists them, grouped and ranked; there is always room for half of them as warnings."""
+    found = [_hazard(group) for group in ranked(findings)]
+    forbid, warn = [each for each in found if not each.warning], [each for each in found if each.warning]
+    forbid = forbid[: max(CONTAINERS_LISTED - len(warn), CONTAINERS_LISTED // 2)]
+    return (*forbid, *warn[: CONTAINERS_LISTED - len(forbid)])
+
+
+def _hazard(group: Group) -> ReportedHazard:
+    first = group.first
+    return ReportedHazard(
+        reason=first.reason,
+        check=first.check,
+        pod=shorten(first.subject, CONTAINER_LENGTH),
+        detail=shorten(first.detail),
+        pods=len(group.pods),
+        others=tuple(shorten(subject, CONTAINER_LENGTH) for subject in group.subjects[1 : LISTED_PER_HAZARD + 1]),
+        owners=tuple(
+            PodOwner(name=shorten(owner, CONTAINER_LENGTH), pods=number)
+            for owner, number in group.owners[:LISTED_PER_HAZARD]
+        ),
+        warning=not first.forbids,
+        accepted=first.accepted,
+    )
 
 
 def some(names: tuple[str, ...]) -> str:

@@ -90,6 +90,7 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
         allow_downgrade=spec.allow_downgrade,
         hash_mode=spec.hash.mode,
         kubelet=spec.kubelet,
+        preflight=spec.preflight,
         verify=spec.verify,
         history=() if held is None else past_runs(held),
     )

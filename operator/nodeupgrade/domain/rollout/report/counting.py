@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURES_LISTED
+from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import Verdict
 from nodeupgrade.api.task.status import Preview
@@ -26,6 +28,8 @@ from nodeupgrade.domain.rollout.select.waves import WavePosition, WaveRoster, ap
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
+
+_TOLD = 3
 
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
@@ -78,6 +82,21 @@ def skips(rollout: RolloutView) -> dict[str, int]:
     """Count skipped nodes by reason."""
     reasons = Counter(s.reason.value for s in rollout.members.values() if s.place is Place.SKIPPED)
     return dict(sorted(reasons.items()))
+
+
+def accepted(rollout: RolloutView) -> dict[str, int]:
+    """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
+    tasks = (member.task for member in rollout.members.values() if member.task is not None)
+    found = (frozenset(hazard.check for hazard in task.reported.hazards if hazard.accepted) for task in tasks)
+    return dict(sorted(Counter(check for checks in found for check in checks).items()))
+
+
+def told_of_accepted(rollout: RolloutView) -> str:
+    """Return the warning that accepted checks found something, to be added to a message; empty if none did."""
+    nodes = accepted(rollout)
+    first = (f"{check} on {counted(number, 'node')}" for check, number in islice(nodes.items(), _TOLD))
+    more = f" and {len(nodes) - _TOLD} more" if len(nodes) > _TOLD else ""
+    return f" (accepted in spite of: {', '.join(first)}{more})" if nodes else ""
 
 
 def failures(rollout: RolloutView, now: datetime) -> tuple[NodeFailure, ...]:

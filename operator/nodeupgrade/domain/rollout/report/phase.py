@@ -101,7 +101,8 @@ def _planning(rollout: RolloutView, decision: StartDecision, counts: Counts) -> 
         because = f"{counted(len(objecting), 'node')} would be refused ({objecting[0].node}: {objecting[0].reason})"
         message = sentence(Reason.HAZARDS_FOUND, because)
         return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.HAZARDS_FOUND, message=message, stalled=True)
-    message = f"nothing objects to the upgrade of {counted(counts.total - counts.skipped, 'node')}"
+    nodes = counted(counts.total - counts.skipped, "node")
+    message = f"nothing objects to the upgrade of {nodes}{counting.told_of_accepted(rollout)}"
     return RolloutState(phase=RolloutPhase.PLANNED, reason=Reason.PLAN_READY, message=message, ready=True)
 
 
@@ -160,7 +161,8 @@ def _done(rollout: RolloutView, counts: Counts) -> str:
     passed_over = counts.succeeded + counts.skipped - reached
     runs = "runs" if counts.total == 1 else "run"
     done = f"{reached} of {counted(counts.total, 'node')} {runs} {rollout.spec.version}"
-    return f"{done}, {passed_over} skipped" if passed_over else done
+    skipped = f", {passed_over} skipped" if passed_over else ""
+    return f"{done}{skipped}{counting.told_of_accepted(rollout)}"
 
 
 def _only(members: Iterable[NodeState]) -> Reason | None:

@@ -79,6 +79,7 @@ def summarise(
         in_flight=rollout.flying,
         failures=counting.failures(rollout, now),
         skips=counting.skips(rollout),
+        accepted=counting.accepted(rollout) or None,
         current_wave=counting.current_wave(waves, at) if spec.waves else None,
         waves=waves,
         preview=counting.preview(rollout),

@@ -3,6 +3,7 @@
 The checks of a node run before anything is written or cordoned, and once more before the node's task is started.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, Severity
@@ -10,7 +11,7 @@ from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.check import Check
+from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.select.state_checks import (
@@ -52,13 +53,25 @@ def accept(upgrade: Upgrade, now: datetime) -> UpgradeSpec | Finding:
 
 
 def judge(candidate: Candidate) -> Finding | None:
-    """Return the first finding of the checks whose facts are known, or None."""
-    checks = BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS)
-    return next((finding for check in checks for finding in check(candidate)), None)
+    """Return the first finding that forbids the upgrade, of the checks whose facts are known; None if none does."""
+    return next((finding for finding in findings(candidate) if finding.forbids), None)
+
+
+def findings(candidate: Candidate) -> Iterator[Finding]:
+    """Yield what the checks find whose facts are known, up to the first check that forbids the upgrade."""
+    for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
+        found = ask((check,), candidate, candidate.spec.preflight.accept)
+        yield from found
+        if any(finding.forbids for finding in found):
+            return
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
-    """Return warnings about an upgrade that is admitted nevertheless."""
+    """Return warnings about an upgrade that is admitted nevertheless; first those that were accepted."""
+    return (*(finding for finding in findings(candidate) if finding.accepted), *_of_skew(candidate))
+
+
+def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"

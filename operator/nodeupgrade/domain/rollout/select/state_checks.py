@@ -1,12 +1,14 @@
 """Admission checks of the state that a node is in: may it be touched now?"""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
-from nodeupgrade.domain.check import check_one
+from nodeupgrade.domain.check import check, check_one
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.actions import Claim, Cordon, StartTask
@@ -27,7 +29,7 @@ _BEGINNING = tuple(action.__name__ for action in (Claim, Cordon, StartTask))
 """The writes that begin the upgrade of a node."""
 
 
-@check_one(Reason.OBJECT_UNREADABLE)
+@check_one(Reason.OBJECT_UNREADABLE, acceptable=False)
 def task_is_readable(candidate: Candidate) -> Finding | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
     if not candidate.unreadable:
@@ -36,7 +38,7 @@ def task_is_readable(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OBJECT_UNREADABLE, detail=detail)
 
 
-@check_one(Reason.OVERLAP_CONFLICT)
+@check_one(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Finding | None:
     """No other rollout holds the node."""
     task = task_of_others(candidate)
@@ -46,7 +48,7 @@ def node_is_free(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail)
 
 
-@check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS)
+@check_one(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
@@ -60,7 +62,7 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
 
-@check_one(Reason.NODE_NOT_READY)
+@check_one(Reason.NODE_NOT_READY, acceptable=False)
 def node_is_ready(candidate: Candidate) -> Finding | None:
     """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
 
@@ -77,7 +79,7 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
 
 
-@check_one(Reason.WRITE_REFUSED)
+@check_one(Reason.WRITE_REFUSED, acceptable=False)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
@@ -91,25 +93,24 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     return None if setback is None else setback.finding(name)
 
 
-@check_one(Reason.NODE_AFFINITY_NOT_MET)
-def placements_are_met(candidate: Candidate) -> Finding | None:
+@check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))
+def placements_are_met(candidate: Candidate) -> Iterator[Finding]:
     """The node meets node selector and required node affinity of all its pods; a starting kubelet kills other pods."""
     for pod in _active_pods(candidate):
         if problem := unmet_placement(pod, candidate.node):
-            return Finding(reason=Reason.NODE_AFFINITY_NOT_MET, detail=f"pod {pod} on {named(candidate)}: {problem}")
-    return None
+            detail = f"pod {pod} on {named(candidate)}: {problem}"
+            yield Finding(reason=Reason.NODE_AFFINITY_NOT_MET, subject=str(pod), detail=detail)
 
 
-@check_one(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,))
-def taints_are_tolerated(candidate: Candidate) -> Finding | None:
+@check(Reason.TAINT_NOT_TOLERATED, follows=(history.TAINTS_CHECKED,), covers=(Hazard.TAINT_NOT_TOLERATED,))
+def taints_are_tolerated(candidate: Candidate) -> Iterator[Finding]:
     """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
-        return None
+        return
     for pod in _active_pods(candidate):
         if taint := untolerated_taint(pod, candidate.node):
-            because = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
-            return Finding(reason=Reason.TAINT_NOT_TOLERATED, detail=because)
-    return None
+            detail = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
+            yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod), detail=detail)
 
 
 def _active_pods(candidate: Candidate) -> list[Pod]:

@@ -6,6 +6,7 @@ from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.spec import SkewPolicy
 from nodeupgrade.domain.check import check_one
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.select.candidate import (
     Candidate,
@@ -21,14 +22,14 @@ EMBEDDED = ("k3s", "rke2", "k0s")
 """Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""
 
 
-@check_one(Reason.UNSUPPORTED_VERSION)
+@check_one(Reason.UNSUPPORTED_VERSION, covers=(Hazard.PAIR_UNKNOWN,), acceptable=False)
 def node_version_is_known(candidate: Candidate) -> Finding | None:
     """The hashes stored on the node can be recomputed, which is possible only for known versions."""
     problem = unsupported_version(candidate.node.kubelet_version)
     return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=f"{named(candidate)}: {problem}") if problem else None
 
 
-@check_one(Reason.ALREADY_AT_TARGET)
+@check_one(Reason.ALREADY_AT_TARGET, acceptable=False)
 def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     """The node does not run the target version already, unless another rollout is changing it right now."""
     if candidate.current != candidate.target or is_being_upgraded_for_others(candidate):
@@ -36,7 +37,7 @@ def node_is_not_at_target(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"{named(candidate)} runs {candidate.target} already")
 
 
-@check_one(Reason.UNSUPPORTED_SOURCE)
+@check_one(Reason.UNSUPPORTED_SOURCE, acceptable=False)
 def source_is_wanted(candidate: Candidate) -> Finding | None:
     """The node's version matches ``spec.fromVersions``, a list of versions or version prefixes."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
@@ -46,7 +47,7 @@ def source_is_wanted(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.UNSUPPORTED_SOURCE, detail=because)
 
 
-@check_one(Reason.DOWNGRADE_NOT_ALLOWED)
+@check_one(Reason.DOWNGRADE_NOT_ALLOWED, acceptable=False)
 def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     """The target is not older than the current version, unless ``spec.allowDowngrade`` is set."""
     if candidate.target >= candidate.current or candidate.spec.allow_downgrade:
@@ -55,7 +56,12 @@ def downgrade_is_allowed(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=because)
 
 
-@check_one(Reason.VERSION_SKEW, follows=(history.THREE_MINORS_BEHIND,))
+@check_one(
+    Reason.VERSION_SKEW,
+    follows=(history.THREE_MINORS_BEHIND,),
+    covers=(Hazard.KUBELET_NEWER_THAN_API, Hazard.KUBELET_TOO_OLD_FOR_API),
+    acceptable=False,
+)
 def skew_is_supported(candidate: Candidate) -> Finding | None:
     """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
@@ -70,7 +76,7 @@ def skew_is_supported(candidate: Candidate) -> Finding | None:
     return None
 
 
-@check_one(Reason.UNSUPPORTED_NODE)
+@check_one(Reason.UNSUPPORTED_NODE, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
 def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     """The node runs Linux, and its kubelet is a program of its own."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
@@ -83,7 +89,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     return None
 
 
-@check_one(Reason.UNSUPPORTED_RUNTIME)
+@check_one(Reason.UNSUPPORTED_RUNTIME, acceptable=False)
 def runtime_is_supported(candidate: Candidate) -> Finding | None:
     """The hashes stored by the node's runtime can be rewritten."""
     if is_supported(candidate.node.runtime_name):
@@ -98,6 +104,8 @@ def runtime_is_supported(candidate: Candidate) -> Finding | None:
         history.ADMISSION_POLICIES,
         history.PROBES_KEPT,
     ),
+    covers=(Hazard.ENDPOINTS_LOST,),
+    acceptable=False,
 )
 def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     """Where the readiness guard is required, it is available."""
@@ -110,7 +118,7 @@ def required_guard_is_possible(candidate: Candidate) -> Finding | None:
     return Finding(reason=Reason.READINESS_GUARD_UNAVAILABLE, detail=detail)
 
 
-@check_one(Reason.ARTIFACT_UNAVAILABLE)
+@check_one(Reason.ARTIFACT_UNAVAILABLE, covers=(Hazard.PROGRAM_WRONG,), acceptable=False)
 def artifact_has_platform(candidate: Candidate) -> Finding | None:
     """There is a kubelet binary for the node's platform."""
     if serves(candidate.spec.artifact, candidate.node.platform):

@@ -10,7 +10,8 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS, WORD_SECONDS
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.engine.node.evidence.watch import LOOK_SECONDS
 from nodeupgrade.engine.node.node import Node
 
 HASH = re.compile("[0-9a-f]{1,16}")
@@ -41,7 +42,7 @@ def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], 
 
 def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
     pods = {container.pod.uid for container in unplanned}
-    deadline = node.clock.monotonic() + WORD_SECONDS
+    deadline = node.clock.monotonic() + EXCUSE_SECONDS
     report = (node.newcomers() if unplanned else None) or Newcomers()
     while not pods.issubset(report.pods) and node.clock.monotonic() < deadline:
         node.clock.sleep(LOOK_SECONDS)

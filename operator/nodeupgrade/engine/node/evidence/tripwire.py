@@ -5,9 +5,8 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.shield import RefusedCall
+from nodeupgrade.engine.node.evidence.logged import quoted, read_log
 from nodeupgrade.engine.node.node import Node
-
-QUOTED = 320
 
 
 def require_none_refused(node: Node, plan: RunPlan) -> None:
@@ -34,9 +33,4 @@ def refused_since(node: Node, since: float) -> tuple[RefusedCall, ...]:
 
 def kubelet_lines(node: Node, plan: RunPlan, call: RefusedCall) -> str:
     """Return what the kubelet logged last about the instance, to be appended to a message; empty if nothing."""
-    try:
-        log = node.services.log(plan.swap.unit)
-    except StepFailed:
-        return ""
-    said = next((line for line in reversed(log) if call.instance in line), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said else ""
+    return quoted(read_log(node, plan.swap.unit), call.instance)

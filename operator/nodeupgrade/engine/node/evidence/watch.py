@@ -13,6 +13,8 @@ from nodeupgrade.domain.node.evidence.departures import Departures, Evidence, di
 from nodeupgrade.domain.node.evidence.verification import Difference, consistent, unplanned
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.shield import EXCUSE_SECONDS
+from nodeupgrade.engine.node.evidence.logged import quoted, read_log
 from nodeupgrade.engine.node.evidence.tripwire import require_none_refused
 from nodeupgrade.engine.node.node import Node
 
@@ -20,11 +22,8 @@ LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
 """How long to poll frequently: a kubelet synchronises every pod in its first seconds."""
 LATER_LOOK_SECONDS = 1.0
-WORD_SECONDS = 3.0
-"""How long to wait for the runtime to report how something ended, or the agent that its pod was deleted."""
 LAST_LOOK_SECONDS = 30.0
 """How long the final report waits for a runtime that does not answer; no decision depends on it."""
-QUOTED = 320
 NOTHING = Departures(damage=())
 
 
@@ -92,7 +91,7 @@ class Watch:
             self._waiting_since = None
             return True
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
-        patience = now - self._waiting_since < WORD_SECONDS
+        patience = now - self._waiting_since < EXCUSE_SECONDS
         if not (patience and may_be_harmless(self.plan, result.inventory, damage)):
             raise StepFailed(
                 f"the new kubelet did not leave everything alone: {_describe(self.node, self.plan, damage)}",
@@ -121,7 +120,7 @@ def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
         result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
         seconds = node.clock.monotonic() - began
         damage = result.seen.damage
-        waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < WORD_SECONDS
+        waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
         if not waits and (result.complete or seconds >= LAST_LOOK_SECONDS):
             return result
         node.clock.sleep(LOOK_SECONDS)
@@ -151,7 +150,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool
 def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     asked = None
     if new_kubelet and _runtime_is_older(node, plan):
-        asked = node.runtime.asked_to_stop(_log(node, plan.runtime_unit))
+        asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
     return Evidence(asked=asked, deleted=node.deleted_pods())
 
 
@@ -161,15 +160,8 @@ def _runtime_is_older(node: Node, plan: RunPlan) -> bool:
     return runtime is not None and kubelet is not None and runtime < kubelet
 
 
-def _log(node: Node, unit: str) -> tuple[str, ...]:
-    try:
-        return node.services.log(unit)
-    except StepFailed:
-        return ()
-
-
 def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
-    log = _log(node, plan.swap.unit)
+    log = read_log(node, plan.swap.unit)
     listed = "; ".join(f"{each}{_evidence_of(plan, each, log)}" for each in damage[:CONTAINERS_LISTED])
     more = f" and {len(damage) - CONTAINERS_LISTED} more" if len(damage) > CONTAINERS_LISTED else ""
     return f"{listed}{more}"
@@ -180,6 +172,4 @@ def _evidence_of(plan: RunPlan, difference: Difference, log: tuple[str, ...]) ->
     planned = next((c for c in plan.containers if c.id == difference.container), None)
     if planned is None:
         return ""
-    said = next((line for line in reversed(log) if planned.id in line), "").strip()
-    quoted = f"; the kubelet wrote: {said[:QUOTED]}" if said else ""
-    return f" (it carried hash {planned.after.container}{quoted})"
+    return f" (it carried hash {planned.after.container}{quoted(log, planned.id)})"

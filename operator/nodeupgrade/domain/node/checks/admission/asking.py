@@ -70,9 +70,7 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Finding]:
 
 
 @check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.OS_LABEL_COMPARED,),
-    covers=(Hazard.OPERATING_SYSTEM_DIFFERS,),
+    Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.OS_LABEL_COMPARED,), covers=(Hazard.OPERATING_SYSTEM_DIFFERS,)
 )
 def operating_system_fits(facts: Admission) -> Iterator[Finding]:
     """No pod requires another operating system."""

@@ -28,7 +28,7 @@ from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet,
         history.DEVICES_ALLOCATED_ANEW,
         history.RESTARTED_NOT_FOUND,
     ),
-    covers=(Hazard.DEVICES_LOST,),
+    covers=(Hazard.DEVICES_LOST, Hazard.DEVICE_STATE_UNREADABLE),
 )
 def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """No kubelet that may start takes devices from a running pod.
@@ -46,11 +46,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
-@check(
-    Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.MEMORY_MANAGER,),
-    covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
-)
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":

@@ -36,6 +36,7 @@ def seccomp_profiles_are_there(facts: Admission) -> Iterator[Finding]:
     Reason.CONTAINER_COULD_NOT_RESTART,
     follows=(history.USER_NAMESPACES, history.USER_NAMESPACES_BY_DEFAULT),
     covers=(Hazard.USER_NAMESPACE_IMPOSSIBLE,),
+    acceptable=False,
 )
 def user_namespaces_are_recorded(facts: Admission) -> Iterator[Finding]:
     """Every user namespace is recorded on disk as the kubelet writes it; with a damaged record no kubelet starts.

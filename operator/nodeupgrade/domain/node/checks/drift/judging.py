@@ -7,6 +7,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.drift.command import Command, command, other_variables, same_words
 from nodeupgrade.domain.node.checks.drift.facts import Discrepancy, Drift, ReadAtStart, Start, Was
 from nodeupgrade.domain.node.checks.drift.running import compare
@@ -32,7 +33,7 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
     )
 
 
-@check(Reason.CONFIGURATION_DRIFT)
+@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.COMMAND_LINE_DRIFTED, Hazard.CONFIGURATION_DRIFTED), acceptable=False)
 def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
     """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
     for discrepancy in drift.discrepancies:
@@ -45,7 +46,7 @@ def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
             yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=f"{discrepancy.detail}; {remedy}")
 
 
-@check(Reason.CONFIGURATION_DRIFT)
+@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.CONFIGURATION_DRIFTED,))
 def nothing_is_accepted(drift: Drift) -> tuple[Finding, ...]:
     """No drift was accepted by ``kubelet.configurationDrift: Accept``."""
     accepted = [discrepancy.detail for discrepancy in drift.discrepancies if discrepancy.acceptable]

@@ -1,0 +1,1 @@
+"""The hazards that preflight looks for, made on a real node, one by one."""

@@ -1,0 +1,20 @@
+"""Every hazard has one kind of answer: checks, the way a run works, or openly none."""
+
+from nodeupgrade.domain.catalogue import EVERY
+from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
+from tools.generate_checks import document
+
+
+def test_every_hazard_has_exactly_one_kind_of_answer() -> None:
+    covered = {hazard for check in EVERY for hazard in check.covers}
+    answers = (covered, set(MET_BY_DESIGN), set(NOT_COVERED))
+
+    kinds = {hazard.name: sum(hazard in answer for answer in answers) for hazard in Hazard}
+
+    assert {name: number for name, number in kinds.items() if number != 1} == {}
+
+
+def test_what_is_met_by_design_is_described_on_a_page() -> None:
+    pages = {hazard: answer.removesuffix(")").rpartition(" (")[2] for hazard, answer in MET_BY_DESIGN.items()}
+
+    assert {hazard: page for hazard, page in pages.items() if not document(page).exists()} == {}
