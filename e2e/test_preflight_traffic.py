@@ -48,10 +48,11 @@ def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
 
 
 def hazards(status: Object) -> dict[str, list[Any]]:
-    """Return by reason whether it is only a warning, and its message."""
+    """Return by reason whether it is only a warning, and its message; that pods have no controller is left out."""
     found: dict[str, list[Any]] = {}
     for hazard in status.get("hazards", []):
-        found.setdefault(hazard["reason"], []).append((hazard["warning"], hazard["detail"]))
+        if hazard["reason"] != "LossNotHealed":
+            found.setdefault(hazard["reason"], []).append((hazard["warning"], hazard["detail"]))
     return found
 
 

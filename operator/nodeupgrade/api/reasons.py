@@ -192,6 +192,19 @@ class Reason(StrEnum):
     EXEC_PROBE_TIMED = ("ExecProbeTimed", "kubelets from 1.20 on hold exec probes to their timeout",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
 
+    CONTAINER_COULD_NOT_RESTART = ("ContainerCouldNotRestart",
+        "a container runs on, but the new kubelet could not start it again once it ends",
+        "change what the message names before the container has to be started again", Severity.WARN)
+    POD_ENDS_BY_ITSELF = ("PodEndsByItself",
+        "a pod or container is expected to end or restart during the run, which the run cannot tell from a loss",
+        "wait until that is over, or repair the container", Severity.WARN)
+    LOSS_NOT_HEALED = ("LossNotHealed",
+        "a pod that did not survive the run would be gone for good, since no controller replaces it",
+        "back up what it holds, or let a controller own it", Severity.WARN)
+    DEBUGGING_IS_INTERRUPTED = ("DebuggingIsInterrupted",
+        "an ephemeral container runs; whoever is attached to it is disconnected when the kubelet stops",
+        "end the session first, or attach again afterwards", Severity.WARN)
+
     # The node is skipped on purpose.
     READINESS_GUARD_OFF = "ReadinessGuardOff", "spec.verify.readinessGuard is Off"
     READINESS_GUARD_NOT_NEEDED = "ReadinessGuardNotNeeded", "the new kubelet keeps what probes have found"

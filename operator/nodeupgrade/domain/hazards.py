@@ -122,6 +122,9 @@ class Hazard(StrEnum):
 
 
 MET_BY_DESIGN: Mapping[Hazard, str] = {
+    Hazard.PROCESS_LIMIT_TOO_SMALL: (
+        "a kubelet sets the limit of a pod's cgroup only when it makes one (hazards-that-are-none)"
+    ),
     Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (lease-keeper)",
     Hazard.POD_CHANGED_SINCE_PLAN: (
         "containers are listed again once the kubelet is stopped, and hashes read back before one is started (design)"
@@ -139,21 +142,6 @@ NOT_COVERED: Mapping[Hazard, str] = {
     Hazard.CONTROL_PLANE_IN_CHANGE: _NOT_YET,
     Hazard.RELEASE_DEFECT: _NOT_YET,
     Hazard.SOCKETS_TAKEN: _NOT_YET,
-    Hazard.PROCESS_LIMIT_TOO_SMALL: _NOT_YET,
-    Hazard.LABELS_READ_TOO_EARLY: _NOT_YET,
-    Hazard.SECCOMP_PROFILE_MISSING: _NOT_YET,
-    Hazard.USER_NAMESPACE_IMPOSSIBLE: _NOT_YET,
-    Hazard.HOST_PORTS_COLLIDE: _NOT_YET,
-    Hazard.CLAIMS_LOST: _NOT_YET,
-    Hazard.CRITICAL_POD_PREEMPTS: _NOT_YET,
-    Hazard.STATIC_POD_REFERS_TO_API: _NOT_YET,
-    Hazard.GROUPS_POLICY_UNKNOWN: _NOT_YET,
-    Hazard.CRASH_LOOP: _NOT_YET,
-    Hazard.DEADLINE_EXPIRES: _NOT_YET,
-    Hazard.LOSS_NOT_HEALED: _NOT_YET,
-    Hazard.EPHEMERAL_CONTAINERS: _NOT_YET,
-    Hazard.INIT_CONTAINERS_COLLECTED: _NOT_YET,
-    Hazard.FINALIZERS: _NOT_YET,
     Hazard.DISRUPTION_BUDGET_BROKEN: _NOT_YET,
     Hazard.CORDON_REMOVES_TRAFFIC: _NOT_YET,
     Hazard.WEBHOOK_HOSTED: _NOT_YET,

@@ -131,6 +131,11 @@ class Pod:
         return CONFIG_MIRROR in (self._metadata.get("annotations") or {})
 
     @property
+    def static(self) -> bool:
+        """Whether it is a static pod, as its manifest or its mirror pod shows."""
+        return self.from_manifest or self.mirror
+
+    @property
     def ready(self) -> bool:
         """Whether its Ready condition is True."""
         return any(c.get("type") == "Ready" and c.get("status") == "True" for c in self._status.get("conditions") or ())

@@ -64,6 +64,8 @@ class ReleaseDefect:
 SIDECARS = changes.SIDECARS
 SIDECARS_COMPARED = changes.SIDECARS_COMPARED
 RESOURCELESS_HASH = changes.RESOURCELESS_HASH
+RESIZE_POLICY_ACTED_ON = changes.RESIZE_POLICY_ACTED_ON
+STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
 # --- what keeps a kubelet from starting ----------------------------------------------------------------------------
 
@@ -235,6 +237,47 @@ APPARMOR_PROFILES_LOOKED_UP = MinorChange(
     link=pull(97966),
     first=4,
     last=26,
+)
+
+INIT_CONTAINERS_REMEMBERED = MinorChange(
+    what="In a pod with a running container no init container runs again, even if the runtime has forgotten it.",
+    link=pull(96572),
+    first=21,
+)
+USER_NAMESPACES = MinorChange(
+    what="Pods may have user namespaces, which the kubelet records in the directory of each pod.",
+    link=enhancement(127),
+    first=25,
+)
+USER_NAMESPACES_BY_DEFAULT = MinorChange(
+    what="Pods may have user namespaces unless the feature gate is turned off.",
+    link=enhancement(127),
+    first=33,
+)
+GROUPS_POLICY_CHECKED = MinorChange(
+    what="A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
+    link=enhancement(3619),
+    first=33,
+)
+STATIC_PODS_BY_THEMSELVES = MinorChange(
+    what="Static pods that refer to objects of the API are not run.",
+    link=pull(131837),
+    first=34,
+)
+LABELS_READ_TOO_EARLY = ReleaseDefect(
+    what="Pods are admitted before the Node has been read, by the labels that the kubelet itself sets.",
+    link=pull(94087),
+    releases=(((5, 0), (18, 15)), ((19, 0), (19, 7)), ((20, 0), (20, 2))),
+)
+SIDECAR_PORTS_IGNORED = ReleaseDefect(
+    what="The host ports of sidecars do not count when pods are admitted.",
+    link=pull(132040),
+    releases=(((28, 0), (33, 5)),),
+)
+ENDED_PODS_ADMITTED = ReleaseDefect(
+    what="Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
+    link=issue(126341),
+    releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
 )
 
 

@@ -35,6 +35,7 @@ class KubeletLayout:
         fails_on_cgroup_v1: whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default.
         kubeconfig: path of the kubelet's kubeconfig, if it has one.
         settings: the complete configuration.
+        root: the kubelet's directory of state and pods.
     """
 
     endpoint: str
@@ -46,6 +47,7 @@ class KubeletLayout:
     fails_on_cgroup_v1: bool = True
     kubeconfig: str | None = None
     settings: Configured = UNCONFIGURED
+    root: str = DEFAULT_ROOT
 
     @property
     def resizes_in_place(self) -> bool:
@@ -81,6 +83,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
     settings = configured(words, *configs)
     root = settings.flag("root-dir") or DEFAULT_ROOT
     return KubeletLayout(
+        root=root,
         settings=settings,
         endpoint=_socket(settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)),
         healthz_url=_healthz(

@@ -125,6 +125,12 @@ RESIZE_POLICY_ACTED_ON = MinorChange(
     first=33,
 )
 
+STATIC_PODS_RESIZED = MinorChange(
+    what="The resources of static pods are compared as well.",
+    link=pull(135856),
+    first=36,
+)
+
 # --- the QoS class, which is part of the path of a pod's cgroup ----------------------------------------------------
 
 HUGE_PAGES_COUNT = MinorChange(

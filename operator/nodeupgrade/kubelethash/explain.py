@@ -8,7 +8,7 @@ from .eras import BEGAN_WITH, Era, era_of, supported_minor
 from .go.digest import HashValue
 from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container
-from .pods import Pod, compared_containers, container_name, init_containers, pod_name, regular_containers
+from .pods import Pod, compared_containers, container_name, init_containers, pod_name, pod_spec, regular_containers
 from .qos import qos_class
 from .resize import resize_may_restart
 from .static import static_uid_may_stay
@@ -139,11 +139,16 @@ def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str)
     compared = set(compared_containers(pod, to))
     every = (*init_containers(pod), *regular_containers(pod))
     changes = [explain(each, from_, to) for each in every if container_name(pod, each) in compared]
+    resources, static = pod_spec(pod).get("resources"), _is_mirror(pod)
     return PodChange(
         pod=pod_name(pod),
         whole_pod=tuple(_whole_pod_reasons(pod, from_, to)),
         containers=tuple(change for change in changes if change),
-        resized=tuple(container_name(pod, each) for each in every if resize_may_restart(each, from_, to)),
+        resized=tuple(
+            container_name(pod, each)
+            for each in every
+            if resize_may_restart(each, from_, to, pod_resources=resources, static=static)
+        ),
         to=KubeletVersion.of(to),
     )
 

@@ -6,27 +6,57 @@ from . import changes
 from .eras import supported_minor
 from .errors import Misfit, UnhashableContainer
 from .go import values
+from .go.amounts import resource_amount
 from .version import KubeletVersion
 
+_RESIZED = ("cpu", "memory")
 
-def resize_may_restart(container: Mapping[str, object], from_: KubeletVersion | str, to: KubeletVersion | str) -> bool:
+
+def resize_may_restart(
+    container: Mapping[str, object],
+    from_: KubeletVersion | str,
+    to: KubeletVersion | str,
+    *,
+    pod_resources: object = None,
+    static: bool = False,
+) -> bool:
     """Report whether a kubelet may restart a running container once, since its minor begins to act on resize policies.
 
-    Kubelets from 1.33 on (gate InPlacePodVerticalScaling) compare a container's resources with a record that older
-    ones did not keep, and restart the container if its `resizePolicy` says RestartContainer.
+    Kubelets from 1.33 on (gate InPlacePodVerticalScaling) compare a container's CPU and memory with a record that older
+    ones did not keep; a missing record counts as zero. The container is restarted if one that differs has the policy
+    RestartContainer, so a policy for a resource that the container does not use does no harm. Kubelets before 1.36
+    leave static pods out.
+
+    Args:
+        container: as it is in the pod.
+        from_: the kubelet that started the container.
+        to: the kubelet that would run next.
+        pod_resources: the resources of the pod itself, whose limits count for containers that have none of their own.
+        static: whether the pod is a static pod.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
         UnhashableContainer: a field that should be a list or a map is not one.
     """
-    acted_on = changes.RESIZE_POLICY_ACTED_ON
-    if acted_on.covers(supported_minor(from_)) or not acted_on.covers(supported_minor(to)):
+    before, after = supported_minor(from_), supported_minor(to)
+    acted_on = changes.STATIC_PODS_RESIZED if static else changes.RESIZE_POLICY_ACTED_ON
+    if acted_on.covers(before) or not acted_on.covers(after):
         return False
     try:
         policies = [values.mapping(each) for each in values.sequence(container.get("resizePolicy") or ())]
         resources = values.mapping(container.get("resources") or {})
+        amounts = [values.mapping(resources.get(kind) or {}) for kind in ("limits", "requests")]
+        amounts.append(values.mapping(values.mapping(pod_resources or {}).get("limits") or {}))
     except Misfit as error:
         name = container.get("name")
         raise UnhashableContainer(name if isinstance(name, str) else "", "resizePolicy", error.reason) from None
-    restarting = any(policy.get("restartPolicy") == "RestartContainer" for policy in policies)
-    return restarting and bool(resources.get("limits") or resources.get("requests"))
+    restarting = {each.get("resourceName") for each in policies if each.get("restartPolicy") == "RestartContainer"}
+    return any(name in restarting and _counts(given.get(name)) for given in amounts for name in _RESIZED)
+
+
+def _counts(amount: object) -> bool:
+    """Report whether an amount is more than zero; one that cannot be read counts as more."""
+    try:
+        return amount is not None and resource_amount(str(amount)) > 0
+    except ValueError:
+        return True

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -167,6 +168,7 @@ def facts(**fields: Any) -> NodeFacts:
         "socket": socket(),
         "kubelet_start": start("kubelet.service"),
         "runtime_start": start("containerd.service"),
+        "now": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
     }
     known |= fields
     return NodeFacts(**{"hazards": hazards(known), **known})

@@ -10,8 +10,15 @@ from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks import admission, probes, registry, services, startup
-from tests.unit.domain import test_admission, test_preflight, test_readiness, test_traffic
+from nodeupgrade.domain.node.checks import admission, condition, probes, registry, services, startup
+from tests.unit.domain import (
+    test_admission,
+    test_admission_records,
+    test_conditions,
+    test_preflight,
+    test_readiness,
+    test_traffic,
+)
 from tests.unit.domain.sound import facts, readiness, traffic
 from tools import generate_checks
 
@@ -20,7 +27,14 @@ Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
     "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
-    "admission": (admission.CHECKS, [found for found, _, _ in test_admission.CASES.values()]),
+    "admission": (
+        (*admission.CHECKS, *admission.WARNINGS),
+        [found for found, _, _ in test_admission.CASES.values()] + test_admission_records.TRIED,
+    ),
+    "condition": (
+        (*condition.CHECKS, *condition.WARNINGS),
+        [found for _, found, _, _ in (*test_conditions.OBJECTIONS.values(), *test_conditions.CAUTIONS.values())],
+    ),
     "probes": (
         (*probes.CHECKS, *probes.WARNINGS),
         [

@@ -46,6 +46,7 @@ STARTING = {
 }
 VERSION_2_1_3: dict[str, Any] = {"version": "2.1.3", "binary_version": "2.1.3"}
 LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+MEMORY = {"limits": {"memory": "1Gi"}}
 GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
 
 
@@ -96,6 +97,16 @@ SOUND: dict[str, dict[str, Any]] = {
     },
     "a resize policy that restarts nothing": {"pods": pods(containers=[{**RESIZED, "resizePolicy": LENIENT}])},
     "a resize policy without resources": {"pods": pods(containers=[{**RESIZED, "resources": {}}])},
+    "a resize policy for another resource": {"pods": pods(containers=[{**RESIZED, "resources": MEMORY}])},
+    "a resize policy, with the feature turned off": {
+        "pods": pods(containers=[RESIZED]),
+        "readiness": readiness(
+            layout=read_layout(("--cgroup-driver=systemd", "--feature-gates=InPlacePodVerticalScaling=false"))
+        ),
+    },
+    "a resize policy of an init container that has ended": {
+        "pods": pods(initContainers=[{**RESIZED, "name": "init"}]),
+    },
     "a resize policy between kubelets that both act on it": {
         "kubelet": kubelet(current=V("v1.33.1")), "pods": pods(containers=[RESIZED]),
         "inventory": inventory(instance(hash_container(RESIZED, "v1.33.1"))),

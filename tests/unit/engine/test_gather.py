@@ -334,6 +334,30 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
 
 
+def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
+    body = pod_json("web", "app", uid="uid-web")
+    profile = {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "web.json"}}}
+    astray = pod_json("astray", "app", uid="../../../etc/shadow")
+    seen = node(
+        "--root-dir=/srv/kubelet",
+        files={
+            "/srv/kubelet/seccomp/web.json": b"{}",
+            "/srv/kubelet/seccomp/other.json": b"{}",
+            "/srv/kubelet/pods/uid-web/userns": b"mapping",
+            "/srv/kubelet/cpu_manager_state": b"cpus",
+        },
+    )
+    spec = {**body["spec"], **profile, "hostUsers": False}
+    pods = [{**body, "spec": spec}, {**astray, "spec": {**astray["spec"], "hostUsers": False}}]
+    running = running_kubelet(seen.services, seen.kubelet, UNIT)
+
+    host = gather.gather(seen.ports, running, requested(), node_object={}, pods=pods, clients=Clients()).host
+
+    assert host.seccomp == {"web.json"}
+    assert host.namespaces == {"uid-web": b"mapping"}
+    assert host.managers == {"cpu_manager_state": b"cpus"}
+
+
 ENDPOINT = "/run/containerd/containerd.sock"
 MOUNTED = f"25 1 253:0 / / rw - ext4 /dev/vda1 rw\n26 25 0:5 /x {ENDPOINT} rw - tmpfs tmpfs rw\n"
 

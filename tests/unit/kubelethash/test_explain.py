@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.kubelethash import NEWEST_MINOR, Cause, explain, explain_pod
+from nodeupgrade.kubelethash import NEWEST_MINOR, Cause, explain, explain_pod, resize_may_restart
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 PROBE = {"grpc": {"port": 1, "service": ""}, "terminationGracePeriodSeconds": 5}
@@ -122,6 +122,7 @@ def test_reasons_that_concern_the_whole_pod_are_told() -> None:
         ("1.32", "1.33", "RestartContainer", {"limits": {"cpu": "1"}}, True),
         ("1.32", "1.33", "NotRequired", {"requests": {"cpu": "1"}}, False),
         ("1.32", "1.33", "RestartContainer", {}, False),
+        ("1.32", "1.33", "RestartContainer", {"requests": {"memory": "1Gi"}, "limits": {"cpu": "0"}}, False),
         ("1.31", "1.32", "RestartContainer", {"requests": {"cpu": "1"}}, False),
         ("1.33", "1.34", "RestartContainer", {"requests": {"cpu": "1"}}, False),
         ("1.33", "1.32", "RestartContainer", {"requests": {"cpu": "1"}}, False),
@@ -135,3 +136,31 @@ def test_a_restarting_resize_policy_counts_once(
     change = explain_pod({"spec": {"containers": [container]}}, from_, to)
     assert (change.containers, change.resized) == ((), ("c",) if resized else ())
     assert bool(change.reasons("c")) == resized
+
+
+def test_an_amount_that_cannot_be_read_counts() -> None:
+    container = {"name": "c", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+
+    assert resize_may_restart({**container, "resources": {"limits": {"cpu": "a lot"}}}, "1.32", "1.33")
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "static", "resized"),
+    [
+        ("1.32", "1.33", False, True),
+        ("1.32", "1.35", True, False),
+        ("1.32", "1.36", True, True),
+        ("1.35", "1.36", True, True),
+        ("1.36", "1.37", True, False),
+    ],
+)
+def test_limits_of_the_pod_itself_count_and_static_pods_later(from_: str, to: str, static: bool, resized: bool) -> None:
+    container = {
+        "name": "c", "image": "i", "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+    }  # fmt: skip
+    annotations = {"kubernetes.io/config.mirror": "aa"} if static else {}
+    pod = {
+        "metadata": {"name": "p", "annotations": annotations},
+        "spec": {"resources": {"limits": {"memory": "1Gi"}}, "containers": [container]},
+    }
+    assert explain_pod(pod, from_, to).resized == (("c",) if resized else ())

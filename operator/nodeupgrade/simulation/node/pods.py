@@ -32,9 +32,14 @@ def pod_json(
     restart_policy: str = "Always",
     uid: str | None = None,
 ) -> Json:
-    """Return a pod as the API serves it, in namespace ``default``."""
+    """Return a pod as the API serves it, of a ReplicaSet in namespace ``default``."""
     return {
-        "metadata": {"namespace": "default", "name": name, "uid": uid or f"uid-{name}"},
+        "metadata": {
+            "namespace": "default",
+            "name": name,
+            "uid": uid or f"uid-{name}",
+            "ownerReferences": [{"kind": "ReplicaSet", "name": name, "controller": True}],
+        },
         "spec": {
             "restartPolicy": restart_policy,
             "initContainers": [{**_container(sidecar), "restartPolicy": "Always"} for sidecar in sidecars],

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
+from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
 from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
-from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
 from nodeupgrade.domain.node.unit_start import UnitStart
-from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.pods import Pod, PodContainer
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -74,6 +76,7 @@ class NodeFacts:
         socket: the socket that the kubelet connects to.
         kubelet_start: how the kubelet's unit would be started now.
         runtime_start: how the runtime's unit would be started now.
+        now: the time when the facts were gathered, by the node's clock.
     """
 
     node: Json
@@ -91,6 +94,7 @@ class NodeFacts:
     socket: RuntimeSocket
     kubelet_start: UnitStart
     runtime_start: UnitStart
+    now: datetime
     hazards: RestartHazards = NO_HAZARDS
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
@@ -122,6 +126,19 @@ class NodeFacts:
         return ProbedPods(pods=seen.pods, current=seen.current, target=seen.target, settle=seen.settle)
 
     @property
+    def conditions(self) -> PodConditions:
+        """Return the facts about what pods are doing."""
+        seen, verify = self.traffic, self.spec.verify
+        return PodConditions(
+            pods=seen.pods,
+            inventory=self.inventory,
+            current=seen.current,
+            target=seen.target,
+            now=self.now,
+            lasts=verify.kubelet_down_budget + timedelta(seconds=seen.settle),
+        )
+
+    @property
     def units(self) -> tuple[UnitStatus, ...]:
         """Return the units that a run restarts."""
         return (self.kubelet.unit, self.runtime_unit)
@@ -130,3 +147,12 @@ class NodeFacts:
         """Return the pods that have a running container."""
         running = {container.pod.uid for container in self.inventory.running()}
         return (pod for pod in self.pods if pod.ref.uid in running)
+
+    def running_containers(self) -> Iterator[tuple[ContainerInstance, Pod, PodContainer]]:
+        """Return the running containers whose pods are known, with their specs."""
+        pods = {pod.ref.uid: pod for pod in self.pods}
+        for instance in self.inventory.running():
+            pod = pods.get(instance.pod.uid)
+            container = None if pod is None else pod.container(instance.name)
+            if pod is not None and container is not None:
+                yield instance, pod, container

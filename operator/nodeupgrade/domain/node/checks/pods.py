@@ -123,28 +123,36 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=str(pod.ref), detail=detail)
 
 
-@check(Reason.RESIZE_POLICY_RESTART, follows=(changes.RESIZE_POLICY_ACTED_ON,), covers=(Hazard.RESIZE_RESTARTS,))
+@check(
+    Reason.RESIZE_POLICY_RESTART,
+    follows=(changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED),
+    covers=(Hazard.RESIZE_RESTARTS,),
+)
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Finding]:
-    """No container has a resize policy RestartContainer that the new kubelet is the first to act on."""
+    """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
     current = facts.kubelet.current
-    if current is None:
+    if current is None or facts.readiness.layout.gates.get("InPlacePodVerticalScaling") is False:
         return
-    for pod in facts.running_pods():
-        for container in pod.containers:
-            subject = f"{pod.ref}/{container.name}"
-            try:
-                restarted = resize_may_restart(container.spec, current, facts.target)
-            except UnsupportedKubelet:  # reported by versions_are_known
-                return
-            except UnhashableContainer as error:
-                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=str(error))
-                continue
-            if restarted:
-                detail = (
-                    f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
-                    "delete the pod first, or change the policy in its template"
-                )
-                yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=subject, detail=detail)
+    for instance, pod, container in facts.running_containers():
+        try:
+            restarted = resize_may_restart(
+                container.spec,
+                current,
+                facts.target,
+                pod_resources=(pod.raw.get("spec") or {}).get("resources"),
+                static=pod.static,
+            )
+        except UnsupportedKubelet:  # reported by versions_are_known
+            return
+        except UnhashableContainer as error:
+            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=str(error))
+            continue
+        if restarted:
+            detail = (
+                f"its resizePolicy says RestartContainer, so kubelet {facts.target} may restart it once; "
+                "delete the pod first, or change the policy in its template"
+            )
+            yield Finding(reason=Reason.RESIZE_POLICY_RESTART, subject=instance.label, detail=detail)
 
 
 @check(Reason.NODE_AFFINITY_NOT_MET, covers=(Hazard.PLACEMENT_NOT_MET,))

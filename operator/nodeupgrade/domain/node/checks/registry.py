@@ -12,6 +12,7 @@ from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
+    condition,
     drift,
     kubelet,
     pods,
@@ -56,6 +57,7 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.admission, state.OF_PODS),
     pods.placements_are_met,
     pods.taints_are_tolerated,
+    *_reading(lambda facts: facts.conditions, condition.CHECKS),
     kubelet.health_can_be_asked,
 )
 """Checks that may forbid a run."""
@@ -69,6 +71,8 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),
+    *_reading(lambda facts: facts.admission, admission.WARNINGS),
+    *_reading(lambda facts: facts.conditions, condition.WARNINGS),
 )
 """Checks that only warn, before and after a run."""
 

@@ -131,11 +131,12 @@ def gather(
             RuntimeAtWork(info=runtime, unit=unit, inventory=inventory, listing_seconds=listing_seconds)
         ),
         tuning=node.runtime.restart_tuning(unit),
-        host=readiness.host(node.files, layout),
+        host=readiness.host(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
         kubelet_start=read_start(node.files, running.unit),
         runtime_start=runtime_start,
+        now=node.clock.now(),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
         readiness=Readiness(
             current=kubelet.current,

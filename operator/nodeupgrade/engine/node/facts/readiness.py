@@ -1,11 +1,13 @@
 """Gather what decides whether the new kubelet would start and admit every pod. Changes nothing."""
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from nodeupgrade.domain.node.checks.admission import HostFacts
+from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespace, seccomp_profiles
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
+from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
 
@@ -19,8 +21,8 @@ DEVICES = "kubelet_internal_checkpoint"
 # beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
-CHECKED_STATE = frozenset({"cpu_manager_state", "memory_manager_state", "dra_manager_state"})
 POD_STATE = ("pod_status_manager_state", "allocated_pods_state", "actuated_pods_state")
+MANAGERS = ("cpu_manager_state", "memory_manager_state", "dra_manager_state")
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
@@ -63,14 +65,19 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the state files whose format the checks know, by file name."""
     saved = [PurePosixPath(path) for path in layout.state_files]
-    paths = [path for path in saved if path.name in CHECKED_STATE]
+    paths = [path for path in saved if path.name in MANAGERS]
     paths += [saved[0].with_name(name) for name in POD_STATE]
     known = {path.name: files.read(path) for path in paths}
     return {name: data for name, data in known.items() if data is not None}
 
 
-def host(files: FilesView, layout: KubeletLayout) -> HostFacts:
-    """Gather the properties of the host that pod admission depends on."""
+def host(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> HostFacts:
+    """Gather the properties of the host that the admission of these pods depends on."""
+    root = PurePosixPath(layout.root)
+    seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
+    named = {name for pod in pods for name in seccomp_profiles(pod)}
+    records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
+    managers = {name: files.read(root / name) for name in MANAGERS}
     profiles = files.read(APPARMOR_PROFILES)
     devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
     return HostFacts(
@@ -78,7 +85,16 @@ def host(files: FilesView, layout: KubeletLayout) -> HostFacts:
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
         numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
         devices=None if devices is None else files.read(PurePosixPath(devices)),
+        seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
+        namespaces={uid: data for uid, data in records.items() if data is not None},
+        managers={name: data for name, data in managers.items() if data is not None},
     )
+
+
+def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
+    """Return what the kubelet noted of a pod's user namespace; no UID leads anywhere else."""
+    uid = pod.ref.uid
+    return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
 
 
 def _profiles(text: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ rejected, not whether any is; so these checks ask whether all of them fit togeth
 """
 
 from nodeupgrade.domain.node.checks.admission.facts import NOTHING_SEEN, Admission, HostFacts
-from nodeupgrade.domain.node.checks.admission.registry import CHECKS
+from nodeupgrade.domain.node.checks.admission.registry import CHECKS, WARNINGS
+from nodeupgrade.domain.node.checks.admission.security import has_user_namespace, seccomp_profiles
 
-__all__ = ["CHECKS", "NOTHING_SEEN", "Admission", "HostFacts"]
+__all__ = ["CHECKS", "NOTHING_SEEN", "WARNINGS", "Admission", "HostFacts", "has_user_namespace", "seccomp_profiles"]

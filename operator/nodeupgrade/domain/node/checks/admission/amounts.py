@@ -30,12 +30,15 @@ def amounts(listed: Mapping[str, Any] | None) -> Amounts:
     return Amounts({name: _units(name, str(value)) for name, value in (listed or {}).items()})
 
 
-def demand(pod: Pod) -> Amounts:
+def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
     """Return the effective request of a pod, as a kubelet computes it.
 
     Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
-    count if they are more than the sum of the containers', and the overhead of the runtime class is added. During a
-    resize the larger amount counts.
+    count if they are more than the sum of the containers', and the overhead of the runtime class is added.
+
+    Args:
+        pod: the pod.
+        as_allocated: whether a resize counts only once the kubelet has agreed to it; if not, the larger amount counts.
 
     Raises:
         ValueError: an amount cannot be parsed.
@@ -44,7 +47,8 @@ def demand(pod: Pod) -> Amounts:
     allocated = _allocated(pod.raw.get("status") or {})
     running, at_start, sidecars = Amounts(), Amounts(), Amounts()
     for container in pod.containers:
-        requested = _requested(container.spec) | allocated.get(container.name, Amounts())
+        requested, given = _requested(container.spec), allocated.get(container.name, Amounts())
+        requested = Amounts({**requested, **given}) if as_allocated else requested | given
         match container.role:
             case Role.REGULAR:
                 running += requested
@@ -96,6 +100,8 @@ def _reserved(settings: Configured) -> Amounts:
 
 
 def _eviction(settings: Configured, capacity: Amounts) -> Amounts:
+    if (ignored := settings.flag("experimental-allocatable-ignore-eviction")) is not None and ignored != "false":
+        return Amounts()
     given = settings.amounts("eviction-hard", "evictionHard", "<")
     if given is None:
         given = DEFAULT_EVICTION

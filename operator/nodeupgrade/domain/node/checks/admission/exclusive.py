@@ -54,7 +54,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
             yield rejected(
                 pod,
                 "it is guaranteed and has init containers, for which a kubelet with memoryManagerPolicy: Static asks "
@@ -70,7 +70,7 @@ def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     if options.get("full-pcpus-only", "").lower() != "true":
         return
     for pod in facts.admitted():
-        if _is_guaranteed(facts, pod) and any(_has_whole_cpus(container) for container in pod.containers):
+        if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
             yield rejected(
                 pod,
                 "it has CPUs of its own under full-pcpus-only: a kubelet that starts wants as many free cores again, "
@@ -85,7 +85,7 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
     if facts.host.numa_nodes < 2 or policy not in {"restricted", "single-numa-node"}:
         return
     for pod in facts.admitted():
-        if any(container.role is Role.INIT for container in pod.containers) and _is_guaranteed(facts, pod):
+        if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
             yield rejected(
                 pod,
                 f"it is guaranteed and has init containers, for which a kubelet with topologyManagerPolicy: {policy} "
@@ -134,11 +134,12 @@ def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
     return {name for container in holding for name in _asked(container) if name in names}
 
 
-def _has_whole_cpus(container: PodContainer) -> bool:
+def has_whole_cpus(container: PodContainer) -> bool:
+    """Report whether a container asks for whole CPUs."""
     return str(_asked(container).get("cpu", "m")).isdecimal()
 
 
-def _is_guaranteed(facts: Admission, pod: Pod) -> bool:
+def is_guaranteed(facts: Admission, pod: Pod) -> bool:
     """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
     try:
         return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED

@@ -1,7 +1,7 @@
 """The facts that a kubelet's admission of pods depends on."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
@@ -20,12 +20,18 @@ class HostFacts:
         profiles: the loaded AppArmor profiles, as far as they can be read.
         numa_nodes: number of NUMA nodes.
         devices: the kubelet's device checkpoint; ``None`` if there is none.
+        seccomp: the seccomp profiles that pods name and the node has.
+        namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
+        managers: the state files of the kubelet's managers, by file name; those that do not exist are missing.
     """
 
     apparmor: bool = False
     profiles: frozenset[str] = frozenset()
     numa_nodes: int = 1
     devices: bytes | None = None
+    seccomp: frozenset[str] = frozenset()
+    namespaces: Mapping[str, bytes] = field(default_factory=dict)
+    managers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 NOTHING_SEEN = HostFacts()
@@ -70,6 +76,12 @@ def spec_of(pod: Pod) -> Json:
     """Return a pod's spec."""
     spec: Json = pod.raw.get("spec") or {}
     return spec
+
+
+def security_contexts(pod: Pod) -> Iterator[Json]:
+    """Return the security contexts of a pod and of its containers."""
+    for holder in (spec_of(pod), *all_containers(pod)):
+        yield holder.get("securityContext") or {}
 
 
 def rejected(pod: Pod, detail: str) -> Finding:

@@ -1,6 +1,9 @@
-"""Check of capacity: do all pods fit, by number and by their requests?"""
+"""Checks of capacity: do all pods fit, by number, by their requests and by their host ports?"""
 
+import json
 from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
@@ -17,7 +20,9 @@ from nodeupgrade.domain.node.checks.admission.amounts import (
     amounts,
     demand,
 )
-from nodeupgrade.domain.node.checks.admission.facts import Admission
+from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, spec_of
+from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.kubelet import history
 
 _COMPUTED = (CPU, MEMORY, STORAGE)
 _KEYS = {
@@ -28,19 +33,34 @@ _KEYS = {
 }
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.CAPACITY_TOO_SMALL,))
+Port = tuple[str, str, int]
+"""Address, protocol and number of a port of the host."""
+
+_ANY = "0.0.0.0"  # noqa: S104 - compared with, not bound to
+_CRITICAL = 2_000_000_000
+"""Pods of this priority and above are critical."""
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.RESIZE_POLICY_ACTED_ON,),
+    covers=(Hazard.CAPACITY_TOO_SMALL, Hazard.CRITICAL_POD_PREEMPTS),
+)
 def pods_fit(facts: Admission) -> Iterator[Finding]:
     """All pods fit together, by the kubelet's configuration on disk and by the Node's capacity and allocatable.
 
     A kubelet reads the Node object, which it updates from its configuration at the same time; so both count. The last
-    pod is admitted next to all others, so all are admitted if and only if all fit together.
+    pod is admitted next to all others, so all are admitted if and only if all fit together. Only if they do, no
+    critical pod ends others to make room. Devices that are allocated count as there, even if their plugin is not.
     """
     status = facts.node.get("status") or {}
     try:
         capacity = amounts(status.get("capacity"))
         reported = amounts(status.get("allocatable"))
+        for name, count in _allocated_devices(facts.host.devices).items():
+            reported[name] = max(reported[name], count)
         by_disk = allocatable(facts.settings, capacity)
-        requested = _requested(facts)
+        requested = requests(facts)
     except ValueError as error:
         detail = f"nobody can tell whether all pods would be admitted again: {error}"
         yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
@@ -49,14 +69,36 @@ def pods_fit(facts: Admission) -> Iterator[Finding]:
         detail = "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
         yield Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
         return
+    critical = any(map(_is_critical, facts.admitted()))
     for name in sorted(requested):
         if name in (PODS, *_COMPUTED) and name in by_disk and requested[name] > by_disk[name]:
             source = f"by the kubelet's configuration on disk ({_KEYS[name]})"
-            yield _too_many(name, requested[name], by_disk[name], source)
+            yield _too_many(name, requested[name], by_disk[name], source, critical=critical)
         elif name in reported and requested[name] > reported[name]:
-            yield _too_many(
-                name, requested[name], reported[name], "by what the node says it can give (status.allocatable)"
-            )
+            source = "by what the node says it can give (status.allocatable)"
+            yield _too_many(name, requested[name], reported[name], source, critical=critical)
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    follows=(history.SIDECAR_PORTS_IGNORED,),
+    covers=(Hazard.HOST_PORTS_COLLIDE,),
+)
+def host_ports_are_free(facts: Admission) -> Iterator[Finding]:
+    """No two pods claim the same port of the host; a kubelet that starts admits only one of them."""
+    sidecars = not all(map(history.SIDECAR_PORTS_IGNORED.affects, facts.starting))
+    taken: dict[Port, Pod] = {}
+    for pod in facts.admitted():
+        claimed = set(_host_ports(pod, sidecars=sidecars))
+        for address, protocol, number in sorted(claimed):
+            other = next((taken[port] for port in taken if _collide(port, (address, protocol, number))), None)
+            if other is not None:
+                yield rejected(
+                    pod,
+                    f"it claims port {number}/{protocol} of the host like {other}, so any start of a kubelet would "
+                    "kill one of them (NodePorts); delete one of the pods first",
+                )
+        taken.update(dict.fromkeys(claimed, pod))
 
 
 def extended(facts: Admission) -> frozenset[str]:
@@ -66,20 +108,28 @@ def extended(facts: Admission) -> frozenset[str]:
     return frozenset(name for name in listed if name not in own and not name.startswith(HUGE_PAGES))
 
 
-def _requested(facts: Admission) -> Amounts:
+def requests(facts: Admission, *others: Pod) -> Amounts:
+    """Return what all admitted pods ask for, and perhaps some others.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    off = facts.gates.get("InPlacePodVerticalScaling") is False
+    as_allocated = not off and all(map(history.RESIZE_POLICY_ACTED_ON.applies_to, facts.starting))
     requested = Amounts()
-    for pod in facts.admitted():
-        requested += demand(pod)
+    for pod in chain(facts.admitted(), others):
+        requested += demand(pod, as_allocated=as_allocated)
         requested[PODS] += 1
     return requested
 
 
-def _too_many(name: str, requested: int, given: int, source: str) -> Finding:
+def _too_many(name: str, requested: int, given: int, source: str, *, critical: bool) -> Finding:
     if name == PODS:
         what = f"{counted(requested, 'pod')} are on the node and {given} would be admitted {source}"
     else:
         what = f"its pods ask for {_text(name, requested)} of {name} and {_text(name, given)} would be there {source}"
-    detail = f"{what}, so any start of a kubelet would kill some of them (OutOf{name})"
+    how = f"OutOf{name}, or Preempting to make room for critical ones" if critical else f"OutOf{name}"
+    detail = f"{what}, so any start of a kubelet would kill some of them ({how})"
     return Finding(reason=Reason.POD_WOULD_NOT_BE_ADMITTED, detail=detail)
 
 
@@ -87,3 +137,37 @@ def _text(name: str, amount: int) -> str:
     if name == CPU:
         return f"{amount / 1000:g}"
     return f"{amount / 1024**2:.0f}Mi" if name in {MEMORY, STORAGE} or name.startswith(HUGE_PAGES) else str(amount)
+
+
+def _is_critical(pod: Pod) -> bool:
+    priority = spec_of(pod).get("priority")
+    return pod.static or (isinstance(priority, int) and priority >= _CRITICAL)
+
+
+def _allocated_devices(checkpoint: bytes | None) -> Amounts:
+    """Count the allocated devices by resource; a damaged checkpoint is reported by ``devices_are_kept``."""
+    allocated = Amounts()
+    try:
+        entries = json.loads(checkpoint or b"{}")["Data"]["PodDeviceEntries"] or ()
+        for entry in entries:
+            allocated[str(entry["ResourceName"])] += _devices(entry["DeviceIDs"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Amounts()
+    return allocated
+
+
+def _devices(listed: Any) -> int:
+    """Count devices; newer kubelets list them by NUMA node."""
+    return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed or ())
+
+
+def _host_ports(pod: Pod, *, sidecars: bool) -> Iterator[Port]:
+    roles = {Role.REGULAR, Role.SIDECAR} if sidecars else {Role.REGULAR}
+    for container in pod.containers:
+        for port in (container.spec.get("ports") or ()) if container.role in roles else ():
+            if isinstance(number := port.get("hostPort"), int) and number > 0:
+                yield str(port.get("hostIP") or _ANY), str(port.get("protocol") or "TCP"), number
+
+
+def _collide(one: Port, other: Port) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or _ANY in {one[0], other[0]})

@@ -1,0 +1,121 @@
+"""Pods on a node, as the checks of admission judge them; each test makes one with a single defect."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.settings import configured
+from nodeupgrade.kubelethash import KubeletVersion
+
+V = KubeletVersion.parse
+CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
+PLENTY = {**CAPACITY, "example.com/gpu": "2"}
+DEVICES = b'{"Data":{"RegisteredDevices":{"example.com/gpu":["0","1"]}},"Checksum":1}'
+GPU = {"limits": {"example.com/gpu": "1"}}
+GUARANTEED = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
+HALVES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1500m", "memory": "1Gi"}}
+INIT = {"name": "init", "image": "i", "resources": GUARANTEED}
+STATIC_MEMORY = b"memoryManagerPolicy: Static"
+SIDECAR = {"name": "proxy", "image": "i", "restartPolicy": "Always"}
+
+
+def pod(name: str = "web", resources: Json | None = None, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "app", "image": "i", "resources": resources or {}}]
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": name, **spec.pop("metadata", {})},
+        "spec": {"containers": containers, **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+def restarted(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "status": {"phase": "Running", "containerStatuses": [{"name": "app", "restartCount": 1}]}}
+
+
+def admission(
+    *pods: dict[str, Any],
+    config: bytes = b"",
+    words: tuple[str, ...] = (),
+    capacity: Json = CAPACITY,
+    allocatable: Json = PLENTY,
+    versions: tuple[str, str] = ("v1.30.14", "v1.33.13"),
+    gates: dict[str, bool] | None = None,
+    host: HostFacts | None = None,
+    labels: Json | None = None,
+    **status: Any,
+) -> Admission:
+    return Admission(
+        node={
+            "metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1", "labels": labels or {}},
+            "status": {
+                "capacity": capacity,
+                "allocatable": allocatable,
+                "nodeInfo": {"operatingSystem": "linux", "architecture": "amd64"},
+                **status,
+            },
+        },
+        pods=tuple(parse_pod(body) for body in pods or (pod(),)),
+        settings=configured(words, config),
+        gates=gates or {},
+        current=V(versions[0]),
+        target=V(versions[1]),
+        host=host or HostFacts(devices=DEVICES),
+    )
+
+
+def sysctl(name: str) -> Any:
+    return {"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}
+
+
+def by_annotation(profile: str) -> dict[str, Any]:
+    return {"annotations": {"container.apparmor.security.beta.kubernetes.io/app": profile}}
+
+
+def running(body: dict[str, Any]) -> dict[str, Any]:
+    statuses = [{"name": "app", "containerID": "containerd://1", "state": {"running": {}}}]
+    return {**body, "status": {"phase": "Running", "containerStatuses": statuses}}
+
+
+def succeeded(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "status": {"phase": "Succeeded"}}
+
+
+def by_manifest(found: Admission) -> Admission:
+    return replace(found, pods=tuple(replace(each, from_manifest=True) for each in found.pods))
+
+
+def port(name: str, kind: str = "containers", **given: Any) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "app", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80, **given}]}
+    sidecar = {"restartPolicy": "Always"} if kind == "initContainers" else {}
+    spec: dict[str, Any] = {kind: [{**container, **sidecar}]}
+    return pod(name, **spec)
+
+
+def userns(first: int, length: int = 65536, groups: int | None = None) -> bytes:
+    users, of_groups = (
+        [{"hostId": host, "containerId": 0, "length": length}] for host in (first, first if groups is None else groups)
+    )
+    return json.dumps({"uidMappings": users, "gidMappings": of_groups}).encode()
+
+
+def recorded(**records: bytes) -> HostFacts:
+    return HostFacts(namespaces=records)
+
+
+def kept(name: str, entries: Any) -> HostFacts:
+    return HostFacts(managers={name: json.dumps({"policyName": "static", "entries": entries}).encode()})
+
+
+def held(count: int) -> HostFacts:
+    entry = {"PodUID": "web", "ContainerName": "app", "ResourceName": "example.com/gpu", "AllocResp": ""}
+    entries = [{**entry, "DeviceIDs": {"-1": [str(number) for number in range(count)]}}]
+    return HostFacts(devices=json.dumps({"Data": {"PodDeviceEntries": entries}, "Checksum": 1}).encode())
+
+
+def resized(cpu: str) -> dict[str, Any]:
+    body = pod(resources={"requests": {"cpu": cpu}})
+    statuses = [{"name": "app", "allocatedResources": {"cpu": "1"}}]
+    return {**body, "status": {"phase": "Running", "containerStatuses": statuses}}
