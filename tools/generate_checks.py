@@ -45,7 +45,11 @@ SECTIONS: tuple[tuple[str, str, tuple[AnyCheck, ...]], ...] = (
         registry.CHECKS,
     ),
     ("While planning", "Found while the rewriting of hashes is planned; reported after the others.", registry.PROOFS),
-    ("Warnings", "They forbid nothing; the task and `nodeupgrade plan` show them.", registry.WARNINGS),
+    (
+        "Warnings",
+        "They forbid nothing; the task and `nodeupgrade plan` show them.",
+        (*admission.WARNINGS, *registry.WARNINGS),
+    ),
 )
 
 

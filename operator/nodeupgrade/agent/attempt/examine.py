@@ -29,7 +29,7 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.facts import drift, gather, surroundings, volumes
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
@@ -138,7 +138,12 @@ class Examiner:
         facts = gather.gather(
             node, running, request, node_object=cluster.node, pods=cluster.pods, clients=cluster.clients
         )
-        facts = replace(facts, drift=found_drift)
+        facts = replace(
+            facts,
+            drift=found_drift,
+            volumes_seen=volumes.look(self._host, facts),
+            seen_around=surroundings.look(self._host, facts),
+        )
         return examine(request, facts, layout, gather.manifests(self._host.files, layout))
 
 

@@ -17,11 +17,14 @@ from nodeupgrade.domain.node.checks import (
     pods,
     probes,
     proof,
+    releases,
     runtime,
     runtime_drift,
     services,
     startup,
+    surroundings,
     units,
+    volumes,
 )
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
@@ -53,6 +56,9 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.admission, admission.CHECKS),
     pods.placements_are_met,
     kubelet.health_can_be_asked,
+    *releases.CHECKS,
+    *_reading(lambda facts: facts.volumes, volumes.CHECKS),
+    *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
 )
 """Checks that may forbid a run."""
 
@@ -64,6 +70,9 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
     *_reading(lambda facts: facts.traffic, services.WARNINGS),
+    *releases.WARNINGS,
+    *_reading(lambda facts: facts.volumes, volumes.WARNINGS),
+    *_reading(lambda facts: facts.surroundings, surroundings.WARNINGS),
 )
 """Checks that only warn, before and after a run."""
 

@@ -10,20 +10,24 @@ from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
-from nodeupgrade.domain.check import Check
+from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_version
 from nodeupgrade.domain.rollout.select.state_checks import (
     node_is_free,
     node_is_not_cordoned_by_others,
+    node_is_not_under_pressure,
     node_is_ready,
+    node_is_to_stay,
     placements_are_met,
     taints_are_tolerated,
     task_is_readable,
     writes_are_accepted,
 )
 from nodeupgrade.domain.rollout.select.version_checks import (
+    api_servers_agree,
     artifact_has_platform,
+    cordoned_node_keeps_its_traffic,
     downgrade_is_allowed,
     kubelet_can_be_replaced,
     node_is_not_at_target,
@@ -59,6 +63,10 @@ def judge(candidate: Candidate) -> Finding | None:
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
     """Return warnings about an upgrade that is admitted nevertheless."""
+    return (*_skew(candidate), *ask(WARNINGS, candidate))
+
+
+def _skew(candidate: Candidate) -> tuple[Finding, ...]:
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"
@@ -76,6 +84,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     source_is_wanted,
     downgrade_is_allowed,
     skew_is_supported,
+    api_servers_agree,
     kubelet_can_be_replaced,
     runtime_is_supported,
     required_guard_is_possible,
@@ -83,8 +92,14 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     node_is_free,
     node_is_not_cordoned_by_others,
     node_is_ready,
+    node_is_not_under_pressure,
+    node_is_to_stay,
     writes_are_accepted,
 )
 
 
 WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)
+
+
+WARNINGS: tuple[Check[Candidate], ...] = (cordoned_node_keeps_its_traffic,)
+"""Checks that only warn."""
