@@ -185,8 +185,8 @@ class Reason(StrEnum):
         "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",
         "install the readiness guard (API servers from 1.30 on), or run replicas on other nodes too")
     SERVICES_NOT_READ = ("ServicesNotRead",
-        "the node side could not read who answers for the Services of the node's pods",
-        "let its service account list services and endpointslices", Severity.WARN)
+        "the node side could not read who answers for the Services of the node's pods, or what else depends on them",
+        "let its service account list what the message names, as manifests/agent-rbac.yaml does", Severity.WARN)
     PROBE_FAILS = ("ProbeFails",
         "readiness probes fail before anything is done, so those pods are expected to be unready afterwards too",
         "look at the pods named in the message", Severity.WARN)

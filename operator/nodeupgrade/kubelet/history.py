@@ -262,6 +262,16 @@ ENDPOINT_SLICES_STABLE = ServerChange(
     link=enhancement(752),
     first=21,
 )
+WEBHOOKS_STABLE = ServerChange(
+    what="Configurations of webhooks are served as `admissionregistration.k8s.io/v1`.",
+    link=pull(79549),
+    first=16,
+)
+DISRUPTION_BUDGETS_STABLE = ServerChange(
+    what="PodDisruptionBudgets are served as `policy/v1`, in which an empty selector selects all pods.",
+    link=pull(99290),
+    first=21,
+)
 CORDONED_NODES_SERVE = ServerChange(
     what="Load balancers of cloud providers keep cordoned nodes.",
     link=pull(90823),

@@ -79,6 +79,7 @@ class Kube:
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
         self.hidden: set[str] = set()
         self.services: list[Json] = []
+        self.dependants: list[Json] = []
         self.asked_about: list[str] = []
         self._node = node
         self.hook = hook
@@ -114,6 +115,10 @@ class Kube:
         self.hook("list_services")
         self.asked_about += namespaces
         return [dict(body) for body in self.services]
+
+    async def list_dependants(self, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+        self.hook("list_dependants")
+        return [dict(body) for body in self.dependants]
 
     async def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
         """What is reported while somebody watches; not one of the agent's moments, since the run goes on without."""

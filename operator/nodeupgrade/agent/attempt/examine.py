@@ -22,6 +22,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.dependants import dependants
 from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.planning import Examination, examine
@@ -109,10 +110,15 @@ class Examiner:
         if risk is Risk.NONE or not places:
             return Clients(risk=risk)
         try:
-            return Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+            clients = Clients(risk=risk, services=answering(await self._kube.list_services(places)))
         except NodeUpgradeError as error:
             log.info("cannot read who answers for Services", error=str(error))
-            return Clients(risk=risk, unread=str(error))
+            clients = Clients(risk=risk, unread=str(error))
+        try:
+            return replace(clients, dependants=dependants(await self._kube.list_dependants(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read what depends on the pods", error=str(error))
+            return replace(clients, unread_dependants=str(error))
 
     def _examine(
         self, task: Task, attempt: RunId, replacement: Replacement | Finding, cluster: _ClusterView

@@ -12,6 +12,7 @@ from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
+    dependants,
     drift,
     kubelet,
     pods,
@@ -69,7 +70,7 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
-    *_reading(lambda facts: facts.traffic, services.WARNINGS),
+    *_reading(lambda facts: facts.traffic, (*services.WARNINGS, *dependants.WARNINGS)),
     *releases.WARNINGS,
     *_reading(lambda facts: facts.volumes, volumes.WARNINGS),
     *_reading(lambda facts: facts.surroundings, surroundings.WARNINGS),
