@@ -18,6 +18,7 @@ UID = "0d6b3c7e-4f2f-4d0e-9a64-6a3cf6a5a001"
 REF = PodRef(namespace="default", name="web", uid=PodUid(UID))
 ROOT = "/var/lib/kubelet"
 V = KubeletVersion.parse
+CONTROLLED = {"annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}
 CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
@@ -130,7 +131,13 @@ LET_PASS: dict[str, Volumes] = {
     "a claim that is kept": volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data"),)),
     "attached volumes": volumes(
         "v1.30.14", "v1.33.13",
-        node={"status": {"volumesInUse": ["csi^1"], "volumesAttached": [{"name": "csi^1", "devicePath": ""}]}},
+        node={
+            "metadata": CONTROLLED,
+            "status": {"volumesInUse": ["csi^1"], "volumesAttached": [{"name": "csi^1", "devicePath": ""}]},
+        },
+    ),
+    "volumes that the kubelet attaches": volumes(
+        "v1.30.14", "v1.33.13", node={"metadata": {}, "status": {"volumesInUse": ["csi^1"]}}
     ),
     "SELinux, with opting out": volumes(
         "v1.36.1", "v1.37.0", volumes=CLAIMED, selinux=True, gates={"SELinuxMount": False}
@@ -152,7 +159,7 @@ CAUTIONS: dict[str, tuple[Reason, str, Volumes]] = {
     ),
     "a volume that is not attached": (
         Reason.POD_IN_TRANSITION, "volume csi^2 is in use and not attached",
-        volumes("v1.30.14", "v1.33.13", node={"status": {"volumesInUse": ["csi^2"], "volumesAttached": None}}),
+        volumes("v1.30.14", "v1.33.13", node={"metadata": CONTROLLED, "status": {"volumesInUse": ["csi^2"]}}),
     ),
 }  # fmt: skip
 

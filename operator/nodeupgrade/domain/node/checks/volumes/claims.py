@@ -9,6 +9,8 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.volumes.facts import Volumes
 from nodeupgrade.kubelet import volume_changes
 
+ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""Annotation on a Node whose attached volumes its status lists."""
 REMEDY = "choose a later patch release, or delete the pod first"
 
 
@@ -39,7 +41,10 @@ def claims_are_kept(facts: Volumes) -> Iterator[Finding]:
 
 @check(Reason.POD_IN_TRANSITION, covers=(Hazard.VOLUME_IN_TRANSITION,))
 def volumes_are_attached(facts: Volumes) -> Iterator[Finding]:
-    """Every volume that the node reports as in use is attached to it."""
+    """Every volume that the node reports as in use is attached to it, where a controller attaches volumes."""
+    annotations = (facts.node.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(ATTACHED_BY_CONTROLLER) != "true":
+        return
     status = facts.node.get("status") or {}
     attached = {str(volume.get("name")) for volume in status.get("volumesAttached") or () if isinstance(volume, dict)}
     for name in status.get("volumesInUse") or ():
