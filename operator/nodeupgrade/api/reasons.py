@@ -169,7 +169,7 @@ class Reason(StrEnum):
 
     VOLUME_NOT_KEPT = ("VolumeNotKept",
         "the new kubelet would not find, or not handle, a volume that a pod of the node uses",
-        "delete the pod named in the message, so that the volume is unmounted, or drain and exclude the node")
+        "delete the pod that uses it, so that it is unmounted, or drain and exclude the node")
     STOPS_WITH_KUBELET = ("StopsWithKubelet", "stopping the kubelet would end something else on the node",
         "loosen what the message names, or stop it at a time of your choice first")
     NODE_UNDER_PRESSURE = ("NodeUnderPressure", "the node is short of memory, disk space or process IDs",

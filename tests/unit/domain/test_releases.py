@@ -87,7 +87,7 @@ def test_completed_pods_that_no_longer_fit_the_node_count_as_rejected() -> None:
     completed = pods("Succeeded", nodeSelector={"disk": "gone"})
 
     (finding,) = (f for f in found(V("v1.30.4"), {"pods": completed}) if "126341" in f[2])
-    assert "1 pod of this kind: default/web" in finding[2]
+    assert "it concerns 1 pod: default/web" in finding[2]
 
 
 def test_a_pod_of_an_unknown_class_counts_as_guaranteed() -> None:

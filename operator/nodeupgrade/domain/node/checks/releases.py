@@ -96,7 +96,7 @@ _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
 
 
 def _listed(pods: list[Pod]) -> str | None:
-    return f"; {counted(len(pods), 'pod')} of this kind: {named([str(pod.ref) for pod in pods])}" if pods else None
+    return f"; it concerns {counted(len(pods), 'pod')}: {named([str(pod.ref) for pod in pods])}" if pods else None
 
 
 def _requested(pod: Pod) -> set[str]:

@@ -20,18 +20,17 @@ def nothing_else_stops(facts: HostSurroundings) -> Iterator[Finding]:
     Children of the kubelet do not count: it waits for them, and starts them again.
     """
     if facts.bound:
-        detail = (
-            f"{', '.join(facts.bound)} would stop together with {facts.unit}; remove that dependency "
-            "(PartOf, BindsTo, Requires or PropagatesStopTo)"
-        )
-        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail)
+        detail = f"{', '.join(facts.bound)} would stop together with {facts.unit}"
+        remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
     if facts.daemons and facts.ends_all:
         daemons = [f"{daemon.name} ({daemon.pid})" for daemon in facts.daemons]
         detail = (
             f"{named(daemons)} runs in the cgroup of {facts.unit} and would end with it, and with it what it serves, "
-            "such as a FUSE mount of a pod; delete the pods that use it, or set KillMode=process in the unit"
+            "such as a FUSE mount of a pod"
         )
-        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail)
+        remedy = "delete the pods that use it, or set KillMode=process in the unit"
+        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
 
 
 @check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.NODE_IDENTITY_CHANGES,))
