@@ -14,9 +14,10 @@ from pathlib import Path
 import nodeupgrade
 from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason, Severity
-from nodeupgrade.domain.catalogue import EVERY, OF_ROLLOUT, AnyCheck
+from nodeupgrade.domain.catalogue import EVERY, AnyCheck
 from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from nodeupgrade.domain.node.checks import registry
+from nodeupgrade.domain.rollout.select import admission
 from tools.generate_history import releases
 
 PACKAGE = Path(nodeupgrade.__file__).parent
@@ -66,7 +67,7 @@ PHASES = (
             "Run by the control plane before a node is claimed and again before it is cordoned. The first finding that "
             "forbids the upgrade decides."
         ),
-        checks=OF_ROLLOUT,
+        checks=(*admission.BEFORE_PODS, *admission.WITH_PODS),
     ),
     Phase(
         title="On the node",
@@ -81,7 +82,7 @@ PHASES = (
     Phase(
         title="Warnings",
         explanation="They forbid nothing; the task and `nodeupgrade plan` show them.",
-        checks=registry.WARNINGS,
+        checks=(*admission.WARNINGS, *registry.WARNINGS),
         warns=True,
     ),
 )

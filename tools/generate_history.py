@@ -1,7 +1,7 @@
 """Generate docs/kubelet-history.md from the tables in the code, and update the newest minor in the pages that name it.
 
-Run ``python -m tools.generate_history`` after changing ``kubelet/history.py`` or ``kubelethash/changes.py``, or after
-moving a module that relies on them; ``--check`` only reports whether the pages are up to date.
+Run ``python -m tools.generate_history`` after changing one of the ``TABLES``, or after moving a module that relies on
+them; ``--check`` only reports whether the pages are up to date.
 """
 
 import argparse
@@ -14,14 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import history, known_defects, volume_changes
 from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "operator" / "nodeupgrade"
 PAGE = ROOT / "docs" / "kubelet-history.md"
-TABLES: tuple[ModuleType, ...] = (changes, history)
+TABLES: tuple[ModuleType, ...] = (changes, history, volume_changes, known_defects)
+TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
 NEWEST = {
     ROOT / "README.md": (r"(?<=hashes are known for 1\.5 to )1\.\d+",),
@@ -34,7 +35,8 @@ NEWEST = {
 
 HEAD = f"""# What changed between kubelets
 
-Generated from `kubelet/history.py` and `kubelethash/changes.py`; to change it: `make history`. Every difference between
+Generated from `kubelet/history.py`, `kubelet/volume_changes.py`, `kubelet/known_defects.py` and
+`kubelethash/changes.py`; to change it: `make history`. Every difference between
 releases that nodeupgrade depends on is listed here once, with the place where upstream says so and the modules that
 rely on it. Hashes are known for 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}; how they are computed is in
 [hash-eras.md](hash-eras.md).
@@ -79,9 +81,9 @@ def uses() -> dict[str, set[str]]:
 def _named(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute(value=ast.Name(id="history" | "changes"), attr=name):
+            case ast.Attribute(value=ast.Name(id=table), attr=name) if table in TABLE_NAMES:
                 yield name
-            case ast.ImportFrom(module=str(module), names=names) if module.rpartition(".")[2] in {"history", "changes"}:
+            case ast.ImportFrom(module=str(module), names=names) if module.rpartition(".")[2] in TABLE_NAMES:
                 yield from (alias.name for alias in names)
             case _:
                 pass

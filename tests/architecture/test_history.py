@@ -11,11 +11,17 @@ from tools import generate_history
 
 TABLES = {
     SOURCE_ROOT / "nodeupgrade" / path
-    for path in ("kubelet/history.py", "kubelethash/changes.py", "kubelethash/go/schema.py")
+    for path in (
+        "kubelet/history.py",
+        "kubelet/volume_changes.py",
+        "kubelet/known_defects.py",
+        "kubelethash/changes.py",
+        "kubelethash/go/schema.py",
+    )
 }
 PARTS = {"minor", "patch", "series"}
 BOUNDS = {"NEWEST_MINOR", "OLDEST_MINOR"}
-FACTS = {"MinorChange", "ServerChange", "ReleaseDefect"}
+FACTS = {"MinorChange", "ServerChange", "ReleaseDefect", "KnownDefect"}
 VERSIONS = {"KubeletVersion", "parse", "of"}
 
 

@@ -167,6 +167,19 @@ class Reason(StrEnum):
     KUBELET_DEFECT = ("KubeletDefect", "the target has a defect that would harm a pod of the node",
         "choose a later patch release")
 
+    VOLUME_NOT_KEPT = ("VolumeNotKept",
+        "the new kubelet would not find, or not handle, a volume that a pod of the node uses",
+        "delete the pod that uses it, so that it is unmounted, or drain and exclude the node")
+    STOPS_WITH_KUBELET = ("StopsWithKubelet", "stopping the kubelet would end something else on the node",
+        "loosen what the message names, or stop it at a time of your choice first")
+    NODE_UNDER_PRESSURE = ("NodeUnderPressure", "the node is short of memory, disk space or process IDs",
+        "free what the message names; the node is tried again as soon as it has enough")
+    NODE_IN_OTHER_HANDS = ("NodeInOtherHands",
+        "another program or controller is changing the node, or is about to restart or remove it",
+        "wait until it is done, or pause it")
+    CONTROL_PLANE_CHANGING = ("ControlPlaneChanging", "the API servers do not all have one version",
+        "finish the upgrade of the control plane first; the rollout goes on by itself")
+
     # Warnings about the start of a node's kubelet.
     SETTING_IGNORED = ("SettingIgnored", "the new kubelet ignores a setting that it does not know",
         "correct or remove the field that the message names", Severity.WARN)
@@ -181,14 +194,19 @@ class Reason(StrEnum):
         "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",
         "install the readiness guard (API servers from 1.30 on), or run replicas on other nodes too")
     SERVICES_NOT_READ = ("ServicesNotRead",
-        "the node side could not read who answers for the Services of the node's pods",
-        "let its service account list services and endpointslices", Severity.WARN)
+        "the node side could not read who answers for the Services of the node's pods, or what else depends on them",
+        "let its service account list what the message names, as manifests/agent-rbac.yaml does", Severity.WARN)
     PROBE_FAILS = ("ProbeFails",
         "readiness probes fail before anything is done, so those pods are expected to be unready afterwards too",
         "look at the pods named in the message", Severity.WARN)
     STARTUP_PROBE_RUNS_AGAIN = ("StartupProbeRunsAgain",
         "a kubelet before 1.35 runs startup probes again, and kills a container whose probe keeps failing",
         "see to it that the probes named in the message succeed as long as their containers run, or delete the pods")
+    IPTABLES_CHAINS_GONE = ("IptablesChainsGone", "kubelets from 1.27 on do not create the chains that mark packets",
+        "change what refers to the chain before the node is restarted", Severity.WARN)
+    CORDON_REMOVES_TRAFFIC = ("CordonRemovesTraffic",
+        "control planes before 1.19 take a cordoned node out of the load balancers of Services",
+        "see to it that other nodes can take the traffic of those load balancers meanwhile", Severity.WARN)
     EXEC_PROBE_TIMED = ("ExecProbeTimed", "kubelets from 1.20 on hold exec probes to their timeout",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
 

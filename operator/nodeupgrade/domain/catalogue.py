@@ -20,7 +20,7 @@ from nodeupgrade.domain.rollout.select import admission
 
 AnyCheck = Check[Any]  # Any: each check has its own facts
 
-OF_ROLLOUT: tuple[AnyCheck, ...] = (*admission.BEFORE_PODS, *admission.WITH_PODS)
+OF_ROLLOUT: tuple[AnyCheck, ...] = (*admission.BEFORE_PODS, *admission.WITH_PODS, *admission.WARNINGS)
 EVERY: tuple[AnyCheck, ...] = (*OF_ROLLOUT, *registry.CHECKS, *registry.PROOFS, *registry.WARNINGS)
 """A name may occur twice, if rollout and node ask the same; it is accepted for both."""
 

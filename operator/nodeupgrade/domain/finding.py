@@ -18,6 +18,7 @@ PASSING = frozenset(
         Reason.RUNTIME_DID_NOT_ANSWER,
         Reason.RUNTIME_NOT_READY,
         Reason.STARTUP_PROBE_RUNS_AGAIN,
+        Reason.NODE_IN_OTHER_HANDS,
     }
 )
 """Reasons that often resolve by themselves: an agent retries within seconds, a rollout after minutes."""

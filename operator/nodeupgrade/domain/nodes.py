@@ -11,6 +11,12 @@ CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
 """Annotation on a Node: UID of the NodeUpgrade that cordoned it. Only that NodeUpgrade may uncordon the node."""
 
 
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+"""Conditions under which a kubelet evicts pods."""
+REBOOT_ANNOTATION = "weave.works/kured-reboot-in-progress"
+"""Annotation on a Node that kured is about to reboot, or is rebooting."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
     """A taint of a node."""
@@ -28,6 +34,8 @@ class NodeView:
         ready_changed: when its Ready condition last changed; None if it does not say.
         runtime: ``containerRuntimeVersion`` as the node reports it: name, ``://``, version.
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
+        pressures: the conditions among PRESSURES that are True.
+        reboots: whether kured says that it reboots the node.
     """
 
     name: NodeName
@@ -42,6 +50,8 @@ class NodeView:
     runtime: str
     platform: str
     ready_changed: datetime | None = None
+    pressures: tuple[str, ...] = ()
+    reboots: bool = False
 
     @property
     def runtime_name(self) -> str:
@@ -54,7 +64,9 @@ def view_node(body: Json) -> NodeView:
     """Return the view of a Node."""
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     info = status.get("nodeInfo", {})
-    ready: Json = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+    conditions: list[Json] = list(status.get("conditions") or ())
+    ready: Json = next((c for c in conditions if c.get("type") == "Ready"), {})
+    present = {c.get("type") for c in conditions if c.get("status") == "True"}
     changed = ready.get("lastTransitionTime")
     return NodeView(
         name=NodeName(metadata["name"]),
@@ -71,4 +83,6 @@ def view_node(body: Json) -> NodeView:
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
         ready_changed=datetime.fromisoformat(changed) if changed else None,
+        pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
+        reboots=REBOOT_ANNOTATION in (metadata.get("annotations") or {}),
     )

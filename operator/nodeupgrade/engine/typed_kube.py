@@ -13,13 +13,17 @@ from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
+    API_SERVICES,
+    DISRUPTION_BUDGETS,
     ENDPOINT_SLICES,
     ENDPOINTS,
     EVENTS,
+    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     SERVICES,
     TASKS,
+    VALIDATING_WEBHOOKS,
     ConflictError,
     Event,
     KubeApi,
@@ -62,6 +66,14 @@ class TypedKube(KubeApi, Protocol):
         kinds = (SERVICES, endpoints_kind(await self.server_version()))
         return [body for each in namespaces for kind in kinds for body in await self.list(kind.within(each))]
 
+    async def list_dependants(self, namespaces: Iterable[str]) -> list[Json]:
+        """Read the PodDisruptionBudgets of these namespaces, and all webhooks and APIServices."""
+        server = KubeletVersion.parse(await self.server_version())
+        budgets = _served(DISRUPTION_BUDGETS, server, history.DISRUPTION_BUDGETS_STABLE)
+        hooks = (_served(kind, server, history.WEBHOOKS_STABLE) for kind in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS))
+        kinds = (*(budgets.within(each) for each in namespaces), *hooks, API_SERVICES)
+        return [body for kind in kinds for body in await self.list(kind)]
+
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
         """Watch the pods bound to a node; without a resourceVersion, existing pods come first."""
         return self.watch(PODS, resource_version=resource_version, fields={"spec.nodeName": node})
@@ -94,6 +106,11 @@ def endpoints_kind(server: str) -> Resource:
         return ENDPOINTS
     stable = history.ENDPOINT_SLICES_STABLE.applies_to(version)
     return ENDPOINT_SLICES if stable else replace(ENDPOINT_SLICES, version="v1beta1")
+
+
+def _served(resource: Resource, server: KubeletVersion, stable: history.ServerChange) -> Resource:
+    """Return the version of a resource that an API server serves: v1 once it is stable, before that v1beta1."""
+    return resource if stable.applies_to(server) else replace(resource, version="v1beta1")
 
 
 def event_object(event: Event, now: datetime) -> Json:

@@ -2,8 +2,9 @@
 
 Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
 a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
-other modules need too are re-exported here. `docs/kubelet-history.md` is generated from both modules and names the
-modules that rely on each change.
+other modules need too are re-exported here. Changes of volumes are in `kubelet.volume_changes`, releases that are
+better not chosen in `kubelet.known_defects`. `docs/kubelet-history.md` is generated from all of these modules and names
+the modules that rely on each change.
 """
 
 from collections.abc import Mapping
@@ -52,6 +53,12 @@ class ReleaseDefect:
         if last is None:
             raise ValueError(f"not fixed: {self.what}")
         return f"1.{last[0]}.{last[1] + 1}"
+
+    def fixed_after(self, kubelet: KubeletVersion) -> str:
+        """The first release after an affected one that has the fix, for messages; empty if there is none yet."""
+        release = (kubelet.minor, kubelet.patch)
+        last = next((last for first, last in self.releases if first <= release and (last is None or release <= last)))
+        return "" if last is None else f"1.{last[0]}.{last[1] + 1}"
 
     @property
     def reference(self) -> str:
@@ -337,6 +344,14 @@ RESTARTED_NOT_FOUND = ReleaseDefect(
     releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
 )
 
+# --- the network -----------------------------------------------------------------------------------------------------
+
+MARKING_CHAINS_GONE = MinorChange(
+    what="The kubelet does not create the iptables chains `KUBE-MARK-MASQ` and `KUBE-MARK-DROP`.",
+    link=pull(114472),
+    first=27,
+)
+
 # --- API servers -----------------------------------------------------------------------------------------------------
 
 THREE_MINORS_BEHIND = MinorChange(
@@ -353,6 +368,21 @@ ENDPOINT_SLICES_STABLE = ServerChange(
     what="EndpointSlices are served as `discovery.k8s.io/v1`.",
     link=enhancement(752),
     first=21,
+)
+WEBHOOKS_STABLE = ServerChange(
+    what="Configurations of webhooks are served as `admissionregistration.k8s.io/v1`.",
+    link=pull(79549),
+    first=16,
+)
+DISRUPTION_BUDGETS_STABLE = ServerChange(
+    what="PodDisruptionBudgets are served as `policy/v1`, in which an empty selector selects all pods.",
+    link=pull(99290),
+    first=21,
+)
+CORDONED_NODES_SERVE = ServerChange(
+    what="Load balancers of cloud providers keep cordoned nodes.",
+    link=pull(90823),
+    first=19,
 )
 ADMISSION_POLICIES = ServerChange(
     what="ValidatingAdmissionPolicies (for the readiness guard) are served as `admissionregistration.k8s.io/v1`.",

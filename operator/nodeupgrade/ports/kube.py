@@ -78,6 +78,14 @@ EVENTS = Resource("", "v1", "events", "Event")
 SERVICES = Resource("", "v1", "services", "Service")
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
+)
+API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
@@ -231,6 +239,14 @@ class NodeSideKube(Protocol):
         """List the Services in these namespaces, with their EndpointSlices.
 
         From API servers before 1.18, whose controllers create no EndpointSlices, with their Endpoints instead.
+        """
+        ...
+
+    async def list_dependants(self, namespaces: Iterable[str]) -> list[Json]:
+        """List what depends on the readiness of pods in these namespaces.
+
+        These are the PodDisruptionBudgets there, and of the whole cluster the configurations of webhooks and the
+        APIServices, which call Services.
         """
         ...
 

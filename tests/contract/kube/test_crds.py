@@ -299,6 +299,7 @@ async def test_agents_may_do_what_they_must_and_nothing_else(admin: KubeClient, 
         await agent.patch_task_status("rbac", TaskStatus(run_id="run-1"))
         await agent.list_pods_on_node("rbac")
         await agent.list_services(["default"])
+        await agent.list_dependants(["default"])
         await agent.list(ENDPOINTS.within("default"))
         forbidden = [
             agent.merge(TASKS, "rbac", {"spec": {"action": "Wait"}}),

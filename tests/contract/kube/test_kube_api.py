@@ -13,10 +13,12 @@ from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus,
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.node.dependants import dependants
 from nodeupgrade.domain.node.endpoints import Answering, answering
 from nodeupgrade.engine.typed_kube import TypedKube, endpoints_kind
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import (
+    DISRUPTION_BUDGETS,
     ENDPOINT_SLICES,
     EVENTS,
     NODES,
@@ -24,6 +26,7 @@ from nodeupgrade.ports.kube import (
     SERVICES,
     TASKS,
     UPGRADES,
+    VALIDATING_WEBHOOKS,
     ConflictError,
     Event,
     NotFoundError,
@@ -229,6 +232,36 @@ async def test_services_come_with_who_answers_for_them(kube: TypedKube, name: st
         "default",
         "nodeupgrade-system",
     }
+
+
+async def test_what_depends_on_pods_is_read_with_its_kind(kube: TypedKube, name: str) -> None:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}},
+    }
+    await kube.create(DISRUPTION_BUDGETS.within("default"), body)
+    hook = {
+        "name": f"{name}.example.org",
+        "clientConfig": {"service": {"namespace": "default", "name": name}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [{"apiGroups": ["none.example.org"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}],
+    }
+    webhooks = {
+        "apiVersion": VALIDATING_WEBHOOKS.api_version, "kind": VALIDATING_WEBHOOKS.kind, "metadata": {"name": name},
+        "webhooks": [hook],
+    }  # fmt: skip
+    await kube.create(VALIDATING_WEBHOOKS, webhooks)
+    try:
+        found = dependants(await kube.list_dependants(["default"]))
+    finally:
+        await kube.delete(VALIDATING_WEBHOOKS, name)
+
+    (budget,) = (each for each in found.budgets if each.name == name)
+    assert (budget.selects("default", {"app": name}), budget.selects("default", {})) == (True, False)
+    assert (f"default/{name}", f"ValidatingWebhookConfiguration {name}") in found.callers
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,7 @@ class Kube:
         self.node_status: dict[str, Any] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
         self.hidden: set[str] = set()
-        self.services: list[Json] = []
-        self.asked_about: list[str] = []
+        self.services, self.dependants, self.asked_about = list[Json](), list[Json](), list[str]()
         self._node = node
         self.hook = hook
         self.reports: asyncio.Queue[WatchEvent | NodeUpgradeError] = asyncio.Queue()
@@ -113,7 +112,11 @@ class Kube:
     async def list_services(self, namespaces: Iterable[str]) -> list[dict[str, Any]]:
         self.hook("list_services")
         self.asked_about += namespaces
-        return [dict(body) for body in self.services]
+        return self.services
+
+    async def list_dependants(self, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+        self.hook("list_dependants")
+        return self.dependants
 
     async def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
         """What is reported while somebody watches; not one of the agent's moments, since the run goes on without."""

@@ -139,6 +139,33 @@ async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: Wo
     assert world.restarted == []
 
 
+async def test_what_else_depends_on_the_pods_is_told(world: World) -> None:
+    (pod,) = [pod for pod in world.node.kubelet.pods if pod.ref.name == "web"]
+    world.kube.dependants = [
+        {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"namespace": pod.ref.namespace, "name": "web"},
+            "spec": {"selector": {}}, "status": {"disruptionsAllowed": 0},
+        },
+    ]  # fmt: skip
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert "PodDisruptionBudget default/web allows 0 disruptions now" in [detail for *_, detail in told(world)]
+
+
+async def test_an_agent_that_may_not_read_what_depends_on_pods_says_so_and_goes_on(world: World) -> None:
+    def forbidden(moment: str) -> None:
+        if moment == "list_dependants":
+            raise ForbiddenError("apiservices is forbidden")
+
+    world.hook = forbidden
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    unread = "nobody looked whether budgets, webhooks or APIs depend on the pods: apiservices is forbidden"
+    told = {hazard.detail for hazard in world.status.hazards if hazard.reason == Reason.SERVICES_NOT_READ}
+    assert unread in told
+
+
 @pytest.mark.parametrize("settle", [60, 2], ids=["settling", "until pods can have been probed"])
 async def test_a_container_that_is_starting_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settle: int

@@ -6,15 +6,20 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.ports.kube import EVENTS, NODES, TASKS
+from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
+from nodeupgrade.simulation.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
+CHANGING = Reason.CONTROL_PLANE_CHANGING
 ARM = {"status": {"nodeInfo": {"architecture": "arm64"}}}
 WINDOWS = {"status": {"nodeInfo": {"operatingSystem": "windows"}}}
 IMAGE = {"artifact": {"image": {"ref": f"registry.example/kubelet@sha256:{'a' * 64}", "path": "/kubelet"}}}
 CRIO = {"status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.30.0"}}}
 SICK = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 CORDONED = {"spec": {"unschedulable": True}}
+PRESSED = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]}}
+SCALED_DOWN = {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}}
+REBOOTING = {"metadata": {"annotations": {"weave.works/kured-reboot-in-progress": "2026-01-01T00:00:00Z"}}}
 TAINTED = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
 
 
@@ -80,6 +85,9 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
     ),
     "platform without artifact": (Reason.ARTIFACT_UNAVAILABLE, {}, "v1.33.13", ARM, {}),
     "node that is not Ready": (Reason.NODE_NOT_READY, {}, "v1.33.13", SICK, {}),
+    "node that is short of disk space": (Reason.NODE_UNDER_PRESSURE, {}, "v1.33.13", PRESSED, {}),
+    "node that an autoscaler removes": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", SCALED_DOWN, {}),
+    "node that kured reboots": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", REBOOTING, {}),
     "foreign cordon": (Reason.CORDONED_BY_OTHERS, {}, "v1.33.13", CORDONED, {}),
     "unknown version on the node": (
         Reason.UNSUPPORTED_VERSION,
@@ -248,3 +256,49 @@ async def test_two_rollouts_never_hold_one_node() -> None:
     first, second = await scene.upgrade("first"), await scene.upgrade("second")
     assert first.status.phase == "Succeeded"
     assert {c.reason for c in second.status.conditions if c.type == "Ready"} == {Reason.DOWNGRADE_NOT_ALLOWED}
+
+
+async def test_nodes_wait_until_all_api_servers_are_of_one_minor() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    servers = PODS.within("kube-system")
+    for name, tag in (("a", "v1.33.13"), ("b", "v1.32.9"), ("c", "unknown"), ("d", "v1.33.1@sha256:0")):
+        image = f"registry.k8s.io:5000/kube-apiserver:{tag}"
+        body = {
+            "metadata": {"name": f"kube-apiserver-{name}", "labels": {"component": "kube-apiserver"}},
+            "spec": {"containers": [{"name": "kube-apiserver", "image": image}, {"name": "side", "image": "a:v1.1.0"}]},
+        }
+        await scene.kube.create(servers, body)
+    await scene.apply()
+    await scene.run(passes=10)
+    (told,) = [e["message"] for e in await scene.kube.list(EVENTS.within("default")) if e["reason"] == CHANGING]
+    assert "v1.32.9, v1.33.1" in told
+    assert [task["spec"]["action"] for task in await scene.kube.list(TASKS)] in ([], ["Wait"])
+
+    await scene.kube.delete(servers, "kube-apiserver-b")
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_who_may_not_see_the_api_servers_plans_without_them() -> None:
+    class Closed(InMemoryKube):
+        async def list(self, resource: Resource, **asked: Any) -> list[Json]:
+            if resource.namespace == "kube-system":
+                raise ForbiddenError("not here")
+            return await super().list(resource, **asked)
+
+    scene = Scene(kube_type=Closed)
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize(("server", "warned"), [("v1.18.20", True), ("v1.19.0", False)])
+async def test_a_cordon_that_costs_traffic_is_told(server: str, warned: bool) -> None:
+    scene = Scene(version=server)
+    await scene.fleet.add_node("node-0", version="v1.17.17")
+    await scene.apply(version="v1.18.20")
+    await scene.run()
+    (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
+    assert (Reason.CORDON_REMOVES_TRAFFIC in admitted) is warned

@@ -133,6 +133,16 @@ def test_a_log_that_takes_long_is_given_up_soon(tmp_path: Path, monkeypatch: pyt
         services.log("x.service")
 
 
+def test_what_stops_with_a_unit_is_told_whatever_binds_it(tmp_path: Path) -> None:
+    shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service"
+    status = SystemdManager(prefix=fake(tmp_path, f"printf '{shown}\nControlGroup=/system.slice/x.service\n'")).status(
+        "x.service"
+    )
+
+    assert status.bound_by == ("a.service", "b.service", "c.service")
+    assert status.control_group == "/system.slice/x.service"
+
+
 def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
     one = "{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet $ARGS --v=2 ; ignore_errors=no ; pid=0 }"
 

@@ -10,14 +10,27 @@ from e2e.preflight.shown import NOT_SHOWN, SHOWN
 from nodeupgrade.domain.catalogue import EVERY
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks import admission, condition, probes, registry, services, startup
+from nodeupgrade.domain.node.checks import (
+    admission,
+    condition,
+    probes,
+    registry,
+    releases,
+    services,
+    startup,
+    surroundings,
+    volumes,
+)
 from tests.unit.domain import (
     test_admission,
     test_admission_records,
     test_conditions,
     test_preflight,
     test_readiness,
+    test_releases,
+    test_surroundings,
     test_traffic,
+    test_volumes,
 )
 from tests.unit.domain.sound import facts, readiness, traffic
 from tools import generate_checks
@@ -46,6 +59,19 @@ ROOMS: dict[str, Cases] = {
         (*services.CHECKS, *services.WARNINGS),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
+    "releases": (
+        (*releases.CHECKS, *releases.WARNINGS),
+        [facts(target=target, **test_releases.CONCERNED[name]) for name, target in test_releases.targets()],
+    ),
+    "volumes": (
+        (*volumes.CHECKS, *volumes.WARNINGS),
+        [found for *_, found in (*test_volumes.REFUSED.values(), *test_volumes.CAUTIONS.values())],
+    ),
+    "surroundings": (
+        (*surroundings.CHECKS, *surroundings.WARNINGS),
+        [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
+        + [test_surroundings.around(marking=test_surroundings.CNI)],
+    ),
 }
 
 
@@ -57,8 +83,8 @@ def test_a_check_finds_nothing_under_a_reason_that_it_does_not_declare(cases: Ca
         assert {finding.reason for each in tried for finding in one(each)} <= set(one.reasons), one.name
 
 
-@pytest.mark.parametrize("room", ["probes", "services"])
-def test_every_check_of_probes_and_services_is_tried_by_some_case(room: str) -> None:
+@pytest.mark.parametrize("room", ["probes", "services", "releases", "volumes", "surroundings"])
+def test_every_check_of_these_rooms_is_tried_by_some_case(room: str) -> None:
     checks, tried = ROOMS[room]
 
     assert [one.name for one in checks if not any(any(one(each)) for each in tried)] == []

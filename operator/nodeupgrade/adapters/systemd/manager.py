@@ -13,10 +13,12 @@ from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """What systemd runs when it starts or stops a service, in addition to ExecStart."""
+BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
+"""Units that stop when this one does; the last is known to systemd from version 249 on."""
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
-    "BoundBy", "RequiredBy", "ConsistsOf", "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
-    "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
+    *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
+    "ControlGroup", "NeedDaemonReload", "Environment", "EnvironmentFiles", "ExecMainStartTimestamp", "ExecMainStatus",
     "WatchdogUSec", *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
@@ -59,9 +61,7 @@ class SystemdManager:
             fragment_path=shown.get("FragmentPath", ""),
             result=shown.get("Result", ""),
             exit_status=int(shown.get("ExecMainStatus") or 0),
-            bound_by=tuple(
-                sorted({u for key in ("BoundBy", "RequiredBy", "ConsistsOf") for u in shown.get(key, "").split()})
-            ),
+            bound_by=tuple(sorted({unit for key in BINDINGS for unit in shown.get(key, "").split()})),
             restarts=int(shown.get("NRestarts") or 0),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=program_of(shown.get("ExecStart", "")),
@@ -75,6 +75,7 @@ class SystemdManager:
             environment=assignments_of(shown.get("Environment", "")),
             started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
             watchdog=limit_of(shown.get("WatchdogUSec", "")),
+            control_group=shown.get("ControlGroup", ""),
         )
 
     def environment(self) -> dict[str, str]:

@@ -23,6 +23,7 @@ from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
+from nodeupgrade.domain.node.dependants import dependants
 from nodeupgrade.domain.node.endpoints import answering
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.planning import Examination, examine
@@ -30,7 +31,7 @@ from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.engine.node.facts import drift, gather
+from nodeupgrade.engine.node.facts import drift, gather, surroundings, volumes
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
@@ -113,10 +114,15 @@ class Examiner:
         if risk is Risk.NONE or not places:
             return Clients(risk=risk)
         try:
-            return Clients(risk=risk, services=answering(await self._kube.list_services(places)))
+            clients = Clients(risk=risk, services=answering(await self._kube.list_services(places)))
         except NodeUpgradeError as error:
             log.info("cannot read who answers for Services", error=str(error))
-            return Clients(risk=risk, unread=str(error))
+            clients = Clients(risk=risk, unread=str(error))
+        try:
+            return replace(clients, dependants=dependants(await self._kube.list_dependants(places)))
+        except NodeUpgradeError as error:
+            log.info("cannot read what depends on the pods", error=str(error))
+            return replace(clients, unread_dependants=str(error))
 
     def _examine(
         self, task: Task, attempt: RunId, replacement: Replacement | Finding, cluster: _ClusterView
@@ -142,7 +148,12 @@ class Examiner:
         facts = gather.gather(
             node, running, request, node_object=cluster.node, pods=cluster.pods, clients=cluster.clients
         )
-        facts = replace(facts, drift=found_drift)
+        facts = replace(
+            facts,
+            drift=found_drift,
+            volumes_seen=volumes.look(self._host, facts),
+            seen_around=surroundings.look(self._host, facts),
+        )
         return examine(request, facts, layout, gather.manifests(self._host.files, layout))
 
 

@@ -105,7 +105,7 @@ class UnitStatus:
         fragment_path: the unit file; empty for units that have none.
         result: result of the last run, for example ``success``, ``exit-code``.
         exit_status: exit status of the last main process that ended (ExecMainStatus); 0 if none has.
-        bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf).
+        bound_by: units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf, PropagatesStopTo).
         restarts: automatic restarts since the unit was last started manually (NRestarts).
         fenced: whether our fence (see ServiceManager.mask) is up.
         needs_reload: whether its files were changed after systemd read them.
@@ -120,6 +120,7 @@ class UnitStatus:
         environment: assignments of the unit's Environment setting.
         started_at: when its main process was started by the wall clock of that time, in seconds since 1970.
         watchdog: within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not.
+        control_group: its cgroup, as systemd names it; empty if it has none.
     """
 
     name: str
@@ -145,6 +146,7 @@ class UnitStatus:
     environment: tuple[str, ...] = ()
     started_at: float | None = None
     watchdog: str = ""
+    control_group: str = ""
 
     @property
     def running(self) -> bool:

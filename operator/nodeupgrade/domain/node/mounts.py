@@ -1,12 +1,27 @@
-"""Look up mount options of a path in a node's mount table."""
+"""Look up mounts and their options in a node's mount table."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _FIELDS = 6
 """Fields of every line before the optional ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mount.
+
+    Attributes:
+        options: those of the mount and of its filesystem.
+        kind: type of the filesystem, for example ``ext4``.
+    """
+
+    point: PurePosixPath
+    options: frozenset[str]
+    kind: str
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
@@ -21,24 +36,33 @@ def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
         mountinfo: content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace.
         path: absolute, without symbolic links.
     """
-    nearest, is_set = PurePosixPath("/"), False
-    for point, options in _mounts(mountinfo):
+    mount = holder(mountinfo, path)
+    return mount is not None and option in mount.options
+
+
+def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
+    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments."""
+    found: Mount | None = None
+    for mount in mounts(mountinfo):
         # Of several mounts on one mount point the last one counts.
-        if path.is_relative_to(point) and point.is_relative_to(nearest):
-            nearest, is_set = point, option in options
-    return is_set
+        if path.is_relative_to(mount.point) and (found is None or mount.point.is_relative_to(found.point)):
+            found = mount
+    return found
 
 
 def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
     """Report whether something is mounted at exactly this path. See has_option for the arguments."""
-    return any(point == path for point, _ in _mounts(mountinfo))
+    return any(mount.point == path for mount in mounts(mountinfo))
 
 
-def _mounts(mountinfo: str) -> Iterator[tuple[PurePosixPath, set[str]]]:
-    """Yield the mount points, and the options of mount and filesystem."""
+def mounts(mountinfo: str) -> Iterator[Mount]:
+    """Yield all mounts that can be parsed. See has_option for the argument."""
     for line in mountinfo.splitlines():
-        mount, _, source = line.partition(" - ")
-        fields, options = mount.split(" "), source.split(" ")[-1].split(",")
+        mount, _, filesystem = line.partition(" - ")
+        fields, of_filesystem = mount.split(" "), filesystem.split(" ")
         if len(fields) >= _FIELDS:
-            point = PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]))
-            yield point, {*fields[5].split(","), *options}
+            yield Mount(
+                point=PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4])),
+                options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
+                kind=of_filesystem[0],
+            )

@@ -29,6 +29,7 @@ class FleetSnapshot:
         guard: parameters of the readiness guard; None if they do not exist or are not needed.
         setbacks: writes that failed lately.
         agents_lost: by node, the run ID and how many of its agents in a row ended early.
+        api_servers: versions of the API servers that run as pods, as far as they can be seen.
     """
 
     upgrade: Upgrade
@@ -44,6 +45,7 @@ class FleetSnapshot:
     guard: GuardParameters | None = None
     setbacks: Setbacks = field(default_factory=dict)
     agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
+    api_servers: tuple[KubeletVersion, ...] = ()
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

@@ -8,6 +8,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout.api_servers import read_api_servers
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
@@ -53,6 +54,7 @@ async def gather(
         operator_node=operator_node,
         setbacks=setbacks or {},
         agents_lost=agents_lost or {},
+        api_servers=await read_api_servers(kube),
     )
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 

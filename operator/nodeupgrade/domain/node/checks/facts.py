@@ -1,7 +1,7 @@
 """The facts about a node that its checks judge."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
@@ -15,6 +15,8 @@ from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
+from nodeupgrade.domain.node.checks.surroundings import NOTHING_AROUND, HostSurroundings
+from nodeupgrade.domain.node.checks.volumes import NO_VOLUMES, Volumes
 from nodeupgrade.domain.node.host import RuntimeInfo, UnitStatus
 from nodeupgrade.domain.node.inventory import ContainerInstance, Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, NO_HAZARDS, RestartHazards, RestartTuning, RuntimeSocket
@@ -77,6 +79,8 @@ class NodeFacts:
         kubelet_start: how the kubelet's unit would be started now.
         runtime_start: how the runtime's unit would be started now.
         now: the time when the facts were gathered, by the node's clock.
+        volumes_seen: what was found of the node's volumes; checks use ``volumes``.
+        seen_around: what was found around the kubelet; checks use ``surroundings``.
     """
 
     node: Json
@@ -99,6 +103,8 @@ class NodeFacts:
     tuning: RestartTuning = AS_CONFIGURED
     host: HostFacts = NOTHING_SEEN
     drift: Drift = NO_DRIFT
+    volumes_seen: Volumes = NO_VOLUMES
+    seen_around: HostSurroundings = NOTHING_AROUND
 
     @property
     def target(self) -> KubeletVersion:
@@ -136,6 +142,31 @@ class NodeFacts:
             target=seen.target,
             now=self.now,
             lasts=verify.kubelet_down_budget + timedelta(seconds=seen.settle),
+        )
+
+    @property
+    def volumes(self) -> Volumes:
+        """Return the facts about the node's volumes."""
+        return replace(
+            self.volumes_seen,
+            node=self.node,
+            pods=self.pods,
+            current=self.kubelet.current,
+            target=self.target,
+            gates=self.readiness.layout.gates,
+        )
+
+    @property
+    def surroundings(self) -> HostSurroundings:
+        """Return the facts about what surrounds the kubelet."""
+        return replace(
+            self.seen_around,
+            node=self.node,
+            pods=self.pods,
+            settings=self.readiness.layout.settings,
+            gates=self.readiness.layout.gates,
+            current=self.kubelet.current,
+            target=self.target,
         )
 
     @property

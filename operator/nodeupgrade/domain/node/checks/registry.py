@@ -13,17 +13,21 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
     condition,
+    dependants,
     drift,
     kubelet,
     pods,
     probes,
     proof,
+    releases,
     runtime,
     runtime_drift,
     services,
     startup,
     state,
+    surroundings,
     units,
+    volumes,
 )
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
@@ -59,6 +63,9 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     pods.taints_are_tolerated,
     *_reading(lambda facts: facts.conditions, condition.CHECKS),
     kubelet.health_can_be_asked,
+    *releases.CHECKS,
+    *_reading(lambda facts: facts.volumes, volumes.CHECKS),
+    *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
 )
 """Checks that may forbid a run."""
 
@@ -70,9 +77,12 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
     *_reading(lambda facts: facts.readiness, startup.WARNINGS),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
-    *_reading(lambda facts: facts.traffic, services.WARNINGS),
+    *_reading(lambda facts: facts.traffic, (*services.WARNINGS, *dependants.WARNINGS)),
     *_reading(lambda facts: facts.admission, admission.WARNINGS),
     *_reading(lambda facts: facts.conditions, condition.WARNINGS),
+    *releases.WARNINGS,
+    *_reading(lambda facts: facts.volumes, volumes.WARNINGS),
+    *_reading(lambda facts: facts.surroundings, surroundings.WARNINGS),
 )
 """Checks that only warn, before and after a run."""
 

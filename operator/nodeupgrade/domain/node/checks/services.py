@@ -20,6 +20,7 @@ from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.probes import named
+from nodeupgrade.domain.node.dependants import NOTHING_DEPENDS, Dependants
 from nodeupgrade.domain.node.endpoints import Answering
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
@@ -46,11 +47,15 @@ class Clients:
     Attributes:
         services: their ready endpoints; empty if there is no risk.
         unread: why they could not be read; empty if they were.
+        dependants: what else depends on the readiness of these pods.
+        unread_dependants: why that could not be read; empty if it was.
     """
 
     risk: Risk = Risk.NONE
     services: tuple[Answering, ...] = ()
     unread: str = ""
+    dependants: Dependants = NOTHING_DEPENDS
+    unread_dependants: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Ri
 
 def namespaces(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return the namespaces of the Services that may lose one of these pods."""
-    return tuple(sorted({pod.ref.namespace for pod in pods if _becomes_unready(pod)}))
+    return tuple(sorted({pod.ref.namespace for pod in pods if becomes_unready(pod)}))
 
 
 @check(
@@ -96,7 +101,7 @@ def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
     if facts.clients.risk is Risk.REFUSED:
         yield from (
             Finding(reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=_deserted(facts, service, gone))
-            for service, gone, left in _losses(facts)
+            for service, gone, left in lost_endpoints(facts)
             if not left
         )
 
@@ -109,7 +114,7 @@ def services_keep_endpoints(facts: Traffic) -> Iterator[Finding]:
 )
 def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
     """Services keep all endpoints, unless ``verify.readinessGuard: Off`` is set."""
-    clients, losses = facts.clients, tuple(_losses(facts))
+    clients, losses = facts.clients, tuple(lost_endpoints(facts))
     if clients.risk is Risk.NONE:
         return
     if not history.NODE_STEADY.applies_to(facts.target):
@@ -120,6 +125,9 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Finding]:
         yield Finding(severity=Severity.WARN, reason=Reason.ENDPOINTS_WOULD_BE_LOST, detail=detail)
     if clients.unread:
         detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
+        yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
+    if clients.unread_dependants:
+        detail = f"nobody looked whether budgets, webhooks or APIs depend on the pods: {clients.unread_dependants}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     if clients.risk is not Risk.REFUSED:
         yield from _deserted_cautions(facts, [(service, gone) for service, gone, left in losses if not left])
@@ -149,7 +157,7 @@ def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
     )
 
 
-def _losses(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
+def lost_endpoints(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]]]:
     """Yield each Service that loses endpoints, with those that it loses and those that are left."""
     unready = _unready(facts)
     for each in facts.clients.services:
@@ -158,7 +166,7 @@ def _losses(facts: Traffic) -> Iterator[tuple[str, Sequence[str], frozenset[str]
 
 
 def _unready(facts: Traffic) -> frozenset[str]:
-    return frozenset(str(pod.ref) for pod in facts.pods if _becomes_unready(pod))
+    return frozenset(str(pod.ref) for pod in facts.pods if becomes_unready(pod))
 
 
 def _seconds(facts: Traffic, names: Collection[str]) -> int:
@@ -167,7 +175,7 @@ def _seconds(facts: Traffic, names: Collection[str]) -> int:
     return round(max(exposed).total_seconds())
 
 
-def _becomes_unready(pod: Pod) -> bool:
+def becomes_unready(pod: Pod) -> bool:
     """Report whether it is Ready, and a kubelet without its probe results would report it unready."""
     return pod.ready and not pod.finished and not pod.terminating and _is_probed(pod)
 

@@ -17,14 +17,18 @@ from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_v
 from nodeupgrade.domain.rollout.select.state_checks import (
     node_is_free,
     node_is_not_cordoned_by_others,
+    node_is_not_under_pressure,
     node_is_ready,
+    node_is_to_stay,
     placements_are_met,
     taints_are_tolerated,
     task_is_readable,
     writes_are_accepted,
 )
 from nodeupgrade.domain.rollout.select.version_checks import (
+    api_servers_agree,
     artifact_has_platform,
+    cordoned_node_keeps_its_traffic,
     downgrade_is_allowed,
     kubelet_can_be_replaced,
     node_is_not_at_target,
@@ -68,7 +72,11 @@ def findings(candidate: Candidate) -> Iterator[Finding]:
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
     """Return warnings about an upgrade that is admitted nevertheless; first those that were accepted."""
-    return (*(finding for finding in findings(candidate) if finding.accepted), *_of_skew(candidate))
+    return (
+        *(finding for finding in findings(candidate) if finding.accepted),
+        *_of_skew(candidate),
+        *ask(WARNINGS, candidate),
+    )
 
 
 def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
@@ -89,6 +97,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     source_is_wanted,
     downgrade_is_allowed,
     skew_is_supported,
+    api_servers_agree,
     kubelet_can_be_replaced,
     runtime_is_supported,
     required_guard_is_possible,
@@ -96,8 +105,14 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     node_is_free,
     node_is_not_cordoned_by_others,
     node_is_ready,
+    node_is_not_under_pressure,
+    node_is_to_stay,
     writes_are_accepted,
 )
 
 
 WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)
+
+
+WARNINGS: tuple[Check[Candidate], ...] = (cordoned_node_keeps_its_traffic,)
+"""Checks that only warn."""

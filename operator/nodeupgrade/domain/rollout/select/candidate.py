@@ -24,6 +24,7 @@ class Candidate:
         pods: the node's pods; None if they have not been read.
         unreadable: why the Node or its task cannot be parsed; empty if they can.
         setbacks: writes that failed, for this node and others.
+        api_servers: versions of the API servers that run as pods, as far as they can be seen.
     """
 
     upgrade: Upgrade
@@ -37,6 +38,7 @@ class Candidate:
     unreadable: str = ""
     guard: GuardParameters | None = None
     setbacks: Setbacks = field(default_factory=dict)
+    api_servers: tuple[KubeletVersion, ...] = ()
 
     @property
     def target(self) -> KubeletVersion:

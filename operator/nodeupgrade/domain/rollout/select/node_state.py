@@ -20,7 +20,9 @@ from nodeupgrade.domain.rollout.select.candidate import Candidate
 from nodeupgrade.domain.rollout.select.membership import claim_of
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
-WAITED_FOR = frozenset({Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND})
+WAITED_FOR = frozenset(
+    {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_CHANGING}
+)
 """Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
@@ -135,6 +137,7 @@ def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
         unreadable=fleet.unreadable.get(node.name, ""),
         guard=fleet.guard,
         setbacks=fleet.setbacks,
+        api_servers=fleet.api_servers,
     )
 
 

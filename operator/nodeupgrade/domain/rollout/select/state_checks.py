@@ -25,6 +25,13 @@ in place for the same time.
 """
 
 
+REMOVERS = {
+    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler removes it",
+    "karpenter.sh/disrupted": "Karpenter replaces it",
+    "karpenter.sh/disruption": "Karpenter replaces it",
+}
+"""Keys of taints that mean the end of a node, and what they say."""
+
 _BEGINNING = tuple(action.__name__ for action in (Claim, Cordon, StartTask))
 """The writes that begin the upgrade of a node."""
 
@@ -77,6 +84,25 @@ def node_is_ready(candidate: Candidate) -> Finding | None:
     if node.ready_changed is not None and candidate.now < (until := node.ready_changed + PATIENCE):
         return Finding(reason=Reason.NODE_NOT_READY, detail=f"{because} and is waited for until {timestamp(until)}")
     return Finding(reason=Reason.NODE_NOT_READY, detail=because, severity=Severity.SKIP)
+
+
+@check_one(Reason.NODE_UNDER_PRESSURE, covers=(Hazard.NODE_UNDER_PRESSURE,))
+def node_is_not_under_pressure(candidate: Candidate) -> Finding | None:
+    """The node has enough memory, disk space and process IDs; otherwise its kubelet is about to evict pods."""
+    if not candidate.node.pressures:
+        return None
+    because = f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
+    return Finding(reason=Reason.NODE_UNDER_PRESSURE, detail=because)
+
+
+@check_one(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
+def node_is_to_stay(candidate: Candidate) -> Finding | None:
+    """No autoscaler is removing the node, and kured does not reboot it."""
+    because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
+    if not because and candidate.node.reboots:
+        because = "kured reboots it"
+    detail = f"{named(candidate)} is in other hands: {because}"
+    return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail) if because else None
 
 
 @check_one(Reason.WRITE_REFUSED, acceptable=False)

@@ -76,6 +76,31 @@ def skew_is_supported(candidate: Candidate) -> Finding | None:
     return None
 
 
+@check_one(Reason.CONTROL_PLANE_CHANGING, covers=(Hazard.CONTROL_PLANE_IN_CHANGE,))
+def api_servers_agree(candidate: Candidate) -> Finding | None:
+    """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
+    minors = sorted({(server.major, server.minor): str(server) for server in candidate.api_servers}.items())
+    if len(minors) < 2 or candidate.spec.skew_policy is SkewPolicy.WARN:
+        return None
+    because = f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
+    return Finding(reason=Reason.CONTROL_PLANE_CHANGING, detail=because)
+
+
+@check_one(
+    Reason.CORDON_REMOVES_TRAFFIC, follows=(history.CORDONED_NODES_SERVE,), covers=(Hazard.CORDON_REMOVES_TRAFFIC,)
+)
+def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Finding | None:
+    """The control plane does not take a cordoned node out of the load balancers of Services."""
+    change = history.CORDONED_NODES_SERVE
+    if change.applies_to(candidate.server) or candidate.node.unschedulable:
+        return None
+    detail = (
+        f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.server} takes cordoned "
+        f"nodes out of the load balancers of cloud providers ({change.reference}, changed in {change.since})"
+    )
+    return Finding(reason=Reason.CORDON_REMOVES_TRAFFIC, detail=detail)
+
+
 @check_one(Reason.UNSUPPORTED_NODE, covers=(Hazard.KUBELET_NOT_A_SERVICE,), acceptable=False)
 def kubelet_can_be_replaced(candidate: Candidate) -> Finding | None:
     """The node runs Linux, and its kubelet is a program of its own."""

@@ -1,0 +1,76 @@
+"""The facts about what surrounds a kubelet on its host."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
+from nodeupgrade.kubelethash import KubeletVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A process that lives in the kubelet's cgroup although the process that started it has ended."""
+
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCgroups:
+    """The cgroups of the running pods.
+
+    Attributes:
+        base: cgroup of all pods, as the kubelet's configuration names it.
+        exists: whether it is there.
+        incomplete: by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist.
+        limit: memory that all pods together may use now, in bytes; ``None`` if there is no limit or it is unknown.
+        used: memory that they use and that cannot be reclaimed, in bytes; ``None`` if unknown.
+    """
+
+    base: str
+    exists: bool
+    incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limit: int | None = None
+    used: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSurroundings:
+    """The facts that the checks of this package judge.
+
+    Attributes:
+        node: the Node object.
+        pods: the node's pods.
+        settings: the configuration that the kubelet will start with.
+        current: version of the running kubelet; ``None`` if unknown.
+        unit: name of the kubelet's unit.
+        ends_all: whether stopping the unit ends all processes in its cgroup.
+        hostname: of the host; empty if unknown.
+        filesystem: type of the filesystem that holds the kubelet's directory; empty if unknown.
+        bound: services that run now and stop with the kubelet.
+        daemons: other processes in the kubelet's cgroup.
+        package_jobs: services that run now and may exchange programs.
+        marking: configuration files of the network that refer to a chain which kubelets created.
+        cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
+    """
+
+    node: Json = field(default_factory=dict)
+    pods: tuple[Pod, ...] = ()
+    settings: Configured = UNCONFIGURED
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    current: KubeletVersion | None = None
+    target: KubeletVersion | None = None
+    unit: str = ""
+    ends_all: bool = True
+    hostname: str = ""
+    filesystem: str = ""
+    bound: tuple[str, ...] = ()
+    daemons: tuple[Daemon, ...] = ()
+    package_jobs: tuple[str, ...] = ()
+    marking: tuple[str, ...] = ()
+    cgroups: PodCgroups | None = None
+
+
+NOTHING_AROUND = HostSurroundings()

@@ -1,0 +1,82 @@
+"""Gather the state of the pods' cgroups. Changes nothing."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.node import pod_cgroups as places
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.surroundings import PodCgroups
+from nodeupgrade.domain.node.mounts import mounts
+from nodeupgrade.domain.pods import Pod
+from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
+from nodeupgrade.ports.node.files import FilesView
+
+HIERARCHIES = PurePosixPath("/sys/fs/cgroup")
+UNIFIED = HIERARCHIES
+"""Where cgroup v2 is mounted, if all controllers are there."""
+
+
+def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | None:
+    """Look at the cgroups of the running pods, as a starting kubelet does before anything else.
+
+    Returns:
+        ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
+    """
+    settings, driver = facts.readiness.layout.settings, facts.readiness.cgroup_driver
+    if driver is None or not places.manages_cgroups(settings):
+        return None
+    base = places.all_pods(settings, driver)
+    hierarchies = {} if facts.readiness.cgroup_v2 else dict(_hierarchies(table))
+    memory = UNIFIED if facts.readiness.cgroup_v2 else hierarchies.get("memory", HIERARCHIES / "memory")
+    if files.read(memory / base / ("cgroup.controllers" if facts.readiness.cgroup_v2 else "cgroup.procs")) is None:
+        return PodCgroups(base=f"/{base}", exists=False)
+    needed = places.NEEDED & _words(files, UNIFIED / "cgroup.controllers")
+    incomplete: dict[str, tuple[str, ...]] = {}
+    for pod in facts.running_pods():
+        if (qos := _class(pod, facts)) is not None:
+            place = places.of_pod(settings, driver, pod.ref.uid, qos)
+            missing = (
+                needed - _words(files, UNIFIED / place / "cgroup.controllers")
+                if facts.readiness.cgroup_v2
+                else {name for name, at in hierarchies.items() if files.read(at / place / "cgroup.procs") is None}
+            )
+            if missing:
+                incomplete[str(pod.ref)] = tuple(sorted(missing))
+    limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
+    return PodCgroups(base=f"/{base}", exists=True, incomplete=incomplete, limit=limit, used=used)
+
+
+def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:
+    """Yield the hierarchies of cgroup v1 that a kubelet heeds, with their mount points."""
+    for mount in mounts(table):
+        if mount.kind == "cgroup" and mount.point.is_relative_to(HIERARCHIES):
+            yield from ((name, mount.point) for name in sorted(places.NEEDED_V1 & mount.options))
+
+
+def _class(pod: Pod, facts: NodeFacts) -> QosClass | None:
+    try:
+        return qos_class(pod.raw, facts.kubelet.current or facts.target)
+    except (UnreadablePod, UnsupportedKubelet):  # reported by pods_keep_their_cgroup and versions_are_known
+        return None
+
+
+def _memory(files: FilesView, group: PurePosixPath, *, unified: bool) -> tuple[int | None, int | None]:
+    """Return the limit, and the usage without the file cache that the kernel can reclaim."""
+    limit, usage, idle = (
+        ("memory.max", "memory.current", "inactive_file")
+        if unified
+        else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    )
+    stat = (files.read(group / "memory.stat") or b"").decode(errors="replace")
+    statistics: Mapping[str, str] = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
+    used, reclaimable = _number(files.read(group / usage)), _number(statistics.get(idle, "").encode())
+    return _number(files.read(group / limit)), None if used is None else max(0, used - (reclaimable or 0))
+
+
+def _number(data: bytes | None) -> int | None:
+    text = (data or b"").decode(errors="replace").strip()
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _words(files: FilesView, path: PurePosixPath) -> frozenset[str]:
+    return frozenset((files.read(path) or b"").decode(errors="replace").split())

@@ -1,0 +1,72 @@
+"""Gather what surrounds the kubelet on its host. Changes nothing."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.mounts import holder
+from nodeupgrade.engine.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.engine.node.facts.readiness import mounts
+from nodeupgrade.engine.node.node import HostView
+from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.services import ServicesView
+
+HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
+"""The agent's pod is in the host's network, and so in the host's UTS namespace."""
+NETWORKS = PurePosixPath("/etc/cni/net.d")
+MARKING_CHAIN = b"KUBE-MARK-MASQ"
+PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
+"""Units that run only while packages are upgraded."""
+ENDS_ALL = frozenset({"control-group", "mixed"})
+DOWN = frozenset({"inactive", "failed"})
+INIT = "1"
+
+
+def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
+    """Gather the facts about the host that are not known yet."""
+    files, unit = host.files, facts.kubelet.unit
+    table = mounts(files)
+    mount = holder(table, PurePosixPath(facts.readiness.layout.state_files[0]).parent)
+    return HostSurroundings(
+        unit=unit.name,
+        ends_all=unit.kill_mode in ENDS_ALL,
+        hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
+        filesystem="" if mount is None else mount.kind,
+        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and _runs(host.services, name)),
+        daemons=tuple(_daemons(files, unit)),
+        package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
+        marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
+        cgroups=pod_cgroups(files, table, facts),
+    )
+
+
+def _runs(services: ServicesView, unit: str) -> bool:
+    return services.status(unit).active_state not in DOWN
+
+
+def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[Daemon]:
+    """Yield the processes in the unit's cgroup that init has adopted, because their parent has ended."""
+    if not unit.control_group:
+        return
+    group = unit.control_group.lstrip("/")
+    lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
+    for pid in next((listed for listed in lists if listed), b"").decode(errors="replace").split():
+        if int(pid) == unit.main_pid:
+            continue
+        name, parent = _name_and_parent(files, pid)
+        if parent == INIT:
+            yield Daemon(pid=int(pid), name=name)
+
+
+def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
+    """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
+    try:
+        text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
+    except StepFailed:  # it ends while it is read
+        return "", ""
+    head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
+    fields = tail.split()
+    return head.partition("(")[2], fields[1] if len(fields) > 1 else ""

@@ -1,0 +1,205 @@
+"""Looking at volumes and at what surrounds the kubelet: where it is read, and that nothing of it is touched."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.checks.facts import NodeFacts
+from nodeupgrade.domain.node.checks.registry import preflight, warnings
+from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
+from nodeupgrade.domain.node.checks.volumes import VolumeClaim
+from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.engine.node.facts import surroundings, volumes
+from nodeupgrade.engine.node.node import Node
+from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.ports.node.kubelet import Answer, AsKubelet
+from nodeupgrade.simulation.node import SimulatedNode, pod_json
+from tests.unit.domain.sound import facts, kubelet, pod, readiness, unit
+
+V = KubeletVersion.parse
+KUBECONFIG = "/etc/kubernetes/kubelet.conf"
+ROOT = "21 1 253:0 / / rw shared:1 - ext4 /dev/vda1 rw"
+POD = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poduid_web.slice"
+GROUPS = "/sys/fs/cgroup"
+ALL = b"cpuset cpu io memory hugetlb pids rdma misc\n"
+FILES: Mapping[str, bytes] = {
+    "/proc/1/mountinfo": ROOT.encode(),
+    "/proc/sys/kernel/hostname": b"node-a\n",
+    f"{GROUPS}/cgroup.controllers": ALL,
+    f"{GROUPS}/kubepods.slice/cgroup.controllers": ALL,
+    f"{GROUPS}/kubepods.slice/memory.max": b"8589934592\n",
+    f"{GROUPS}/kubepods.slice/memory.current": b"5000\n",
+    f"{GROUPS}/kubepods.slice/memory.stat": b"anon 3000\ninactive_file 1500\nbroken\n",
+    f"{GROUPS}/{POD}/cgroup.controllers": ALL,
+    f"{GROUPS}/system.slice/kubelet.service/cgroup.procs": b"7\n8\n9\n10\n",
+    "/proc/8/stat": b"8 (journalctl) S 7 8 8 0 -1",
+    "/proc/9/stat": b"9 (gluster (fs) d) S 1 9 9 0 -1",
+}
+
+
+class Server:
+    """The API server as the kubelet's credentials see it."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    def read(self, path: str) -> Answer:
+        self.asked.append(path)
+        if not self.answers:
+            raise Transient("nobody answers")
+        return self.answers.pop(0)
+
+    def try_patch(self, path: str, patch: object) -> Answer:
+        raise AssertionError(f"{path} is nothing to be changed: {patch}")
+
+
+class Host:
+    """The files and services of a simulated node, and an API server."""
+
+    def __init__(self, server: Server | None = None, files: Mapping[str, bytes] = FILES) -> None:
+        self.node_itself = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")])
+        self.node_itself.disk.update(files)
+        self.files, self.services = self.node_itself.files, self.node_itself.services
+        self.kubelet, self._server = self.node_itself.kubelet, server
+
+    def node(self, endpoint: str, runtime: str) -> Node:
+        raise AssertionError(f"{endpoint} is none of its business")
+
+    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
+        assert str(kubeconfig) == KUBECONFIG
+        if self._server is None:
+            raise StepFailed("no credentials")
+        return self._server
+
+
+def known(**given: Any) -> NodeFacts:
+    return facts(kubelet=kubelet(unit=unit("kubelet.service", control_group="/system.slice/kubelet.service")), **given)
+
+
+def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
+    host = Host(files={path: data for path, data in FILES.items() if path != "/proc/9/stat"})
+    seen = known()
+    seen = replace(seen, volumes_seen=volumes.look(host, seen), seen_around=surroundings.look(host, seen))
+    effects = len(host.node_itself.calls.effects)
+
+    assert (preflight(seen), warnings(seen)) == ((), ())
+    assert seen.seen_around.cgroups == PodCgroups(base="/kubepods.slice", exists=True, limit=8 * 1024**3, used=3500)
+    assert (seen.seen_around.hostname, seen.seen_around.filesystem) == ("node-a", "ext4")
+    assert len(host.node_itself.calls.effects) == effects
+
+
+def test_a_node_that_shows_nothing_is_no_finding() -> None:
+    host, seen = Host(files={}), known(readiness=readiness(cgroup_driver=None))
+
+    assert surroundings.look(host, seen).cgroups is None
+    assert preflight(replace(seen, volumes_seen=volumes.look(host, seen))) == ()
+
+
+def test_a_daemon_is_what_init_has_adopted() -> None:
+    assert surroundings.look(Host(), known()).daemons == (Daemon(pid=9, name="gluster (fs) d"),)
+
+
+def test_a_daemon_is_found_in_the_hierarchy_of_systemd() -> None:
+    files = {
+        f"{GROUPS}/systemd/system.slice/kubelet.service/cgroup.procs": b"9\n", "/proc/9/stat": FILES["/proc/9/stat"],
+    }  # fmt: skip
+
+    assert [daemon.pid for daemon in surroundings.look(Host(files=files), known()).daemons] == [9]
+
+
+def cgroups(files: Mapping[str, bytes], **given: Any) -> PodCgroups:
+    found = surroundings.look(Host(files=files), known(**given)).cgroups
+    assert found is not None
+    return found
+
+
+def test_a_controller_that_a_pod_lacks_is_found() -> None:
+    found = cgroups({**FILES, f"{GROUPS}/{POD}/cgroup.controllers": b"cpu io memory pids"})
+
+    assert found.incomplete == {"default/web": ("cpuset", "hugetlb")}
+
+
+def test_a_controller_that_the_node_lacks_is_none_that_pods_need() -> None:
+    few = b"cpu memory pids"
+
+    assert cgroups({**FILES, f"{GROUPS}/cgroup.controllers": few, f"{GROUPS}/{POD}/cgroup.controllers": few}) == (
+        cgroups(FILES)
+    )
+
+
+def test_a_cgroup_of_all_pods_that_is_not_there_is_told() -> None:
+    assert not cgroups({"/proc/1/mountinfo": ROOT.encode()}).exists
+
+
+def test_on_cgroup_v1_a_pod_must_be_in_every_hierarchy() -> None:
+    mounts = [
+        f"30 21 0:30 / {GROUPS}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct",
+        f"31 21 0:31 / {GROUPS}/memory rw - cgroup cgroup rw,memory",
+        f"32 21 0:32 / {GROUPS}/systemd rw - cgroup cgroup rw,xattr,name=systemd",
+        f"33 21 0:33 / {GROUPS}/net_cls rw - cgroup cgroup rw,net_cls",
+    ]
+    files = {
+        "/proc/1/mountinfo": "\n".join((ROOT, *mounts)).encode(),
+        f"{GROUPS}/memory/kubepods.slice/cgroup.procs": b"",
+        f"{GROUPS}/memory/kubepods.slice/memory.limit_in_bytes": b"9223372036854771712\n",
+        f"{GROUPS}/memory/kubepods.slice/memory.usage_in_bytes": b"4096\n",
+        f"{GROUPS}/memory/{POD}/cgroup.procs": b"",
+        f"{GROUPS}/systemd/{POD}/cgroup.procs": b"",
+    }
+    old = readiness(cgroup_v2=False)
+
+    found = cgroups(files, readiness=old)
+    assert (found.incomplete, found.used) == ({"default/web": ("cpu", "cpuacct")}, 4096)
+    assert cgroups({**files, f"{GROUPS}/cpu,cpuacct/{POD}/cgroup.procs": b""}, readiness=old).incomplete == {}
+
+
+CLAIMING = [
+    {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+]
+DEFECTIVE = V("v1.32.3")
+
+
+def claiming(target: KubeletVersion, layout: Any = None) -> NodeFacts:
+    words = read_layout((f"--kubeconfig={KUBECONFIG}",)) if layout is None else layout
+    return known(target=target, pods=(parse_pod(pod(volumes=CLAIMING)),), readiness=readiness(layout=words))
+
+
+def test_claims_are_read_for_a_kubelet_that_heeds_their_deletion() -> None:
+    server = Server(Answer(200, '{"metadata": {"deletionTimestamp": "2026-11-21T05:45:28Z"}}'), Answer(404, ""))
+
+    found = volumes.look(Host(server), claiming(DEFECTIVE))
+    assert found.claims == (
+        VolumeClaim(pod="default/web", name="data", deleting=True),
+        VolumeClaim(pod="default/web", name="web-scratch", unread="HTTP 404"),
+    )
+    assert server.asked == [
+        "/api/v1/namespaces/default/persistentvolumeclaims/data",
+        "/api/v1/namespaces/default/persistentvolumeclaims/web-scratch",
+    ]
+
+
+def test_claims_are_not_read_for_any_other_kubelet() -> None:
+    assert volumes.look(Host(), claiming(V("v1.33.13"))).claims == ()
+
+
+@pytest.mark.parametrize(
+    ("server", "layout", "unread", "asked"),
+    [
+        (Server(), None, ["nobody answers"] * 2, 1),
+        (Server(Answer(200, "[]"), Answer(200, '{"metadata": {}}')), None, ["the answer is not understood", ""], 2),
+        (None, None, ["no credentials"] * 2, 0),
+        (Server(), read_layout(()), ["it has no kubeconfig"] * 2, 0),
+    ],
+)
+def test_a_claim_that_cannot_be_read_is_told(server: Server | None, layout: Any, unread: list[str], asked: int) -> None:
+    found = volumes.look(Host(server), claiming(DEFECTIVE, layout))
+
+    assert [claim.unread for claim in found.claims] == unread
+    assert len([] if server is None else server.asked) == asked
