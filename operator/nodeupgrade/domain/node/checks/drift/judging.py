@@ -33,7 +33,16 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
     )
 
 
-@check(Reason.CONFIGURATION_DRIFT, covers=(Hazard.COMMAND_LINE_DRIFTED, Hazard.CONFIGURATION_DRIFTED), acceptable=False)
+@check(
+    Reason.CONFIGURATION_DRIFT,
+    covers=(
+        Hazard.COMMAND_LINE_DRIFTED,
+        Hazard.CONFIGURATION_DRIFTED,
+        Hazard.CGROUP_ROOT_CHANGES,
+        Hazard.DIRECTORIES_CHANGE,
+    ),
+    acceptable=False,
+)
 def kubelet_starts_as_it_runs(drift: Drift) -> Iterator[Finding]:
     """The kubelet would start as it runs, except for what ``kubelet.configurationDrift: Accept`` accepts."""
     for discrepancy in drift.discrepancies:
