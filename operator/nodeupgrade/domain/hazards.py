@@ -130,9 +130,6 @@ MET_BY_DESIGN: Mapping[Hazard, str] = {
         "containers are listed again once the kubelet is stopped, and hashes read back before one is started (design)"
     ),
     Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
-    Hazard.STATE_UNREADABLE_ON_WAY_BACK: (
-        "state files are saved before the new kubelet starts, and put back before the old one does (design)"
-    ),
 }
 """Hazards that no check looks for, and what answers them; in brackets the page of docs/ or docs/decisions/."""
 
