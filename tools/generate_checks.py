@@ -41,11 +41,12 @@ DEFECTS = """## A release with a known defect
 
 Defects of releases are data. To add one:
 
-1. In `kubelet/history.py`, add a `ReleaseDefect`: what it does, the issue or pull request upstream, and the first and
-   the last affected release of each series; the last is `None` while there is no fix.
-2. In the check that looks for what the defect harms, ask `affects(version)`, and name the defect in `follows`. Reason,
-   remedy and severity are those of the check: `KubeletDefect` if all that helps is another release.
-3. Test the releases on both sides of each bound.
+1. Find the releases in upstream's changelogs: the first and the last affected one of each series. Leave out what cannot
+   be found there.
+2. Add an entry to `KNOWN_BAD` in `kubelet/known_defects.py`: what the defect does, the issue or pull request upstream,
+   the releases, and what a node must have for it to matter. `release_harms_no_pod` reads that table.
+3. If it takes more than one property of a node, add a check of its own instead, with the defect in `kubelet/history.py`
+   and in the check's `follows`.
 4. `make checks history` brings it onto this page and onto [kubelet-history.md](kubelet-history.md).
 """
 
