@@ -32,6 +32,8 @@ def make_guarded(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     pods = (pod_json("web", "nginx"), pod_json("job", "work", restart_policy="Never"))
     pods[0]["spec"]["containers"][0]["readinessProbe"] = PROBE
     world = make_world(root, monkeypatch, pods=pods, arguments=("--kubeconfig=/etc/kubernetes/kubelet.conf",))
+    world.node.disk["/etc/kubernetes/kubelet.conf"] = b"{}"
+    world.disk = dict(world.node.disk)
     world.kube.wish(guard=GuardGrant(wanted=True))
     world.control_plane.answers = granted
 

@@ -23,7 +23,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = make_world(tmp_path, monkeypatch, arguments=(f"--config={CONFIG}", "--kubeconfig=/etc/kubelet.conf"))
     world.node.disk[CONFIG] = b"maxPods: 50\n"
     world.node.disk[CERTIFICATE] = b"its own"
-    world.node.disk["/etc/kubelet.conf"] = b""
+    world.node.disk["/etc/kubelet.conf"] = b"{}"
     world.disk = dict(world.node.disk)
     return world
 
