@@ -13,11 +13,11 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults demo bench images wheels checks crds history oracle proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo bench images wheels checks crds history oracle proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nStart with `make demo` or `make test`: both set up what they need, on Debian or Ubuntu, as root.\n'
 	@printf 'Caches live in $${NODEUPGRADE_LAB_CACHE:-/var/cache/nodeupgrade-lab} and may be deleted at any time.\n'
 
@@ -52,6 +52,9 @@ e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes on
 
 e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (two hours)
 	@$(BIN)/python -m e2e.faults
+
+e2e-preflight: setup ## Make every hazard that preflight knows on a real node, and print what it says (an hour)
+	@$(BIN)/python -m e2e.preflight
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
-from e2e.faults import tamper
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -50,7 +50,7 @@ def configured(cluster: Cluster, edit: Callable[[str], str]) -> Iterator[None]:
         yield
     finally:
         cluster.node.write(CONFIG, before)
-        tamper.restart_runtime(cluster)
+        restart_runtime(cluster.node)
 
 
 def test_a_configuration_that_containerd_cannot_read(cluster: Cluster) -> None:
@@ -76,7 +76,7 @@ def test_a_change_that_has_yet_to_count_and_one_that_counts(cluster: Cluster) ->
         status = looked_at(cluster, "changed")
         assert (status["phase"], status["reason"]) == ("Refused", "RuntimeConfigurationDrift")
         assert f"{CONFIG}: changed after containerd.service was started" in status["message"]
-        tamper.restart_runtime(cluster)
+        restart_runtime(cluster.node)
         assert looked_at(cluster, "counts")["phase"] == "Prechecked"
 
 

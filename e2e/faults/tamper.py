@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from e2e.changes import restart_runtime
 from e2e.cluster import Cluster
 from e2e.faults.run import FaultRun
-from e2e.lab import snapshot_reader
 from e2e.lab.deploy import FAILPOINTS
-from e2e.lab.process import wait_until
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.task.step import Step
@@ -31,12 +30,6 @@ def store_hash(cluster: Cluster, container: str, value: HashValue) -> HashValue:
     return image.hashes.container
 
 
-def restart_runtime(cluster: Cluster) -> None:
-    """Restart the runtime, so that it serves what is stored, and wait until its CRI answers."""
-    cluster.node.exec("systemctl", "restart", "containerd")
-    wait_until("the runtime", lambda: snapshot_reader.runtime_ready(cluster.node.containerd_socket), timeout=60)
-
-
 def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable[[], None]) -> None:
     """Start a run, and give a container a wrong hash after everything was read back and before the kubelet starts.
 
@@ -49,7 +42,7 @@ def give_wrong_hash(cluster: Cluster, name: str, container: str, apply: Callable
         apply()
         run.wait_hit(moment)
         store_hash(cluster, container, WRONG)
-        restart_runtime(cluster)
+        restart_runtime(cluster.node)
         run.release(moment)
         cluster.wait_for_end(name)
 

@@ -1,9 +1,41 @@
 """Which checks were shown on a real node, for docs/preflight.md."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
-SHOWN: Mapping[str, tuple[str, ...]] = {}
+from e2e.preflight.kinds import ROWS
+
+
+def _rows_by_check() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for row in ROWS:
+        found[row.shows] += (row.name,)
+    return dict(found)
+
+
+SHOWN: Mapping[str, tuple[str, ...]] = _rows_by_check()
 """Name of a check, to the names of the rows that show it."""
 
-NOT_SHOWN: Mapping[str, str] = {}
+NOT_SHOWN: Mapping[str, str] = {
+    "task_is_readable": "the API server refuses tasks that this version cannot read",
+    "node_is_free": "needs two rollouts at work: e2e/test_fleet.py",
+    "pods_keep_their_cgroup": "no two of the lab's kubelets disagree on the QoS class of a pod that both can run",
+    "runtime_survives_a_restart": "needs a defective containerd, or a node that is too busy to be examined",
+    "services_keep_endpoints": "the control plane refuses such a node first (required_guard_is_possible)",
+    "apparmor_is_there": "the kernel of the machine has no AppArmor",
+    "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
+    "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",
+    "exec_probes_are_timed_already": "needs a kubelet before 1.20",
+    "host_ports_are_free": "a running kubelet does not admit the second pod either",
+    "resizes_are_over": "needs a kubelet from 1.33 on before the upgrade",
+    "pod_level_resources_are_not_in_use": "needs a kubelet from 1.36 on before the upgrade",
+    "claims_are_recorded": "the machine has no driver of dynamic resource allocation",
+    "volumes_keep_their_place": "the machine has no CSI driver",
+    "volumes_keep_their_label": "the kernel of the machine has no SELinux",
+    "cordoned_node_keeps_its_traffic": "needs a control plane before 1.19",
+    "chains_are_not_missed": "needs a kubelet before 1.27",
+    "labels_are_read_first": "needs a target before 1.20.3, for which the node's other pods are refused too",
+    "init_containers_are_remembered": "needs a target before 1.21, for which the node's other pods are refused too",
+    "release_harms_no_pod": "needs a target before 1.28, for which the node's other pods are refused too, or ZFS",
+}
 """Name of a check, to why it cannot be shown on the machine that the tests run on."""

@@ -4,21 +4,19 @@ A fault whose change must be refused then shows, as its control, what a plain re
 """
 
 import contextlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from e2e import changes
+from e2e.changes import KUBELET_UNIT, RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, REFUSED, UP, Fault, Harm
 from e2e.faults.run import FaultRun
-from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError, nodefiles, workload
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.run.failpoints import When, at
 
-RUNTIME_CONFIG = "/etc/containerd/config.toml"
-KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/99-tool.conf"
 OTHER_ROOT = "/var/lib/containerd-other"
 
 # ── the kubelet's configuration ─────────────────────────────────────────────────────────────────────────────────────
@@ -28,13 +26,13 @@ def kubelet_setting(**settings: object) -> Harm:
     """Change the kubelet's configuration file without restarting the kubelet; the control restarts it."""
 
     def harm(run: FaultRun) -> Iterator[None]:
-        with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | settings)):
+        with changed(run.cluster.node, nodefiles.KUBELET_CONFIG, with_settings(**settings)):
             yield
             yield
-            restart_kubelet(run)
+            restart_kubelet(run.cluster.node)
             rejected = wait_until("a pod that is rejected", lambda: _rejected(run), timeout=90, interval=1)
             run.notes.append(f"control: a plain restart rejects {len(rejected)} pods ({', '.join(set(rejected))})")
-        restart_kubelet(run)
+        restart_kubelet(run.cluster.node)
         start_workload_again(run)
 
     return harm
@@ -42,24 +40,18 @@ def kubelet_setting(**settings: object) -> Harm:
 
 def kubelet_settings_rewritten(run: FaultRun) -> Iterator[None]:
     """Change the kubelet's configuration file and restart the kubelet: that is no drift."""
-    with changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": 240})):
-        restart_kubelet(run)
+    with changed(run.cluster.node, nodefiles.KUBELET_CONFIG, with_settings(maxPods=240)):
+        restart_kubelet(run.cluster.node)
         yield
         yield
-    restart_kubelet(run)
+    restart_kubelet(run.cluster.node)
 
 
 def environment_file(run: FaultRun) -> Iterator[None]:
     """Add a flag to the file from which the kubelet's unit reads its flags."""
-    with changed(run, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
+    with changed(run.cluster.node, nodefiles.KUBELET_FLAGS, lambda text: text.rstrip('"\n') + ' --max-pods=3"\n'):
         yield
         yield
-
-
-def restart_kubelet(run: FaultRun) -> None:
-    """Restart the kubelet, and wait until it is healthy."""
-    run.cluster.node.exec("systemctl", "restart", "kubelet")
-    run.cluster.node.wait_kubelet_healthy()
 
 
 def _rejected(run: FaultRun) -> list[str]:
@@ -92,12 +84,12 @@ def _sandboxes(run: FaultRun) -> list[Any]:
 def runtime_broken(run: FaultRun) -> Iterator[None]:
     """Break the runtime's configuration file; the control shows that the runtime cannot start with it."""
     node = run.cluster.node
-    with changed(run, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+    with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
         yield
         yield
         if node.exec("containerd", "config", "dump", check=False).returncode == 0:
             raise LabError("control: the runtime reads its configuration: this proves nothing")
-    restart_runtime(run.cluster)  # or the next fault would find a file written after the runtime's start
+    restart_runtime(run.cluster.node)  # or the next fault would find a file written after the runtime's start
 
 
 def runtime_root(run: FaultRun) -> Iterator[None]:
@@ -109,7 +101,7 @@ def runtime_root(run: FaultRun) -> Iterator[None]:
         yield
         yield
         run.cluster.node.exec("systemctl", "stop", "kubelet")
-        restart_runtime(run.cluster)
+        restart_runtime(run.cluster.node)
         shown = len(run.cluster.node.snapshot().sandboxes)
         run.notes.append(f"control: after a restart the runtime shows {shown} sandboxes")
         if shown:
@@ -126,14 +118,14 @@ def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
         with other_root(run):
             run.release(at(Step.REWRITE_HASHES, When.DONE))
             yield
-    restart_runtime(run.cluster)
+    restart_runtime(run.cluster.node)
 
 
 @contextlib.contextmanager
 def other_root(run: FaultRun) -> Iterator[None]:
     """Set another root directory in the runtime's configuration."""
     head = "version = 2\n"
-    with changed(run, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
+    with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: text.replace(head, f'{head}root = "{OTHER_ROOT}"\n')):
         try:
             yield
         finally:
@@ -149,7 +141,7 @@ def start_pre(line: str) -> Harm:
     def harm(run: FaultRun) -> Iterator[None]:
         keep_program(run)
         with drop_in(run, f"[Service]\nExecStartPre={line.format(old=kept(run))}\n"):
-            restart_kubelet(run)
+            restart_kubelet(run.cluster.node)
             yield
             yield
 
@@ -194,31 +186,10 @@ def kept(run: FaultRun) -> str:
 
 @contextlib.contextmanager
 def drop_in(run: FaultRun, text: str) -> Iterator[None]:
-    """Install a drop-in of the kubelet's unit that systemd has read."""
-    node = run.cluster.node
-    node.write(KUBELET_DROP_IN, text)
-    node.exec("systemctl", "daemon-reload")
-    try:
+    """Install a drop-in of the kubelet's unit that systemd has read; at the end, the kubelet runs without it."""
+    with changes.drop_in(run.cluster.node, KUBELET_UNIT, text):
         yield
-    finally:
-        node.exec("rm", "-f", KUBELET_DROP_IN)
-        node.exec("systemctl", "daemon-reload")
-        restart_kubelet(run)
-
-
-@contextlib.contextmanager
-def changed(run: FaultRun, path: str, change: Callable[[str], str]) -> Iterator[None]:
-    """Change a file of the node, and restore it at the end."""
-    file = run.cluster.node.disk / path.lstrip("/")
-    before = file.read_text()
-    after = change(before)
-    if after == before:
-        raise LabError(f"{path} does not change: this proves nothing")
-    file.write_text(after)
-    try:
-        yield
-    finally:
-        file.write_text(before)
+    restart_kubelet(run.cluster.node)
 
 
 @contextlib.contextmanager

@@ -6,17 +6,14 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from e2e.changes import RUNTIME_CONFIG, changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault, Harm
 from e2e.faults.kinds.drift import (
     PATIENT,
-    RUNTIME_CONFIG,
-    changed,
     other_root,
-    restart_kubelet,
     stopped_at,
 )
 from e2e.faults.run import FaultRun
-from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError, deploy, images, nodefiles
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
@@ -44,7 +41,7 @@ def runtime_without_baseline(run: FaultRun) -> Iterator[None]:
         yield
         run.wait_hit(name)
         with other_root(run):
-            restart_runtime(run.cluster)
+            restart_runtime(run.cluster.node)
             run.release(name)
             _stays_fenced(run)
         run.cut_power_and_boot()
@@ -58,12 +55,12 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
     with stopped_at(run, Step.READ_BACK, When.ANNOUNCED):
         yield
         run.wait_hit(name)
-        with changed(run, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
+        with changed(run.cluster.node, RUNTIME_CONFIG, lambda text: f"{text}\n[broken\n"):
             node.exec("systemctl", "restart", "containerd", check=False)
             run.release(name)
             _stays_fenced(run)
         node.exec("systemctl", "reset-failed", "containerd")
-        restart_runtime(run.cluster)
+        restart_runtime(run.cluster.node)
         wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
 
@@ -178,12 +175,12 @@ def agent_without_image(run: FaultRun) -> Iterator[None]:
 def agent_rejected(run: FaultRun) -> Iterator[None]:
     """Let the node's kubelet have no room for another pod: the run has not reached the node, so it is called off."""
     pods = len({s.pod for s in run.cluster.node.snapshot().sandboxes if s.running})
-    change = changed(run, nodefiles.KUBELET_CONFIG, lambda text: json.dumps(json.loads(text) | {"maxPods": pods}))
+    change = changed(run.cluster.node, nodefiles.KUBELET_CONFIG, with_settings(maxPods=pods))
     with change:
-        restart_kubelet(run)
+        restart_kubelet(run.cluster.node)
         yield
         _told(run, "OutOfpods")
-    restart_kubelet(run)
+    restart_kubelet(run.cluster.node)
     yield
 
 
@@ -223,12 +220,12 @@ def proxied(run: FaultRun) -> Iterator[None]:
     node = run.cluster.node
     node.exec("systemctl", "set-environment", "http_proxy=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9")
     try:
-        restart_kubelet(run)
+        restart_kubelet(run.cluster.node)
         yield
         yield
     finally:
         node.exec("systemctl", "unset-environment", "http_proxy", "HTTP_PROXY")
-        restart_kubelet(run)
+        restart_kubelet(run.cluster.node)
 
 
 FAULTS: tuple[Fault, ...] = (

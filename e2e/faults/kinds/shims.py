@@ -4,9 +4,9 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from e2e.changes import restart_runtime
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import FaultRun
-from e2e.faults.tamper import restart_runtime
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import ContainerInstance
@@ -68,13 +68,13 @@ def _odd_start(run: FaultRun) -> Iterator[None]:
     node = run.cluster.node
     node.write(ODD_START, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd $NO_OPTIONS\n")
     node.exec("systemctl", "daemon-reload")
-    restart_runtime(run.cluster)  # a start with changes that are not loaded yet would be refused
+    restart_runtime(run.cluster.node)  # a start with changes that are not loaded yet would be refused
     try:
         yield
     finally:
         node.exec("rm", ODD_START)
         node.exec("systemctl", "daemon-reload")
-        restart_runtime(run.cluster)
+        restart_runtime(run.cluster.node)
 
 
 FAULTS: tuple[Fault, ...] = (

@@ -8,8 +8,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
+from e2e.changes import KUBELET_DROP_IN
 from e2e.faults.fault import BACK, Fault, Harm
-from e2e.faults.kinds.drift import KUBELET_DROP_IN, PATIENT, drop_in, keep_program, kept
+from e2e.faults.kinds.drift import PATIENT, drop_in, keep_program, kept
 from e2e.faults.kinds.shield import wait_for_refusals
 from e2e.faults.run import FaultRun
 from e2e.lab import nodefiles

@@ -27,11 +27,15 @@ __all__ = [
 
 
 class Refused(NodeUpgradeError):
-    """The node must not be touched, and nothing was changed on it."""
+    """The node must not be touched, and nothing was changed on it.
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    Attributes:
+        finding: why; it names the check that would have found it, if the facts for that check could not be gathered.
+    """
+
+    def __init__(self, reason: Reason, detail: str, *, check: str = "") -> None:
         super().__init__(detail)
-        self.finding = Finding(reason=reason, detail=detail)
+        self.finding = Finding(reason=reason, detail=detail, check=check)
 
 
 class Transient(NodeUpgradeError):

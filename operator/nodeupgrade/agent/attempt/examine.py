@@ -22,6 +22,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.domain.finding import PASSING, Finding
 from nodeupgrade.domain.node.checks.drift import find
+from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.dependants import dependants
 from nodeupgrade.domain.node.endpoints import answering
@@ -162,6 +163,7 @@ def _program(running: gather.RunningKubelet) -> PurePosixPath:
         raise Refused(
             Reason.UNSUPPORTED_SERVICE_MANAGER,
             "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first",
+            check=kubelet_is_managed.name,
         )
     return running.program
 

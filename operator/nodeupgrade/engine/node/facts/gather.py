@@ -10,6 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
 from nodeupgrade.domain.node.host import UnitStatus
@@ -61,6 +62,7 @@ def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> Runn
             Reason.UNSUPPORTED_SERVICE_MANAGER,
             f"unit {unit} is {status.load_state} and {status.active_state}; the kubelet must run as this unit "
             "(spec.kubelet.unit names another one)",
+            check=kubelet_is_managed.name,
         )
     words = kubelet.arguments(status.main_pid)
     return RunningKubelet(unit=status, program=kubelet.executable(status.main_pid), words=words[1:])

@@ -1,0 +1,50 @@
+"""Single pods for tests: made, running, and gone again."""
+
+import contextlib
+from collections.abc import Iterator
+
+from e2e.cluster import Cluster, Object
+from e2e.lab import workload
+from e2e.lab.nodeimages import BUSYBOX
+from e2e.lab.process import wait_until
+
+NAMESPACE = workload.NAMESPACE
+STAY = "trap 'exit 0' TERM; while :; do sleep 1; done"
+
+
+def container(name: str = "main", script: str = STAY, **more: object) -> Object:
+    """Return a container that runs a shell script."""
+    return {"name": name, "image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", script], **more}
+
+
+def pod(cluster: Cluster, name: str, *containers: Object, metadata: Object | None = None, **spec: object) -> Object:
+    """Return a pod of the cluster's node."""
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE, **(metadata or {})},
+        "spec": {
+            "nodeName": cluster.node.name, "terminationGracePeriodSeconds": 1,
+            "containers": list(containers or [container()]), **spec,
+        },
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster, body: Object, *, ready: bool = True) -> Iterator[Object]:
+    """Run a pod while the context lasts; by default, wait until it is Ready."""
+    name = body["metadata"]["name"]
+    cluster.lab.apply(body)
+    try:
+        if ready:
+            cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+        else:
+            wait_until(f"pod {name} to run", lambda: cluster.runs(name) or None, timeout=60)
+        yield body
+    finally:
+        delete(cluster, name)
+
+
+def delete(cluster: Cluster, *names: str) -> None:
+    """Delete pods, and wait until the runtime runs none of their containers."""
+    command = ("delete", "pod", "-n", NAMESPACE, *names, "--ignore-not-found", "--grace-period=0", "--force")
+    cluster.lab.kubectl(*command, timeout=120)
+    wait_until("the end of the pods", lambda: not any(map(cluster.runs, names)) or None, timeout=120)

@@ -1,0 +1,103 @@
+"""Rows whose check is accepted: the run goes ahead, and it holds what runs, or it names exactly what is lost."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
+from e2e.lab import LabError
+from e2e.preflight.kinds import ROWS
+from e2e.preflight.row import OLD, Outcome, Row, merged, name_of, program, wait_ready, wait_steady
+
+HOLDS = frozenset({"Succeeded", "RolledBack"})
+"""Phases in which nothing may be lost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """What a run in spite of a hazard comes to.
+
+    Attributes:
+        row: name of the row that makes the hazard.
+        ends: phases of the task in which the run may end.
+        lost: prefixes of ``namespace/name`` of pods that the hazard may cost; they must be named then.
+    """
+
+    row: str
+    ends: frozenset[str] = HOLDS
+    lost: tuple[str, ...] = ()
+
+
+def run_anyway(cluster: Cluster, accepted: Accepted) -> Outcome:
+    """Make a hazard, accept its check, run the upgrade, judge it, and bring the node back to its version."""
+    row = next(row for row in ROWS if row.name == accepted.row)
+    began, ended, said, complaints = time.monotonic(), "?", "", []
+    try:
+        with row.make(cluster) as more:
+            wait_steady(cluster)
+            before = cluster.node.settled(quiet=2, limit=60)
+            _run(cluster, row, more)
+            status = cluster.task()["status"]
+            ended, said = status["phase"], f"{status['reason']}: {status['message']}"
+            lost = disturbed(before, cluster.node.settled(quiet=3, limit=90))
+            pods = {each.pod for each in lost if not each.pod.startswith("nodeupgrade-system/")}
+            complaints = [*_complaints(row, accepted, status, pods)]
+            said += f"; lost: {', '.join(sorted(pods)) or 'nothing'}"
+    except LabError as error:
+        complaints.append(str(error))
+    seconds = time.monotonic() - began
+    complaints += _back(cluster)
+    return Outcome(f"accepted/{row.name}", row.shows, row.reason, ended, round(seconds, 1), said, complaints)
+
+
+def _run(cluster: Cluster, row: Row, more: Object) -> None:
+    spec = merged({"allowDowngrade": True, "preflight": {"accept": [row.shows]}, "verify": quickly()}, row.spec, more)
+    name = name_of(row)
+    cluster.apply(name, row.new, program(cluster, row.new), **spec)
+    cluster.wait_for_end(name)
+    cluster.delete(name)
+    cluster.wait_without_agent()
+
+
+def _complaints(row: Row, accepted: Accepted, status: Object, pods: set[str]) -> Iterator[str]:
+    if status["phase"] not in accepted.ends:
+        yield f"ended as {status['phase']}, not {' or '.join(sorted(accepted.ends))}"
+    if not any(each.get("accepted") and each["check"] == row.shows for each in status.get("hazards", ())):
+        yield f"nothing says that {row.shows} was accepted"
+    if unexpected := {pod for pod in pods if not pod.startswith(accepted.lost or ("none",))}:
+        yield f"lost as well: {', '.join(sorted(unexpected))}"
+    counts = status.get("containers", {})
+    named = {path.rpartition("/")[0] for key in ("restartedList", "endedList") for path in counts.get(key, ())}
+    if unnamed := {pod for pod in pods if pod not in named}:
+        yield f"lost, and not named: {', '.join(sorted(unnamed))}"
+
+
+def _back(cluster: Cluster) -> Sequence[str]:
+    """Bring the node back to its version, once the hazard is gone."""
+    try:
+        wait_steady(cluster)
+        if cluster.kubelet_version() != OLD:
+            name = f"back-{int(time.time()) % 100000}"
+            cluster.apply(name, OLD, cluster.pre_staged(OLD), allowDowngrade=True, verify=quickly())
+            upgrade = cluster.wait_for_end(name)
+            cluster.delete(name)
+            cluster.wait_without_agent()
+            if conditions(upgrade)["Succeeded"]["status"] != "True":
+                return [f"and the way back did not succeed: {cluster.task()['status']['message']}"]
+        wait_ready(cluster)
+    except LabError as error:
+        return [f"afterwards: {error}"]
+    return []
+
+
+ACCEPTED = (
+    Accepted(row="runtime/changed"),
+    Accepted(row="kubelet/gate-removed", ends=frozenset({"RolledBack"})),
+    Accepted(row="pod/resize-policy", ends=HOLDS | {"Failed"}, lost=("workload/hazard",)),
+    Accepted(row="node/label-gone", ends=HOLDS | {"Failed"}, lost=("workload/placed",)),
+    Accepted(row="admission/operating-system", ends=HOLDS | {"Failed"}, lost=("workload/labelled",)),
+    Accepted(row="confined/groups-policy", ends=HOLDS | {"Failed"}, lost=("workload/hazard",)),
+    Accepted(row="runtime/two-shims", ends=HOLDS | {"Failed"}, lost=("workload/two-shims",)),
+    Accepted(row="host/bound"),
+    Accepted(row="kubelet/cgroup-driver", ends=frozenset({"RolledBack"})),
+)

@@ -1,0 +1,175 @@
+"""What else is on the node and in the cluster: units, cgroups, volumes, other controllers."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from e2e import pods
+from e2e.changes import added, kubelet_settings
+from e2e.cluster import Cluster, Object
+from e2e.lab import cgroups
+from e2e.lab.process import wait_until
+from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
+from e2e.preflight.kinds.node import patch_status, refusing
+from e2e.preflight.row import WARNED, Hazard, Row
+
+UNITS = "/etc/systemd/system"
+SPARE = 48
+"""MiB that are left for all pods: more than they ask for, less than they use."""
+GIT = "/usr/local/bin/git"
+SYSTEM = "kube-system"
+
+
+def unit(name: str, text: str) -> Hazard:
+    """Run another unit."""
+
+    @contextlib.contextmanager
+    def make(cluster: Cluster) -> Iterator[Object]:
+        with added(cluster.node, f"{UNITS}/{name}", text):
+            cluster.node.exec("systemctl", "daemon-reload")
+            cluster.node.exec("systemctl", "start", "--no-block", name)
+            try:
+                yield {}
+            finally:
+                cluster.node.exec("systemctl", "stop", name)
+        cluster.node.exec("systemctl", "daemon-reload")
+
+    return make
+
+
+@contextlib.contextmanager
+def cgroup_incomplete(cluster: Cluster) -> Iterator[Object]:
+    """Take a pod's cgroup of one controller away."""
+    with pods.running(cluster, pods.pod(cluster, "incomplete")):
+        victim = next(c for c in cluster.node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/incomplete")
+        for hierarchy in cgroups.hierarchies():
+            top = Path(hierarchy.mount) / cluster.node.cgroup
+            places = [path.parent for path in top.glob(f"kubepods/**/{victim.id}/cgroup.procs")]
+            if "pids" in str(hierarchy.mount) and places:
+                _remove(places[0].parent, top)
+        yield {}
+
+
+def _remove(place: Path, top: Path) -> None:
+    for directory in (*(path for path in place.iterdir() if path.is_dir()), place):
+        for pid in (directory / "cgroup.procs").read_text().split():
+            (top / "cgroup.procs").write_text(pid)
+        directory.rmdir()
+
+
+@contextlib.contextmanager
+def limit_lowered(cluster: Cluster) -> Iterator[Object]:
+    """Reserve so much memory that the limit of all pods would sink below what they use."""
+    capacity = int(cluster.node_object()["status"]["capacity"]["memory"].removesuffix("Ki"))
+    reserved = {"memory": f"{capacity - SPARE * 1024}Ki"}
+    with kubelet_settings(cluster.node, restart=False, systemReserved=reserved):
+        yield {}
+
+
+@contextlib.contextmanager
+def git_repository(cluster: Cluster) -> Iterator[Object]:
+    """Run a pod with a volume that an older kubelet has fetched; no network is needed, as `git` does nothing."""
+    repository = {"repository": "https://nodeupgrade.test/none", "directory": "."}
+    body = pods.pod(cluster, "git", volumes=[{"name": "source", "gitRepo": repository}])
+    with added(cluster.node, GIT, "#!/bin/sh\nexit 0\n", 0o755), pods.running(cluster, body):
+        yield {}
+
+
+@contextlib.contextmanager
+def claim_deleted(cluster: Cluster) -> Iterator[Object]:
+    """Delete a claim that a pod uses: it stays until the pod is gone."""
+    lab, size = cluster.lab, {"storage": "1Mi"}
+    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    lab.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "claimed"},
+         "spec": {**modes, "capacity": size, "hostPath": {"path": "/var/lib/claimed", "type": "DirectoryOrCreate"}}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+         "metadata": {"name": "claimed", "namespace": pods.NAMESPACE},
+         "spec": {**modes, "volumeName": "claimed", "resources": {"requests": size}}},
+    )  # fmt: skip
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "claimed"}}
+    body = pods.pod(
+        cluster, "claiming", pods.container(volumeMounts=[{"name": "data", "mountPath": "/data"}]), volumes=[volume]
+    )
+    phase = ("get", "pvc", "-n", pods.NAMESPACE, "claimed", "-o", "jsonpath={.status.phase}")
+    try:
+        wait_until("the claim", lambda: lab.kubectl(*phase).stdout == "Bound" or None, timeout=60)
+        with pods.running(cluster, body):
+            lab.kubectl("delete", "pvc", "-n", pods.NAMESPACE, "claimed", "--wait=false")
+            yield {}
+    finally:
+        lab.kubectl("delete", "pvc", "-n", pods.NAMESPACE, "claimed", "--ignore-not-found", timeout=60)
+        lab.kubectl("delete", "pv", "claimed", timeout=60)
+
+
+def reporting(before: Object, after: Object) -> Hazard:
+    """Let the Node report other things than its kubelet does; ``after`` undoes it."""
+
+    @contextlib.contextmanager
+    def make(cluster: Cluster) -> Iterator[Object]:
+        with refusing(cluster, f"system:node:{cluster.node.name}", "", "nodes/status", ("UPDATE",)):
+            patch_status(cluster, before)
+            try:
+                yield {}
+            finally:
+                patch_status(cluster, after)
+
+    return make
+
+
+@contextlib.contextmanager
+def pressure(cluster: Cluster) -> Iterator[Object]:
+    """Let the Node report that it is short of memory."""
+    condition = next(c for c in cluster.node_object()["status"]["conditions"] if c["type"] == "MemoryPressure")
+    with reporting({"conditions": [condition | {"status": "True"}]}, {"conditions": [condition]})(cluster) as more:
+        yield more
+
+
+@contextlib.contextmanager
+def being_removed(cluster: Cluster) -> Iterator[Object]:
+    """Taint the node as the cluster autoscaler does before it removes one."""
+    taint = "ToBeDeletedByClusterAutoscaler"
+    cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{taint}=1:NoSchedule")
+    try:
+        yield {}
+    finally:
+        cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{taint}-")
+
+
+@contextlib.contextmanager
+def api_servers_differ(cluster: Cluster) -> Iterator[Object]:
+    """Show two API servers of different versions, as pods that no node runs."""
+    for number, version in enumerate(("v1.33.13", "v1.32.13")):
+        image = f"registry.k8s.io/kube-apiserver:{version}"
+        cluster.lab.apply({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": f"kube-apiserver-{number}", "namespace": SYSTEM,
+                         "labels": {"component": "kube-apiserver", "tier": "control-plane"}},
+            "spec": {"nodeSelector": {"nodeupgrade.test/none": ""}, "containers": [{"name": "main", "image": image}]},
+        })  # fmt: skip
+    try:
+        yield {}
+    finally:
+        names = [f"kube-apiserver-{number}" for number in range(2)]
+        cluster.lab.kubectl("delete", "pods", "-n", SYSTEM, *names, "--force", "--grace-period=0")
+
+
+ROWS = (
+    Row(name="host/bound", shows="nothing_else_stops", reason="StopsWithKubelet",
+        make=unit("lab-bound.service", "[Unit]\nPartOf=kubelet.service\n[Service]\nExecStart=/bin/sleep infinity\n")),
+    Row(name="host/package-upgrade", shows="nobody_else_changes_the_node", reason="NodeInOtherHands",
+        make=unit("apt-daily-upgrade.service", "[Service]\nType=oneshot\nExecStart=/bin/sleep 600\n")),
+    Row(name="host/cgroup-incomplete", shows="pods_have_their_controllers", reason="PodCgroupMoves",
+        make=cgroup_incomplete),
+    Row(name="host/limit-lowered", shows="limit_covers_usage", reason="PodCgroupMoves", make=limit_lowered,
+        spec=ACCEPT, also=ACCEPTED),
+    Row(name="volume/git", shows="volumes_keep_their_plugin", reason="VolumeNotKept", make=git_repository),
+    Row(name="volume/claim-deleted", shows="claims_are_kept", reason="KubeletDefect", make=claim_deleted,
+        new="1.32.3"),
+    Row(name="volume/not-attached", shows="volumes_are_attached", reason="PodInTransition", ends=WARNED,
+        make=reporting({"volumesInUse": ["kubernetes.io/csi/none^1"]}, {"volumesInUse": None})),
+    Row(name="node/pressure", shows="node_is_not_under_pressure", reason="NodeUnderPressure", make=pressure),
+    Row(name="node/being-removed", shows="node_is_to_stay", reason="NodeInOtherHands", make=being_removed),
+    Row(name="node/api-servers-differ", shows="api_servers_agree", reason="ControlPlaneChanging",
+        make=api_servers_differ),
+)  # fmt: skip
