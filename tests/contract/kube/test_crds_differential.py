@@ -24,6 +24,7 @@ from tests.unit.domain.specs import FULL, OTHER, at, boundaries, places, replace
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 PLATFORMS: Json = {**FULL, "artifact": {"platforms": {"linux-amd64": {"url": "https://example/k", "sha256": "a" * 64}}}}
+ACCEPTING: Json = {**FULL, "preflight": {"accept": ["pods_fit"]}}
 PRE_STAGED: Json = {**FULL, "artifact": {"preStaged": {"linux-amd64": {"path": "/kubelet", "sha256": "a" * 64}}}}
 TOP = sorted(SPEC.properties)
 MISUNDERSTOOD = r"spec\.windows\[\d+\]\.(start|timeZone)"
@@ -73,7 +74,7 @@ async def accepted(admin: KubeClient, name: str, spec: Json) -> bool:
 
 def test_the_specs_use_every_field() -> None:
     """Else the tests below would not see a field that is added."""
-    assert list(unused(SPEC, [FULL, PLATFORMS, PRE_STAGED], "spec")) == []
+    assert list(unused(SPEC, [FULL, PLATFORMS, PRE_STAGED, ACCEPTING], "spec")) == []
 
 
 def unused(schema: Schema, values: list[Any], path: str) -> Iterator[str]:
@@ -94,7 +95,7 @@ def unused(schema: Schema, values: list[Any], path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("field", TOP)
 async def test_bounds(admin: KubeClient, field: str) -> None:
-    specs = [FULL, PLATFORMS, PRE_STAGED] if field == "artifact" else [FULL]
+    specs = {"artifact": [FULL, PLATFORMS, PRE_STAGED], "preflight": [ACCEPTING]}.get(field, [FULL])
     mutants = [mutant for spec in specs for mutant in described(spec, field)]
     assert len(mutants) > 10
     assert await verdicts(admin, f"bounds-{field.lower()}", mutants) == []

@@ -160,10 +160,11 @@ class RealShieldWorld:
         self._world.services.start(SHIELD)
 
     def restart_runtime(self) -> None:
-        noticed = self.shield.restarts() + (self.shield.raised() and self.shield.ready())
+        stays = self.shield.raised() and self.shield.ready()
+        noticed = (self.shield.restarts() + stays, stays)
         self._world.services.restart(CONTAINERD)
         self._world.runtime.wait_until_answering(60)  # its unit may be active before it accepts connections
-        wait_until("the shield has noticed", lambda: self.shield.restarts() == noticed, 30)
+        wait_until("the shield has noticed", lambda: (self.shield.restarts(), self.shield.raised()) == noticed, 30)
 
     def close(self) -> None:
         """Leave the node as it was found."""
