@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.lab import LabError
+from e2e.lab.process import wait_until
 from e2e.preflight.kinds import ROWS
 from e2e.preflight.row import OLD, Outcome, Row, merged, name_of, program, wait_ready, wait_steady
 
@@ -21,11 +22,13 @@ class Accepted:
         row: name of the row that makes the hazard.
         ends: phases of the task in which the run may end.
         lost: prefixes of ``namespace/name`` of pods that the hazard may cost; they must be named then.
+        held: whether the old kubelet would end containers too, so that the shield stays until the hazard is gone.
     """
 
     row: str
     ends: frozenset[str] = HOLDS
     lost: tuple[str, ...] = ()
+    held: bool = False
 
 
 def run_anyway(cluster: Cluster, accepted: Accepted) -> Outcome:
@@ -33,16 +36,24 @@ def run_anyway(cluster: Cluster, accepted: Accepted) -> Outcome:
     row = next(row for row in ROWS if row.name == accepted.row)
     began, ended, said, complaints = time.monotonic(), "?", "", []
     try:
+        name = name_of(row)
         with row.make(cluster) as more:
             wait_steady(cluster)
             before = cluster.node.settled(quiet=2, limit=60)
-            _run(cluster, row, more)
-            status = cluster.task()["status"]
-            ended, said = status["phase"], f"{status['reason']}: {status['message']}"
-            lost = disturbed(before, cluster.node.settled(quiet=3, limit=90))
-            pods = {each.pod for each in lost if not each.pod.startswith("nodeupgrade-system/")}
-            complaints = [*_complaints(row, accepted, status, pods)]
-            said += f"; lost: {', '.join(sorted(pods)) or 'nothing'}"
+            _begin(cluster, name, row, more)
+            if accepted.held:
+                wait_until("the shield to hold", lambda: _is_held(cluster) or None, timeout=180)
+            else:
+                cluster.wait_for_end(name)
+            lost = disturbed(before, cluster.node.snapshot())
+        cluster.wait_for_end(name)
+        status = cluster.task()["status"]
+        cluster.delete(name)
+        cluster.wait_without_agent()
+        ended, said = status["phase"], f"{status['reason']}: {status['message']}"
+        pods = {each.pod for each in lost if not each.pod.startswith("nodeupgrade-system/")}
+        complaints = [*_complaints(row, accepted, status, pods)]
+        said += f"; lost: {', '.join(sorted(pods)) or 'nothing'}"
     except LabError as error:
         complaints.append(str(error))
     seconds = time.monotonic() - began
@@ -50,13 +61,15 @@ def run_anyway(cluster: Cluster, accepted: Accepted) -> Outcome:
     return Outcome(f"accepted/{row.name}", row.shows, row.reason, ended, round(seconds, 1), said, complaints)
 
 
-def _run(cluster: Cluster, row: Row, more: Object) -> None:
-    spec = merged({"allowDowngrade": True, "preflight": {"accept": [row.shows]}, "verify": quickly()}, row.spec, more)
-    name = name_of(row)
-    cluster.apply(name, row.new, program(cluster, row.new), **spec)
-    cluster.wait_for_end(name)
-    cluster.delete(name)
-    cluster.wait_without_agent()
+def _begin(cluster: Cluster, name: str, row: Row, more: Object) -> None:
+    accept = {"allowDowngrade": True, "preflight": {"accept": [row.shows]}, "verify": quickly()}
+    cluster.apply(name, row.new, program(cluster, row.new), **merged(accept, row.spec, more))
+
+
+def _is_held(cluster: Cluster) -> bool:
+    """Report whether the old kubelet, too, wants to end a container, and the shield waits for a person."""
+    status = cluster.task().get("status", {})
+    return (status.get("phase"), status.get("reason")) == ("RollingBack", "ShieldHeld")
 
 
 def _complaints(row: Row, accepted: Accepted, status: Object, pods: set[str]) -> Iterator[str]:
@@ -93,10 +106,10 @@ def _back(cluster: Cluster) -> Sequence[str]:
 ACCEPTED = (
     Accepted(row="runtime/changed"),
     Accepted(row="kubelet/gate-removed", ends=frozenset({"RolledBack"})),
-    Accepted(row="pod/resize-policy", ends=HOLDS | {"Failed"}, lost=("workload/hazard",)),
-    Accepted(row="node/label-gone", ends=HOLDS | {"Failed"}, lost=("workload/placed",)),
-    Accepted(row="admission/operating-system", ends=HOLDS | {"Failed"}, lost=("workload/labelled",)),
-    Accepted(row="confined/groups-policy", ends=HOLDS | {"Failed"}, lost=("workload/hazard",)),
+    Accepted(row="pod/resize-policy"),
+    Accepted(row="node/label-gone", held=True),
+    Accepted(row="admission/operating-system", held=True),
+    Accepted(row="confined/groups-policy"),
     Accepted(row="runtime/two-shims", ends=HOLDS | {"Failed"}, lost=("workload/two-shims",)),
     Accepted(row="host/bound"),
     Accepted(row="kubelet/cgroup-driver", ends=frozenset({"RolledBack"})),

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from e2e.preflight.kinds import ROWS
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "preflight-as-run.md"
 HEAD = """# The hazards of preflight, row by row
 
@@ -31,7 +33,8 @@ CELL = 400
 
 def page(outcomes: Iterable[dict[str, Any]]) -> str:
     """Return the page."""
-    last = {outcome["row"]: outcome for outcome in outcomes}
+    known = {row.name for row in ROWS}
+    last = {each["row"]: each for each in outcomes if each["row"] in known or _prefix(each["row"])}
     parts = [HEAD]
     for title, prefix, explanation in PARTS:
         rows = [_line(each) for name, each in sorted(last.items()) if _prefix(name) == prefix]
@@ -49,7 +52,7 @@ def _line(outcome: dict[str, Any]) -> str:
     said = said if len(said) <= CELL else f"{said[: CELL - 1]}…"
     wrong = "; ".join(outcome["complaints"])
     ended = f"{outcome['ended']}, `{outcome['reason']}`" if outcome["reason"] else outcome["ended"]
-    return f"| `{outcome['row']}` | `{outcome['shows']}` | {ended} | {f'**{wrong}** ' if wrong else ''}{said} |"
+    return f"| {outcome['row']} | `{outcome['shows']}` | {ended} | {f'**{wrong}** ' if wrong else ''}{said} |"
 
 
 if __name__ == "__main__":

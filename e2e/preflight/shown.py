@@ -26,6 +26,8 @@ NOT_SHOWN: Mapping[str, str] = {
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",
+    "user_namespaces_are_recorded": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
+    "user_namespaces_stay_as_they_are": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "host_ports_are_free": "a running kubelet does not admit the second pod either",
     "resizes_are_over": "needs a kubelet from 1.33 on before the upgrade",
     "pod_level_resources_are_not_in_use": "needs a kubelet from 1.36 on before the upgrade",

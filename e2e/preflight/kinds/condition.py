@@ -15,16 +15,27 @@ from e2e.preflight.row import WARNED, Row
 
 ENDS = "PodEndsByItself"
 LOST = "EndpointsWouldBeLost"
-HOOK = {"postStart": {"exec": {"command": ["sleep", "60"]}}}
+HOOK = {"postStart": {"exec": {"command": ["sleep", "300"]}}}
 
 
 @contextlib.contextmanager
 def crashing(cluster: Cluster) -> Iterator[Object]:
     """Run a container that ends again and again."""
-    body = pods.pod(cluster, "crashing", pods.container(script="sleep 1; exit 1"))
+    body = pods.pod(cluster, "crashing", pods.container(script="sleep 4; exit 1"))
     with pods.running(cluster, body, ready=False):
         wait_until("a crash loop", lambda: "CrashLoopBackOff" in _state(cluster, "crashing") or None, timeout=120)
         yield {}
+
+
+@contextlib.contextmanager
+def hook_runs(cluster: Cluster) -> Iterator[Object]:
+    """Have a postStart hook that takes longer than an agent waits for it."""
+    with pods.running(cluster, pods.pod(cluster, "hooked", pods.container(lifecycle=HOOK)), ready=False):
+        victim = next(c for c in cluster.node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/hooked")
+        try:
+            yield {}
+        finally:
+            cluster.node.exec("kill", "-KILL", str(victim.pid))
 
 
 @contextlib.contextmanager
@@ -98,10 +109,10 @@ def _state(cluster: Cluster, name: str, kind: str = "") -> str:
 
 ROWS = (
     Row(name="condition/hook", shows="hooks_are_over", reason="PodInTransition",
-        make=having(pods.container(lifecycle=HOOK), ready=False)),
+        make=hook_runs),
     Row(name="condition/crashing", shows="containers_do_not_crash", reason=ENDS, ends=WARNED, make=crashing),
     Row(name="condition/deadline", shows="deadlines_are_far", reason=ENDS, ends=WARNED,
-        make=having(activeDeadlineSeconds=90)),
+        make=having(activeDeadlineSeconds=40)),
     Row(name="condition/bare", shows="pods_would_be_replaced", reason="LossNotHealed", ends=WARNED, make=having()),
     Row(name="condition/debugged", shows="nobody_is_debugging", reason="DebuggingIsInterrupted", ends=WARNED,
         make=debugged),

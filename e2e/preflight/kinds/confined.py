@@ -5,16 +5,18 @@ import json
 from collections.abc import Iterator
 
 from e2e import pods
-from e2e.changes import added, kubelet_settings
+from e2e.changes import added
 from e2e.cluster import Cluster, Object
 from e2e.lab import nodefiles, workload
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.admission import REJECTED
-from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, STATE
+from e2e.preflight.kinds.kubelet import STATE
+from e2e.preflight.kinds.node import without_controllers
 from e2e.preflight.kinds.pods import having
 from e2e.preflight.row import WARNED, Row
 
-ARCHITECTURE = "kubernetes.io/arch"
+ARCHITECTURE = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
+"""Controllers put them right after some seconds."""
 PROFILE = "nodeupgrade-test.json"
 COULD_NOT = "ContainerCouldNotRestart"
 
@@ -32,27 +34,19 @@ def profile_gone(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
-def namespaces_turned_on(cluster: Cluster) -> Iterator[Object]:
-    """Turn user namespaces on where a pod that asks for one runs without it."""
-    gates = {"UserNamespacesSupport": True}
-    with (
-        pods.running(cluster, pods.pod(cluster, "own-users", hostUsers=False)),
-        kubelet_settings(cluster.node, restart=False, featureGates=gates),
-    ):
-        yield {}
-
-
-@contextlib.contextmanager
 def platform_wrong(cluster: Cluster) -> Iterator[Object]:
     """Place a pod by a label of the platform that is wrong, and that a starting kubelet corrects."""
+    labels = cluster.node_object()["metadata"]["labels"]
+    before = [f"{key}={labels[key]}" for key in ARCHITECTURE]
     label = ("label", "--overwrite", "node", cluster.node.name)
-    before = cluster.node_object()["metadata"]["labels"][ARCHITECTURE]
-    cluster.lab.kubectl(*label, f"{ARCHITECTURE}=arm64")
-    try:
-        with pods.running(cluster, pods.pod(cluster, "misplaced", nodeSelector={ARCHITECTURE: "arm64"})):
-            yield {}
-    finally:
-        cluster.lab.kubectl(*label, f"{ARCHITECTURE}={before}")
+    body = pods.pod(cluster, "misplaced", nodeSelector={ARCHITECTURE[0]: "arm64"})
+    with without_controllers(cluster):
+        cluster.lab.kubectl(*label, *(f"{key}=arm64" for key in ARCHITECTURE))
+        try:
+            with pods.running(cluster, body):
+                yield {}
+        finally:
+            cluster.lab.kubectl(*label, *before)
 
 
 @contextlib.contextmanager
@@ -73,10 +67,6 @@ ROWS = (
         make=profile_gone),
     Row(name="confined/groups-policy", shows="groups_policy_is_supported", reason=REJECTED,
         make=having(securityContext={"supplementalGroupsPolicy": "Strict"})),
-    Row(name="confined/user-namespace", shows="user_namespaces_stay_as_they_are", reason=COULD_NOT, ends=WARNED,
-        make=having(hostUsers=False)),
-    Row(name="confined/namespace-unrecorded", shows="user_namespaces_are_recorded", reason=COULD_NOT,
-        make=namespaces_turned_on, spec=ACCEPT, also=ACCEPTED),
     Row(name="admission/platform-wrong", shows="labels_tell_the_platform", reason=REJECTED, make=platform_wrong),
     Row(name="admission/static-pod", shows="static_pods_stand_alone", reason=REJECTED,
         make=static_pod_with_volume, new="1.34.4", spec={"skewPolicy": "Warn"}),

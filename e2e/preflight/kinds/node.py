@@ -130,17 +130,26 @@ def label_gone(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
-def tainted(cluster: Cluster) -> Iterator[Object]:
-    """Taint the node while the controller that evicts pods because of taints is not there."""
+def without_controllers(cluster: Cluster) -> Iterator[None]:
+    """Let no controller see what is done to the node."""
     lab = cluster.lab
     lab.control_plane.stop(MANAGER)
-    lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}=:NoExecute")
     try:
-        yield {}
+        yield
     finally:
-        lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}-")
         program = components.resolve(MANAGER, lab.spec.control_plane)
         lab.control_plane.start_again(MANAGER, dict.fromkeys(PROGRAMS, program))
+
+
+@contextlib.contextmanager
+def tainted(cluster: Cluster) -> Iterator[Object]:
+    """Taint the node while the controller that evicts pods because of taints is not there."""
+    with without_controllers(cluster):
+        cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}=:NoExecute")
+        try:
+            yield {}
+        finally:
+            cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}-")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ Where the running kubelet could not do with it either, it is on the disk only, a
 import contextlib
 from collections.abc import Iterator
 
-from e2e.changes import added, changed, drop_in, kubelet_settings, restart_kubelet
+from e2e.changes import KUBELET_UNIT, added, changed, drop_in, kubelet_settings, restart_kubelet
 from e2e.cluster import Cluster, Object
 from e2e.lab import nodefiles
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, WOULD_NOT_START, settings
@@ -60,9 +60,11 @@ def no_kubeconfig(cluster: Cluster) -> Iterator[Object]:
 
 @contextlib.contextmanager
 def watchdog(cluster: Cluster) -> Iterator[Object]:
-    """Let systemd watch the kubelet from its next start on."""
-    with drop_in(cluster.node, "kubelet.service", "[Service]\nWatchdogSec=30\n"):
+    """Let systemd watch the kubelet, with enough patience; systemd does not show a watchdog from the next start on."""
+    with drop_in(cluster.node, KUBELET_UNIT, "[Service]\nWatchdogSec=900\n"):
+        restart_kubelet(cluster.node)
         yield {}
+    restart_kubelet(cluster.node)
 
 
 @contextlib.contextmanager
@@ -100,8 +102,7 @@ ROWS = (
         spec=ACCEPT, also=ACCEPTED),
     Row(name="startup/inotify", shows="inotify_instances_are_left", reason=WOULD_NOT_START, ends=WARNED,
         make=kernel_says("/proc/sys/fs/inotify/max_user_instances", r"1\n")),
-    Row(name="startup/watchdog", shows="watchdog_is_known", reason=WOULD_NOT_START, make=watchdog, new="1.31.14",
-        spec=ACCEPT, also=ACCEPTED),
+    Row(name="startup/watchdog", shows="watchdog_is_known", reason=WOULD_NOT_START, make=watchdog),
     Row(name="startup/eviction", shows="disks_have_room", reason="EvictionThresholdMet",
         make=settings(evictionHard={"nodefs.available": "99%"}), spec=ACCEPT, also=ACCEPTED),
     Row(name="startup/all-beta", shows="gates_are_set_one_by_one", reason="DefaultChanges", ends=WARNED,

@@ -62,7 +62,7 @@ ROWS = (
     Row(name="state/other-cpus", shows="pinned_cpus_are_there", reason=WOULD_NOT_START, make=other_cpus,
         spec=ACCEPT, also=ACCEPTED),
     Row(name="state/cpus-unrecorded", shows="exclusive_cpus_are_recorded", reason=REJECTED, make=cpus_unrecorded,
-        spec=ACCEPT, also=ACCEPTED),
+        spec=ACCEPT, also=ACCEPTED | {"pods_fit"}),
     Row(name="state/memory-unrecorded", shows="exclusive_memory_is_recorded", reason=REJECTED, make=memory_manager,
         spec=ACCEPT, also=ACCEPTED | {"memory_is_not_reckoned_twice"}),
 )  # fmt: skip

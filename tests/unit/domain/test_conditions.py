@@ -124,6 +124,12 @@ CAUTIONS: dict[str, tuple[Reason, PodConditions, str, PodConditions]] = {
         "default/web/nginx",
         facts(pod(last=ended(11))),
     ),
+    "a container between its end and the back-off": (
+        Reason.POD_ENDS_BY_ITSELF,
+        facts(pod(ended(1))),
+        "default/web/nginx",
+        facts(pod({"terminated": {**ended(1)["terminated"], "exitCode": 0}})),
+    ),
     "a deadline": (
         Reason.POD_ENDS_BY_ITSELF,
         facts(pod(activeDeadlineSeconds=600, status=began(510))),

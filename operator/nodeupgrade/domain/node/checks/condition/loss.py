@@ -72,9 +72,10 @@ def _crashes(facts: PodConditions, status: Json) -> bool:
     state = status.get("state") or {}
     if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
         return True
-    last = (status.get("lastState") or {}).get("terminated") or {}
+    now = state.get("terminated") or {}  # between its end and the back-off
+    last = now if now.get("exitCode") else (status.get("lastState") or {}).get("terminated") or {}
     ended = moment(last.get("finishedAt"))
-    return "running" in state and ended is not None and facts.now - ended < RECENTLY
+    return ("running" in state or last is now) and ended is not None and facts.now - ended < RECENTLY
 
 
 def _is_restarted(pod: Pod, name: str) -> bool:
