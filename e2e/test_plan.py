@@ -112,7 +112,7 @@ def test_a_plan_touches_nothing_and_a_run_does_what_it_said(cluster: Cluster) ->
         cluster.apply("plan", NEW, artifact, action="Plan", verify=quickly())
         upgrade = planned(cluster, "plan")
 
-    assert conditions(upgrade)["Planned"]["reason"] == "PlanReady"
+    assert conditions(upgrade)["Planned"]["reason"] == "PlanReady", cluster.task()["status"]
     assert cluster.task()["status"]["phase"] == "Prechecked"
     preview = cluster.task()["status"]["preview"]
     assert preview["rewritten"] + preview["unchanged"] == len(before.running())

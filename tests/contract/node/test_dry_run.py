@@ -171,3 +171,14 @@ def test_the_node_may_be_mounted_elsewhere(tmp_path: Path) -> None:
     assert accepted(mounted.dry_run(PurePosixPath("/opt/link"), given))
     with pytest.raises(StepFailed, match="could not be tried: "):
         mounted.dry_run(PurePosixPath("/opt/nothing"), given)
+
+
+def test_the_program_may_be_in_the_pod_that_tries_it(tmp_path: Path) -> None:
+    """As for a plan: what is only examined is fetched into the agent's own pod, and named as the node sees it there."""
+    (tmp_path / "host").mkdir()
+    program = shutil.copy2(components.resolve("kubelet", "1.33.13"), tmp_path / "kubelet")
+    given = TrialStart(words=started_with((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()})
+
+    mounted = HostKubelet(ProcessTable(), root=tmp_path / "host")
+
+    assert accepted(mounted.dry_run(PurePosixPath(f"/proc/{os.getpid()}/root{program}"), given))

@@ -1,6 +1,6 @@
 """Runs one program where it sees only what it is given and can touch nothing: ``python cell.py < order``.
 
-The order is JSON: ``root`` (where the node's root directory is), ``program`` (its path on the node), ``words``,
+The order is JSON: ``root`` (where the node's root directory is), ``program`` (where this process sees it), ``words``,
 ``environment``, ``files`` (content in base64, by path), ``directories``, and ``seconds`` to live.
 
 The program gets a root directory of its own, in memory and read-only, with itself, the node's libraries and the given
@@ -70,7 +70,7 @@ def _furnish(order: dict[str, Any]) -> None:
     root = Path(order["root"])
     _mount("none", Path("/"), RECURSIVE | PRIVATE)
     _mount("tmpfs", CELL, NO_SUID | NO_DEVICES, SIZE)
-    _show(_below(root, order["program"]), _below(CELL, PROGRAM))
+    _show(Path(order["program"]), _below(CELL, PROGRAM))
     for name in LIBRARIES:
         source, place = root / name, CELL / name
         if source.is_symlink():

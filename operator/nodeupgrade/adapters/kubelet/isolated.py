@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
@@ -47,10 +48,18 @@ def isolated(root: Path, binary: PurePosixPath, trial: TrialStart) -> str:
 def _order(root: Path, binary: PurePosixPath, trial: TrialStart) -> dict[str, object]:
     return {
         "root": str(root),
-        "program": str(resolve(root, binary, follow_last=True).relative_to(root)),
+        "program": str(_found(root, binary)),
         "words": trial.words,
         "environment": dict(trial.environment),
         "files": {path: base64.b64encode(data).decode("ascii") for path, data in trial.files.items()},
         "directories": trial.directories,
         "seconds": SECONDS,
     }
+
+
+def _found(root: Path, binary: PurePosixPath) -> Path:
+    """Return where this process sees a program of the node, which may be in this very pod."""
+    own = PurePosixPath(f"/proc/{os.getpid()}/root")
+    return (
+        Path("/") / binary.relative_to(own) if binary.is_relative_to(own) else resolve(root, binary, follow_last=True)
+    )
