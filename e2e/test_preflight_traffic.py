@@ -15,6 +15,8 @@ PODS = 12
 PLAN_SECONDS = 300
 GUARD = ("configmap", "nodeupgrade-readiness-guard", "--namespace=nodeupgrade-system")
 ALONE, SERVICE = "http-1-1", "alone"
+ABOUT = frozenset({"StartupProbeRunsAgain", "ProbeFails", "PodInTransition", "EndpointsWouldBeLost", "ServicesNotRead"})
+"""The reasons of the checks that this is about."""
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,10 @@ def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
 
 
 def hazards(status: Object) -> dict[str, list[Any]]:
-    """Return by reason whether it is only a warning, and its message; that pods have no controller is left out."""
+    """Return by reason, of those that this is about, whether it is only a warning, and its message."""
     found: dict[str, list[Any]] = {}
     for hazard in status.get("hazards", []):
-        if hazard["reason"] != "LossNotHealed":
+        if hazard["reason"] in ABOUT:
             found.setdefault(hazard["reason"], []).append((hazard["warning"], hazard["detail"]))
     return found
 
