@@ -1,4 +1,4 @@
-"""How pods are confined: seccomp profiles, groups, user namespaces; and labels by which they were placed."""
+"""How pods are confined, and what static pods refer to."""
 
 import contextlib
 import json
@@ -11,12 +11,9 @@ from e2e.lab import nodefiles, workload
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.admission import REJECTED
 from e2e.preflight.kinds.kubelet import STATE
-from e2e.preflight.kinds.node import without_controllers
 from e2e.preflight.kinds.pods import having
 from e2e.preflight.row import WARNED, Row
 
-ARCHITECTURE = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
-"""Controllers put them right after some seconds."""
 PROFILE = "nodeupgrade-test.json"
 COULD_NOT = "ContainerCouldNotRestart"
 
@@ -31,22 +28,6 @@ def profile_gone(cluster: Cluster) -> Iterator[Object]:
         with added(cluster.node, file, '{"defaultAction": "SCMP_ACT_ALLOW"}'):
             stack.enter_context(pods.running(cluster, body))
         yield {}
-
-
-@contextlib.contextmanager
-def platform_wrong(cluster: Cluster) -> Iterator[Object]:
-    """Place a pod by a label of the platform that is wrong, and that a starting kubelet corrects."""
-    labels = cluster.node_object()["metadata"]["labels"]
-    before = [f"{key}={labels[key]}" for key in ARCHITECTURE]
-    label = ("label", "--overwrite", "node", cluster.node.name)
-    body = pods.pod(cluster, "misplaced", nodeSelector={ARCHITECTURE[0]: "arm64"})
-    with without_controllers(cluster):
-        cluster.lab.kubectl(*label, *(f"{key}=arm64" for key in ARCHITECTURE))
-        try:
-            with pods.running(cluster, body):
-                yield {}
-        finally:
-            cluster.lab.kubectl(*label, *before)
 
 
 @contextlib.contextmanager
@@ -67,7 +48,6 @@ ROWS = (
         make=profile_gone),
     Row(name="confined/groups-policy", shows="groups_policy_is_supported", reason=REJECTED,
         make=having(securityContext={"supplementalGroupsPolicy": "Strict"})),
-    Row(name="admission/platform-wrong", shows="labels_tell_the_platform", reason=REJECTED, make=platform_wrong),
     Row(name="admission/static-pod", shows="static_pods_stand_alone", reason=REJECTED,
         make=static_pod_with_volume, new="1.34.4", spec={"skewPolicy": "Warn"}),
 )  # fmt: skip

@@ -41,16 +41,6 @@ def ending(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
-def sandbox_gone(cluster: Cluster) -> Iterator[Object]:
-    """Kill the sandbox of a pod that ends, which the kubelet therefore does not replace."""
-    with ending(cluster):
-        node = cluster.node
-        sandbox = next(s for s in node.snapshot().sandboxes if s.running and s.pod == f"{pods.NAMESPACE}/ending")
-        node.exec("kill", "-KILL", str(sandbox.pid))
-        yield {}
-
-
-@contextlib.contextmanager
 def held_by_nobody(cluster: Cluster) -> Iterator[Object]:
     """Let the API server show a container that the runtime does not hold."""
     user, name = f"system:node:{cluster.node.name}", "elsewhere"
@@ -99,8 +89,6 @@ RESIZED = pods.container(
 ROWS = (
     Row(name="pod/resize-policy", shows="nothing_is_resized", reason="ResizePolicyRestart", make=having(RESIZED)),
     Row(name="pod/ending", shows="hashes_are_reproduced", reason="PodInTransition", make=ending),
-    Row(name="pod/sandbox-gone", shows="sandboxes_are_sound", reason="PodInTransition", make=sandbox_gone,
-        also=frozenset({"hashes_are_reproduced"})),
     Row(name="pod/held-by-nobody", shows="runtime_holds_the_pods", reason="PodInTransition", make=held_by_nobody),
     Row(name="pod/manifest", shows="static_pods_keep_their_uid", reason="StaticPodNotEditable",
         make=manifest_not_editable),
