@@ -56,7 +56,7 @@ def test_a_kubelet_that_does_not_start_is_rolled_back_and_nobody_notices(cluster
     program.write_text(tamper.exiting_kubelet(NEW))
 
     artifact = cluster.pre_staged_file(program, NEW)
-    found = clients.swap(cluster, NEW, "Require", pods=PODS, artifact=artifact)
+    found = clients.swap(cluster, NEW, "Require", pods=PODS, artifact=artifact, preflight=tamper.UNTRIED)
 
     print(found.row())
     nobody_noticed(cluster, found, "RolledBack")
@@ -76,10 +76,13 @@ def test_nor_a_rollback_after_it(cluster: Cluster, tmp_path: Path) -> None:
     program = tmp_path / "kubelet-exits"
     program.write_text(tamper.exiting_kubelet(OLD))
 
-    verify = {"settle": "4s", "readinessGuard": "Require", "kubeletDownBudget": "90s"}
+    spec = {
+        "verify": {"settle": "4s", "readinessGuard": "Require", "kubeletDownBudget": "90s"},
+        "preflight": tamper.UNTRIED,
+    }
     with without_a_kubelet_for(WINDOW, cluster):
         artifact = cluster.pre_staged_file(program, OLD)
-        found = clients.swap(cluster, OLD, "Require", pods=PODS, artifact=artifact, verify=verify)
+        found = clients.swap(cluster, OLD, "Require", pods=PODS, artifact=artifact, **spec)
 
     print(found.row())
     nobody_noticed(cluster, found, "RolledBack")

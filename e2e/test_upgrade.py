@@ -124,7 +124,8 @@ def test_a_kubelet_that_exits_at_once_is_rolled_back_without_a_restart(cluster: 
     program = tmp_path / "kubelet-exits"
     program.write_text(tamper.exiting_kubelet(NEW))
 
-    cluster.apply("exits", NEW, cluster.pre_staged_file(program, NEW), verify=quickly())
+    artifact = cluster.pre_staged_file(program, NEW)
+    cluster.apply("exits", NEW, artifact, preflight=tamper.UNTRIED, verify=quickly())
     upgrade = cluster.wait_for_end("exits")
     task = cluster.task()
 
