@@ -5,6 +5,7 @@ for people. Severity and remedy are defined by the reason (``api/reasons.py``); 
 differs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodeupgrade.api.reasons import Reason, Severity, with_remedy
@@ -22,6 +23,10 @@ PASSING = frozenset(
     }
 )
 """Reasons that often resolve by themselves: an agent retries within seconds, a rollout after minutes."""
+
+
+NAMED = 5
+"""Pods or containers that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +70,9 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.detail}" if self.subject else self.detail
+
+
+def named(labels: Sequence[str]) -> str:
+    """List the first few names, and how many more there are."""
+    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+    return ", ".join(labels[:NAMED]) + more

@@ -20,7 +20,6 @@ class Concern(StrEnum):
 
     EVERY_NODE = "every node"
     ENDED_PODS = "pods that have ended"
-    ENDED_PODS_NOT_ADMITTED = "completed pods that a starting kubelet may reject"
     PINNED_PODS = "guaranteed pods with several containers, under a static policy for CPUs or memory"
     CLAIMED_VOLUMES = "pods with persistent volumes"
     ROOT_ON_ZFS = "the kubelet's directory is on ZFS"
@@ -40,13 +39,6 @@ class KnownDefect(ReleaseDefect):
 
 
 KNOWN_BAD: Mapping[str, KnownDefect] = {
-    "pods that ended are admitted again": KnownDefect(
-        what="A starting kubelet admits completed pods again, and reports as failed what it would reject.",
-        link=issue(126341),
-        releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
-        concern=Concern.ENDED_PODS_NOT_ADMITTED,
-        only_warns=True,
-    ),
     "pods that ended count": KnownDefect(
         what="A starting kubelet counts the requests of pods that have ended, and so may reject running ones.",
         link=issue(105523),

@@ -41,6 +41,26 @@ class Configured:
         value = self.document.get(key) if given is None else given
         return default if value is None or value == "" else str(value)
 
+    @property
+    def pins_cpus(self) -> bool:
+        """Whether containers may have CPUs of their own."""
+        return self.text("cpu-manager-policy", "cpuManagerPolicy").lower() == "static"
+
+    @property
+    def pins_memory(self) -> bool:
+        """Whether containers may have memory of their own."""
+        return self.text("memory-manager-policy", "memoryManagerPolicy").lower() == "static"
+
+    @property
+    def cpu_options(self) -> dict[str, bool]:
+        """The options of the CPU manager's policy that are set.
+
+        Raises:
+            ValueError: they are not a map.
+        """
+        options = self.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
+        return {name: value.lower() == "true" for name, value in options.items()}
+
     def number(self, flag: str, key: str, default: int) -> int:
         """Return a setting as an integer; as for a kubelet, 0 counts as not set.
 

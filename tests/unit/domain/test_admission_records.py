@@ -10,7 +10,9 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import CHECKS, WARNINGS, Admission, HostFacts
 from tests.unit.domain import test_admission
 from tests.unit.domain.admitted import (
+    GPU,
     GUARANTEED,
+    PLENTY,
     STATIC_MEMORY,
     admission,
     by_manifest,
@@ -209,6 +211,11 @@ CAUTIONS: dict[str, tuple[Admission, str, Admission]] = {
         admission(succeeded(pod(nodeSelector={"a": "b"})), versions=("v1.30.1", "v1.31.0")),
         "(kubernetes #126341)",
         admission(succeeded(pod(nodeSelector={"a": "b"})), labels={"a": "b"}, versions=("v1.30.1", "v1.31.0")),
+    ),
+    "a pod that has succeeded with a device": (
+        admission(succeeded(pod(resources=GPU)), capacity=PLENTY, versions=("v1.30.1", "v1.31.0")),
+        "(kubernetes #126341)",
+        admission(succeeded(pod(resources=GPU)), capacity=PLENTY, versions=("v1.30.1", "v1.31.1")),
     ),
 }  # fmt: skip
 

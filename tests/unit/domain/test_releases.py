@@ -11,27 +11,20 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.known_defects import KNOWN_BAD
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from tests.unit.domain.sound import SPEC, STATUS, facts, pod, readiness
+from tests.unit.domain.sound import SPEC, facts, pod, readiness
 
 V = KubeletVersion.parse
 BOUGHT = {"cpu": "1", "memory": "1Gi"}
 GUARANTEED = {**SPEC, "resources": {"limits": BOUGHT, "requests": BOUGHT}}
-DEVICE = {**SPEC, "resources": {"limits": {"example.com/gpu": "1"}}}
 
 
 def pods(phase: str = "Running", **spec: Any) -> tuple[Any, ...]:
     return (parse_pod({**pod(**spec), "status": {"phase": phase}}),)
 
 
-def gpu_node() -> dict[str, Any]:
-    status = {name: {**listed, "example.com/gpu": "1"} for name, listed in STATUS.items()}
-    return {"metadata": {"name": "node-a", "uid": "u", "resourceVersion": "1"}, "status": status}
-
-
 STATIC = readiness(layout=read_layout((), b"cpuManagerPolicy: static"))
 SEVERAL = pods(containers=[GUARANTEED, {**GUARANTEED, "name": "side"}])
 CONCERNED: dict[str, dict[str, Any]] = {
-    "pods that ended are admitted again": {"pods": pods("Succeeded", containers=[DEVICE]), "node": gpu_node()},
     "pods that ended count": {"pods": pods("Succeeded")},
     "managers forget": {"pods": SEVERAL, "readiness": STATIC},
     "volumes are reconstructed wrongly": {
@@ -41,7 +34,6 @@ CONCERNED: dict[str, dict[str, Any]] = {
     "no start on ZFS": {"seen_around": HostSurroundings(filesystem="zfs")},
 }
 UNCONCERNED: dict[str, dict[str, Any]] = {
-    "pods that ended are admitted again": {"pods": pods("Succeeded")},
     "pods that ended count": {},
     "managers forget": {"pods": SEVERAL},
     "volumes are reconstructed wrongly": {"pods": pods(volumes=[{"name": "tmp", "emptyDir": {}}])},
@@ -81,13 +73,6 @@ def test_a_node_without_what_it_needs_is_let_pass(name: str) -> None:
     (minor, patch), _ = defect.releases[0]
 
     assert [f for f in found(V(f"v1.{minor}.{patch}"), UNCONCERNED[name]) if defect.reference in f[2]] == []
-
-
-def test_completed_pods_that_no_longer_fit_the_node_count_as_rejected() -> None:
-    completed = pods("Succeeded", nodeSelector={"disk": "gone"})
-
-    (finding,) = (f for f in found(V("v1.30.4"), {"pods": completed}) if "126341" in f[2])
-    assert "it concerns 1 pod: default/web" in finding[2]
 
 
 def test_a_pod_of_an_unknown_class_counts_as_guaranteed() -> None:

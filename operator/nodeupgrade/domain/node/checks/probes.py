@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
-
-NAMED = 5
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -31,12 +29,6 @@ class _Running:
     role: Role
     spec: Json
     status: Json
-
-
-def named(labels: Sequence[str]) -> str:
-    """List the first few names, and how many more there are."""
-    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-    return ", ".join(labels[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,22 +4,17 @@ What is known is data (``kubelet/known_defects.py``); here is only what makes ea
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.admission.fitting import extended
+from nodeupgrade.domain.node.checks.admission.exclusive import is_guaranteed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.checks.volumes.facts import claims_of
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import known_defects
 from nodeupgrade.kubelet.known_defects import Concern, KnownDefect
-from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
 _FORBIDDING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if not defect.only_warns)
 _WARNING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if defect.only_warns)
@@ -56,23 +51,12 @@ def _ended(facts: NodeFacts) -> str | None:
     return _listed([pod for pod in facts.pods if pod.finished])
 
 
-def _ended_and_not_admitted(facts: NodeFacts) -> str | None:
-    """Find completed pods that need a device plugin, or labels that the node does not have any more."""
-    node, devices = view_node(dict(facts.node)), extended(facts.admission)
-    completed = (pod for pod in facts.pods if (pod.raw.get("status") or {}).get("phase") == "Succeeded")
-    return _listed([pod for pod in completed if devices & _requested(pod) or unmet_placement(pod, node)])
-
-
 def _pinned(facts: NodeFacts) -> str | None:
     settings = facts.readiness.layout.settings
-    policies = (
-        settings.text("cpu-manager-policy", "cpuManagerPolicy", "none"),
-        settings.text("memory-manager-policy", "memoryManagerPolicy", "None"),
-    )
-    if not any(policy.lower() == "static" for policy in policies):
+    if not (settings.pins_cpus or settings.pins_memory):
         return None
     several = (pod for pod in facts.running_pods() if len(_lasting(pod)) > 1)
-    return _listed([pod for pod in several if _is_guaranteed(pod, facts)])
+    return _listed([pod for pod in several if is_guaranteed(facts.admission, pod)])
 
 
 def _claiming(facts: NodeFacts) -> str | None:
@@ -80,14 +64,13 @@ def _claiming(facts: NodeFacts) -> str | None:
 
 
 def _on_zfs(facts: NodeFacts) -> str | None:
-    root = PurePosixPath(facts.readiness.layout.state_files[0]).parent
+    root = facts.readiness.layout.root
     return f"; {root} is on it" if facts.surroundings.filesystem == "zfs" else None
 
 
 _CONCERNED: Mapping[Concern, Callable[[NodeFacts], str | None]] = {
     Concern.EVERY_NODE: _every_node,
     Concern.ENDED_PODS: _ended,
-    Concern.ENDED_PODS_NOT_ADMITTED: _ended_and_not_admitted,
     Concern.PINNED_PODS: _pinned,
     Concern.CLAIMED_VOLUMES: _claiming,
     Concern.ROOT_ON_ZFS: _on_zfs,
@@ -99,21 +82,8 @@ def _listed(pods: list[Pod]) -> str | None:
     return f"; it concerns {counted(len(pods), 'pod')}: {named([str(pod.ref) for pod in pods])}" if pods else None
 
 
-def _requested(pod: Pod) -> set[str]:
-    resources = [container.spec.get("resources") or {} for container in pod.containers]
-    return {name for each in resources for key in ("limits", "requests") for name in each.get(key) or ()}
-
-
 def _lasting(pod: Pod) -> list[str]:
     return [container.name for container in pod.containers if container.role in {Role.REGULAR, Role.SIDECAR}]
-
-
-def _is_guaranteed(pod: Pod, facts: NodeFacts) -> bool:
-    """Report whether a pod is guaranteed; one whose class is unknown counts as guaranteed."""
-    try:
-        return qos_class(pod.raw, facts.target) is QosClass.GUARANTEED
-    except (UnreadablePod, UnsupportedKubelet):
-        return True
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (release_harms_no_pod,)

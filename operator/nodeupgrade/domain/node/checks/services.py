@@ -17,9 +17,8 @@ from enum import StrEnum
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.dependants import NOTHING_DEPENDS, Dependants
 from nodeupgrade.domain.node.endpoints import Answering
 from nodeupgrade.domain.pods import Pod, Role

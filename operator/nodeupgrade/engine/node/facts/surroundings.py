@@ -29,7 +29,7 @@ def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
     """Gather the facts about the host that are not known yet."""
     files, unit = host.files, facts.kubelet.unit
     table = mounts(files)
-    mount = holder(table, PurePosixPath(facts.readiness.layout.state_files[0]).parent)
+    mount = holder(table, PurePosixPath(facts.readiness.layout.root))
     return HostSurroundings(
         unit=unit.name,
         ends_all=unit.kill_mode in ENDS_ALL,

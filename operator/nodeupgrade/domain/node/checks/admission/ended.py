@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts
+from nodeupgrade.domain.node.checks.admission.exclusive import asked
 from nodeupgrade.domain.node.checks.admission.facts import Admission
-from nodeupgrade.domain.node.checks.admission.fitting import requests
-from nodeupgrade.domain.node.checks.probes import named
+from nodeupgrade.domain.node.checks.admission.fitting import extended, requests
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod
@@ -40,9 +40,11 @@ def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
     """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
     if unmet_placement(pod, view_node(dict(facts.node))) is not None:
         return False
+    if any(extended(facts) & asked(container).keys() for container in pod.containers):
+        return False  # the device plugin has not registered again by then
     try:
         given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))
-        asked = requests(facts, pod)
+        requested = requests(facts, pod)
     except ValueError:
         return True
-    return all(amount <= given[name] for name, amount in asked.items() if name in given)
+    return all(amount <= given[name] for name, amount in requested.items() if name in given)

@@ -39,7 +39,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     """
     names = extended(facts)
     for pod in facts.admitted():
-        holding = [container for container in pod.containers if names & _asked(container).keys()]
+        holding = [container for container in pod.containers if names & asked(container).keys()]
         why = _why_devices_are_lost(facts, pod, holding) if holding else None
         if why is not None:
             detail = f"it holds devices ({', '.join(sorted(_named(holding, names)))}) and {why}; delete the pod first"
@@ -49,7 +49,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
-    if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
+    if not facts.settings.pins_memory:
         return
     if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
         return
@@ -66,8 +66,7 @@ def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def whole_cores_are_not_asked_for_twice(facts: Admission) -> Iterator[Finding]:
     """No pod has exclusive CPUs under full-pcpus-only, where a kubelet requires as many free cores again (#129078)."""
-    options = facts.settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
-    if options.get("full-pcpus-only", "").lower() != "true":
+    if not facts.settings.cpu_options.get("full-pcpus-only"):
         return
     for pod in facts.admitted():
         if is_guaranteed(facts, pod) and any(has_whole_cpus(container) for container in pod.containers):
@@ -124,19 +123,20 @@ def _restarts(pod: Pod, container: PodContainer) -> bool:
     return any(c.get("name") == container.name and int(c.get("restartCount") or 0) > 0 for c in listed)
 
 
-def _asked(container: PodContainer) -> dict[str, Any]:
+def asked(container: PodContainer) -> dict[str, Any]:
+    """Return the resources that a container asks for, with their amounts."""
     resources = container.spec.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: amount for name, amount in asked.items() if str(amount) != "0"}
+    named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount for name, amount in named.items() if str(amount) != "0"}
 
 
 def _named(holding: list[PodContainer], names: frozenset[str]) -> set[str]:
-    return {name for container in holding for name in _asked(container) if name in names}
+    return {name for container in holding for name in asked(container) if name in names}
 
 
 def has_whole_cpus(container: PodContainer) -> bool:
     """Report whether a container asks for whole CPUs."""
-    return str(_asked(container).get("cpu", "m")).isdecimal()
+    return str(asked(container).get("cpu", "m")).isdecimal()
 
 
 def is_guaranteed(facts: Admission, pod: Pod) -> bool:

@@ -6,11 +6,10 @@ from typing import Any
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.exclusive import has_whole_cpus, is_guaranteed
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, spec_of
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
 
@@ -27,7 +26,7 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
 
     For one that is not, a kubelet that starts takes other CPUs, and rejects the pod if there are not enough.
     """
-    if facts.settings.text("cpu-manager-policy", "cpuManagerPolicy", "none").lower() != "static":
+    if not facts.settings.pins_cpus:
         return
     entries = _entries(facts.host.managers.get(CPUS))
     if any(not isinstance(entry, Mapping) for entry in entries.values()):
@@ -44,7 +43,7 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
 )
 def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
     """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
-    if facts.settings.text("memory-manager-policy", "memoryManagerPolicy", "None").lower() != "static":
+    if not facts.settings.pins_memory:
         return
     if facts.current is None or not history.MEMORY_MANAGER.applies_to(facts.current):
         return  # nothing can be recorded yet

@@ -6,10 +6,9 @@ from typing import Any
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, security_contexts, spec_of
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion

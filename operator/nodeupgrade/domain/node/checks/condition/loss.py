@@ -6,10 +6,9 @@ from datetime import timedelta
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.condition.facts import PodConditions, moment, statuses_of
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.pods import Pod, Role
 
 RECENTLY = timedelta(minutes=10)

@@ -22,10 +22,9 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
     settings = facts.layout.settings
     state = _read(facts.state.get(STATE, b""))
-    if settings.text("cpu-manager-policy", "cpuManagerPolicy").lower() != "static" or state is None:
+    if not settings.pins_cpus or state is None:
         return
-    options = settings.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
-    strict = options.get("strict-cpu-reservation", "").lower() == "true"
+    strict = settings.cpu_options.get("strict-cpu-reservation", False)
     listed = settings.text("reserved-cpus", "reservedSystemCPUs")
     try:
         shared, pinned = _cpus(state.get("defaultCpuSet")), _pinned(state.get("entries"))

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
 from nodeupgrade.kubelet import history
 

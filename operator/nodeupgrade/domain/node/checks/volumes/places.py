@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
-from nodeupgrade.domain.node.checks.probes import named
 from nodeupgrade.domain.node.checks.volumes.facts import Volumes, claims_of, volumes_of
 from nodeupgrade.kubelet import volume_changes
 from nodeupgrade.kubelethash import MinorChange
