@@ -16,12 +16,13 @@ from typing import TypeAlias
 
 from nodeupgrade.kubelet import history, known_defects, volume_changes
 from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
+from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "operator" / "nodeupgrade"
 PAGE = ROOT / "docs" / "kubelet-history.md"
-TABLES: tuple[ModuleType, ...] = (changes, history, volume_changes, known_defects)
+TABLES: tuple[ModuleType, ...] = (changes, history, formats, volume_changes, known_defects)
 TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
 NEWEST = {

@@ -2,9 +2,9 @@
 
 Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
 a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
-other modules need too are re-exported here. Changes of volumes are in `kubelet.volume_changes`, releases that are
-better not chosen in `kubelet.known_defects`. `docs/kubelet-history.md` is generated from all of these modules and names
-the modules that rely on each change.
+other modules need too are re-exported here. Changes of volumes are in `kubelet.volume_changes`, those of state files in
+`kubelet.state.formats`, releases that are better not chosen in `kubelet.known_defects`. `docs/kubelet-history.md` is
+generated from all of these modules and names the modules that rely on each change.
 """
 
 from collections.abc import Mapping
@@ -106,21 +106,6 @@ CGROUP_V1_REFUSED = MinorChange(
     link=pull(134298),
     first=35,
 )
-CPU_STATE_V2 = MinorChange(
-    what="`cpu_manager_state` has a second format, which older kubelets refuse.",
-    link=pull(84462),
-    first=18,
-)
-MEMORY_MANAGER = MinorChange(
-    what="The kubelet has a memory manager, with a state file.",
-    link=enhancement(1769),
-    first=21,
-)
-STATUS_STATE_CHANGED = MinorChange(
-    what="`pod_status_manager_state` has a new format; the kubelet exits if it finds the old one.",
-    link=pull(126620),
-    first=32,
-)
 
 AWS_CLOUD_REMOVED = MinorChange(
     what="The built-in cloud provider `aws` is removed.",
@@ -163,28 +148,6 @@ IMAGE_INODES = MinorChange(
     first=30,
 )
 
-POD_STATE = MinorChange(
-    what="With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
-    "or `actuated_pods_state`.",
-    link=pull(130599),
-    first=33,
-)
-DRA_STATE_CHANGED = MinorChange(
-    what="`dra_manager_state` has another format; the kubelet exits if it finds the old one.",
-    link=issue(127653),
-    first=31,
-)
-DRA_BY_DEFAULT = MinorChange(
-    what="Dynamic resource allocation is on, unless its feature gate is turned off.",
-    link=enhancement(4381),
-    first=34,
-)
-POD_LEVEL_STATE = MinorChange(
-    what="With `PodLevelResourceManagers`, the state of the CPU and memory managers is in a format that others refuse.",
-    link=pull(137751),
-    first=36,
-    last=36,
-)
 
 # --- cgroups -------------------------------------------------------------------------------------------------------
 
@@ -318,11 +281,6 @@ SAFE_SYSCTLS: Mapping[str, MinorChange] = {
 
 # --- devices ---------------------------------------------------------------------------------------------------------
 
-DEVICE_CHECKPOINT_V2 = MinorChange(
-    what="The device checkpoint has a second format.",
-    link=issue(102880),
-    first=20,
-)
 DEVICES_FORGOTTEN = ReleaseDefect(
     what="The device checkpoint of a kubelet before 1.20 is not read.",
     link=issue(102880),

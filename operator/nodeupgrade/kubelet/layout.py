@@ -11,14 +11,18 @@ DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
 DEFAULT_HEALTHZ_PORT = "10248"
 DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
-# Newer kubelets write these in formats that make older ones refuse to start (cpu_manager_state since 1.18, the device
-# checkpoint since 1.20, dra_manager_state since 1.31).
-STATE_FILES = (
-    "cpu_manager_state",
-    "memory_manager_state",
-    "dra_manager_state",
-    "device-plugins/kubelet_internal_checkpoint",
-)
+CPU_STATE = "cpu_manager_state"
+MEMORY_STATE = "memory_manager_state"
+CLAIM_STATE = "dra_manager_state"
+DEVICE_STATE = "device-plugins/kubelet_internal_checkpoint"
+STATUS_STATE = "pod_status_manager_state"
+RESIZE_STATES = ("allocated_pods_state", "actuated_pods_state")
+
+# Newer kubelets write these in formats that make older ones refuse to start (the CPU manager's since 1.18, that of
+# devices since 1.20, that of claims since 1.31).
+STATE_FILES = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE)
+READ_AT_START = (*STATE_FILES, STATUS_STATE, *RESIZE_STATES)
+"""The state files that a starting kubelet may read, below its root directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

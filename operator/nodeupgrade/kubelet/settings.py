@@ -53,12 +53,11 @@ class Configured:
 
     @property
     def cpu_options(self) -> dict[str, bool]:
-        """The options of the CPU manager's policy that are set.
-
-        Raises:
-            ValueError: they are not a map.
-        """
-        options = self.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
+        """The options of the CPU manager's policy that are set; none if a kubelet would not accept them."""
+        try:
+            options = self.amounts("cpu-manager-policy-options", "cpuManagerPolicyOptions") or {}
+        except ValueError:
+            return {}
         return {name: value.lower() == "true" for name, value in options.items()}
 
     def number(self, flag: str, key: str, default: int) -> int:

@@ -9,7 +9,7 @@ from .eras import Era, era_of
 from .errors import HashError, StaticUidUnknown, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import Cause, HashChange, PodChange, explain, explain_pod
 from .go.amounts import resource_amount
-from .go.digest import HashValue
+from .go.digest import HashValue, fnv1a
 from .hashing import hash_container, hash_manifest_container, hash_without_resources
 from .pods import compared_containers, is_sidecar
 from .qos import QosClass, qos_class
@@ -39,6 +39,7 @@ __all__ = [
     "era_of",
     "explain",
     "explain_pod",
+    "fnv1a",
     "hash_container",
     "hash_manifest_container",
     "hash_without_resources",

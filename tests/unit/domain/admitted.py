@@ -7,13 +7,15 @@ from typing import Any
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelet.state.checksums import _device_data
+from nodeupgrade.kubelethash import KubeletVersion, fnv1a
 
 V = KubeletVersion.parse
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
 PLENTY = {**CAPACITY, "example.com/gpu": "2"}
-DEVICES = b'{"Data":{"RegisteredDevices":{"example.com/gpu":["0","1"]}},"Checksum":1}'
+REGISTERED = {"RegisteredDevices": {"example.com/gpu": ["0", "1"]}}
 GPU = {"limits": {"example.com/gpu": "1"}}
 GUARANTEED = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
 HALVES = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {"cpu": "1500m", "memory": "1Gi"}}
@@ -44,6 +46,7 @@ def admission(
     versions: tuple[str, str] = ("v1.30.14", "v1.33.13"),
     gates: dict[str, bool] | None = None,
     host: HostFacts | None = None,
+    state: dict[str, bytes] | None = None,
     labels: Json | None = None,
     **status: Any,
 ) -> Admission:
@@ -62,7 +65,8 @@ def admission(
         gates=gates or {},
         current=V(versions[0]),
         target=V(versions[1]),
-        host=host or HostFacts(devices=DEVICES),
+        host=host or HostFacts(),
+        state={DEVICE_STATE: DEVICES} if state is None else state,
     )
 
 
@@ -105,14 +109,22 @@ def recorded(**records: bytes) -> HostFacts:
     return HostFacts(namespaces=records)
 
 
-def kept(name: str, entries: Any) -> HostFacts:
-    return HostFacts(managers={name: json.dumps({"policyName": "static", "entries": entries}).encode()})
+def kept(name: str, entries: Any) -> dict[str, bytes]:
+    return {name: json.dumps({"policyName": "static", "entries": entries}).encode()}
 
 
-def held(count: int) -> HostFacts:
+def held(count: int) -> dict[str, bytes]:
     entry = {"PodUID": "web", "ContainerName": "app", "ResourceName": "example.com/gpu", "AllocResp": ""}
     entries = [{**entry, "DeviceIDs": {"-1": [str(number) for number in range(count)]}}]
-    return HostFacts(devices=json.dumps({"Data": {"PodDeviceEntries": entries}, "Checksum": 1}).encode())
+    return {DEVICE_STATE: checkpoint({"PodDeviceEntries": entries})}
+
+
+def checkpoint(content: Json) -> bytes:
+    """Return a checkpoint of devices with the checksum that belongs to it."""
+    return json.dumps({"Data": content, "Checksum": fnv1a(_device_data(content).encode())}).encode()
+
+
+DEVICES = checkpoint(REGISTERED)
 
 
 def resized(cpu: str) -> dict[str, Any]:

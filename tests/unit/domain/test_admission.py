@@ -100,9 +100,9 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod("a", priority=2_000_000_000), pod("b"), config=b"maxPods: 2"),
     ),
     "devices that are allocated to nobody": (
-        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, host=held(0)),
+        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, state=held(0)),
         "OutOfexample.com/gpu",
-        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, host=held(1)),
+        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, state=held(1)),
     ),
     "a resize to which no kubelet has agreed": (
         admission(resized("5"), versions=("v1.32.1", "v1.33.13")),
@@ -178,9 +178,9 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(initContainers=[SIDECAR]), versions=("v1.20.15", "v1.27.16")),
     ),
     "devices without their checkpoint": (
-        admission(pod(resources=GPU), capacity=PLENTY, host=HostFacts()),
+        admission(pod(resources=GPU), capacity=PLENTY, state={}),
         "checkpoint of devices is missing",
-        admission(pod(resources=GPU), capacity=CAPACITY, host=HostFacts()),
+        admission(pod(resources=GPU), capacity=CAPACITY, state={}),
     ),
     "devices and a kubelet that takes them away": (
         admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.3")),

@@ -65,30 +65,30 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(securityContext={"supplementalGroupsPolicy": "Strict"}), versions=("v1.31.1", "v1.32.0")),
     ),
     "CPUs that nobody noted": (
-        admission(running(pod(resources=GUARANTEED)), config=STATIC_CPUS, host=kept("cpu_manager_state", {})),
+        admission(running(pod(resources=GUARANTEED)), config=STATIC_CPUS, state=kept("cpu_manager_state", {})),
         "has CPUs of its own that cpu_manager_state does not name",
         admission(
             running(pod(resources=GUARANTEED)),
             config=STATIC_CPUS,
-            host=kept("cpu_manager_state", {"web": {"app": "2"}}),
+            state=kept("cpu_manager_state", {"web": {"app": "2"}}),
         ),
     ),
     "CPUs in a damaged file": (
         admission(
-            running(pod(resources=GUARANTEED)), config=STATIC_CPUS, host=HostFacts(managers={"cpu_manager_state": b"{"})
+            running(pod(resources=GUARANTEED)), config=STATIC_CPUS, state={"cpu_manager_state": b"{"}
         ),
         "cpu_manager_state does not name",
         admission(
-            running(pod(resources=GUARANTEED)), config=STATIC_CPUS, host=kept("cpu_manager_state", {"id of it": "2"})
+            running(pod(resources=GUARANTEED)), config=STATIC_CPUS, state=kept("cpu_manager_state", {"id of it": "2"})
         ),
     ),
     "memory that nobody noted": (
-        admission(running(pod(resources=GUARANTEED)), config=STATIC_MEMORY, host=kept("memory_manager_state", {})),
+        admission(running(pod(resources=GUARANTEED)), config=STATIC_MEMORY, state=kept("memory_manager_state", {})),
         "has memory of its own that memory_manager_state does not name",
         admission(
             running(pod(resources=GUARANTEED)),
             config=STATIC_MEMORY,
-            host=kept("memory_manager_state", {"web": {"app": [{"type": "memory"}]}}),
+            state=kept("memory_manager_state", {"web": {"app": [{"type": "memory"}]}}),
         ),
     ),
     "a static pod with a ServiceAccount": (
@@ -200,7 +200,7 @@ CAUTIONS: dict[str, tuple[Admission, str, Admission]] = {
     "claims that nobody noted": (
         admission(CLAIMING),
         "the claims of 1 pod are not in dra_manager_state",
-        admission(CLAIMING, host=HostFacts(managers={"dra_manager_state": CLAIMED})),
+        admission(CLAIMING, state={"dra_manager_state": CLAIMED}),
     ),
     "a pod that has succeeded and would not fit": (
         admission(pod("a"), succeeded(pod("b")), config=b"maxPods: 1", versions=("v1.28.14", "v1.29.8")),

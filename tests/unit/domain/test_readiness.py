@@ -18,6 +18,13 @@ from tests.unit.domain.sound import readiness, unit
 CHECKS = (*startup.CHECKS, *state.CHECKS)
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
+OLD_STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":3242152201}'
+NUMA_NODE = (
+    b'{"numberOfAssignments":0,"memoryMap":{"memory":'
+    b'{"total":2048,"systemReserved":0,"allocatable":2048,"reserved":0,"free":2048}},"cells":[0]}'
+)
+MEMORY = b'{"policyName":"Static","machineState":{"0":%s},"checksum":857222175}' % NUMA_NODE
+AS_TEXT = {"current": V("v1.36.3"), "target": V("v1.37.0")}
 NEWEST = {"current": V("v1.34.0"), "target": V("v1.35.4"), "cgroup_v2": False}
 
 
@@ -74,18 +81,37 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "damaged state": (
         Reason.KUBELET_WOULD_NOT_START, {"state": {"memory_manager_state": STATE[:20]}}, "memory_manager_state",
     ),
-    "state without a checksum": (
-        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b"[]"}}, "no checksum",
+    "state that is no object": (
+        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b"[]"}}, "it is damaged (it is no JSON object)",
+    ),
+    "state that is empty": (
+        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b""}}, "it is damaged (Expecting value",
+    ),
+    "state with the checksum of another": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"state": {"cpu_manager_state": STATE.replace(b'"none"', b'"None"')}},
+        "cpu_manager_state: it is damaged (its checksum is wrong)",
+    ),
+    "memory of another checksum": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {
+            "layout": read_layout(("--cgroup-driver=systemd", "--memory-manager-policy=Static")),
+            "state": {"memory_manager_state": MEMORY.replace(b"2048", b"2049")},
+        },
+        "memory_manager_state: it is damaged (its checksum is wrong)",
+    ),
+    "text of another checksum": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {**AS_TEXT, "state": {"cpu_manager_state": STATE[:-1] + b',"data":"{}","dataChecksum":1}'}},
+        "its checksum is wrong",
+    ),
+    "state from before 1.18 for a kubelet from 1.37 on": (
+        Reason.KUBELET_WOULD_NOT_START, {**AS_TEXT, "state": {"cpu_manager_state": OLD_STATE}}, "from 1.37 on refuse",
     ),
     "state from after 1.18 for a kubelet from before": (
         Reason.KUBELET_WOULD_NOT_START,
         {"current": V("v1.18.20"), "target": V("v1.17.17"), "state": {"cpu_manager_state": STATE}},
         "format of 1.18",
-    ),
-    "state from before 1.32": (
-        Reason.KUBELET_WOULD_NOT_START,
-        {"current": V("v1.31.1"), "target": V("v1.32.0"), "state": {"pod_status_manager_state": b"{}"}},
-        "pod_status_manager_state",
     ),
     "a CPU manager's policy that is not the state file's": (
         Reason.KUBELET_WOULD_NOT_START,
@@ -94,7 +120,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     ),
     "a memory manager's policy that was taken away": (
         Reason.KUBELET_WOULD_NOT_START,
-        {"state": {"memory_manager_state": b'{"policyName":"Static","checksum":1}'}},
+        {"state": {"memory_manager_state": MEMORY}},
         "memoryManagerPolicy is None",
     ),
 }  # fmt: skip
@@ -142,15 +168,22 @@ def test_every_check_is_tried_by_some_defect() -> None:
         {"runtime": containerd("2.1.9", "cgroupfs"), "target": V("v1.30.14"), "current": V("v1.29.0")},
         {**NEWEST, "layout": read_layout(("--cgroup-driver=systemd",), b"failCgroupV1: false")},
         {**NEWEST, "cgroup_v2": True},
-        {"state": {"cpu_manager_state": b""}},
         {
             "layout": read_layout(
                 ("--cgroup-driver=systemd", "--cpu-manager-policy=static"), b"cpuManagerPolicy: none"
             ),
-            "state": {"cpu_manager_state": b'{"policyName":"static","checksum":1}'},
+            "state": {"cpu_manager_state": b'{"policyName":"static","checksum":0}'},
         },
         {"current": V("v1.19.0"), "target": V("v1.20.15"), "state": {"memory_manager_state": b"left by a later one"}},
-        {"current": V("v1.32.0"), "target": V("v1.33.13"), "state": {"pod_status_manager_state": b"{}"}},
+        {
+            "layout": read_layout(("--cgroup-driver=systemd", "--memory-manager-policy=Static")),
+            "state": {"memory_manager_state": MEMORY},
+        },
+        {"layout": read_layout(("--cgroup-driver=systemd",), b"cpuManagerPolicyOptions: [1]")},
+        {"state": {"cpu_manager_state": OLD_STATE}},
+        {**AS_TEXT, "state": {"cpu_manager_state": STATE}},
+        {"state": {"cpu_manager_state": STATE[:-1] + b',"data":"","dataChecksum":1}'}},
+        {"state": {"cpu_manager_state": STATE[:-1].replace(b"none", b"") + b',"podEntries":{}}'}},
     ],
 )
 def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:

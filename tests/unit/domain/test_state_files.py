@@ -8,13 +8,14 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
+from nodeupgrade.domain.node.checks.admission import Admission
 from nodeupgrade.domain.node.checks.startup import StartingHost
 from nodeupgrade.domain.node.checks.state import CHECKS, OF_PODS
 from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
+from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import UNCONFIGURED
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelethash import KubeletVersion, fnv1a
+from tests.unit.domain.admitted import checkpoint
 from tests.unit.domain.sound import readiness
 
 V = KubeletVersion.parse
@@ -27,7 +28,7 @@ def layout(*words: str, config: bytes = b"") -> KubeletLayout:
 
 
 def static(config: bytes = b"", **document: Any) -> dict[str, Any]:
-    given = {"policyName": "static", "defaultCpuSet": "0-3", "entries": {"u": {"app": "4-7"}}, "checksum": 1}
+    given = {"policyName": "static", "defaultCpuSet": "0-3", "entries": {"u": {"app": "4-7"}}, "checksum": 0}
     return {
         "layout": layout(config=b"cpuManagerPolicy: static\n" + config),
         "state": {"cpu_manager_state": json.dumps({**given, **document}).encode()},
@@ -47,10 +48,26 @@ def pods(content: bytes) -> dict[str, Any]:
     return {"state": {"actuated_pods_state": content}}
 
 
+def sealed(text: str) -> bytes:
+    return json.dumps({"data": text, "checksum": fnv1a(f"(string){text}".encode())}).encode()
+
+
+def resized(content: bytes, before: str, after: str, gates: str = "InPlacePodVerticalScaling=true") -> dict[str, Any]:
+    return {
+        "state": {"pod_status_manager_state": content},
+        "current": V(before),
+        "target": V(after),
+        "layout": layout(f"--feature-gates={gates}"),
+    }
+
+
+FIRST_FORMAT = b'{"allocationEntries":{"u":{"app":{"cpu":"1"}}},"checksum":1}'
+
+
 STRICT = b'cpuManagerPolicyOptions: {strict-cpu-reservation: "true"}\n'
 POD_LEVEL = {
     "layout": layout("--feature-gates=PodLevelResourceManagers=true"),
-    "state": {"cpu_manager_state": b'{"policyName":"none","checksum":1}'},
+    "state": {"cpu_manager_state": b'{"policyName":"none","checksum":0}'},
 }
 DOWN = {"current": V("v1.36.1"), "target": V("v1.35.4")}
 DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -58,6 +75,14 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "state of pods that is empty": (pods(b""), "actuated_pods_state: it is damaged"),
     "state of pods whose content is damaged": (pods(b'{"data":"{","checksum":1}'), "it is damaged"),
     "state of pods without checksum": (pods(b'{"data":"{}"}'), "it is damaged"),
+    "state of pods with another checksum": (pods(sealed("{}").replace(b"{}", b'{\\"entries\\":{}}')), "it is damaged"),
+    "state of resized pods from before 1.32": (
+        resized(FIRST_FORMAT, "v1.31.1", "v1.32.0"), "pod_status_manager_state: its format changed in 1.32",
+    ),
+    "state of resized pods for a kubelet before 1.32": (
+        resized(sealed("{}"), "v1.32.1", "v1.31.1", "AllAlpha=true"), "its format changed in 1.32",
+    ),
+    "state of resized pods that is damaged": (resized(b"{", "v1.30.14", "v1.31.1"), "pod_status_manager_state: it is"),
     "state of claims from before 1.31": (
         {**dra(), "current": V("v1.30.14"), "target": V("v1.31.1")}, "its format changed in 1.31 (kubernetes #127653)",
     ),
@@ -83,8 +108,12 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 LEFT: dict[str, dict[str, Any]] = {
-    "state of pods": pods(b'{"data":"{\\"entries\\":{}}","checksum":1}'),
-    "state of no pods": pods(b'{"data":"{}","checksum":1}'),
+    "state of pods": pods(sealed('{"entries":{"u":{"ContainerResources":{"a":{}}}}}')),
+    "state of no pods": pods(sealed("{}")),
+    "state of resized pods": resized(FIRST_FORMAT, "v1.30.14", "v1.31.1"),
+    "state of resized pods from 1.32 on": resized(sealed("{}"), "v1.32.0", "v1.32.1"),
+    "state of resized pods that nobody reads": resized(FIRST_FORMAT, "v1.31.1", "v1.32.0", "NoSuchGate=true"),
+    "state of resized pods before 1.33": resized(FIRST_FORMAT, "v1.31.1", "v1.33.0"),
     "state of pods that nobody reads": {**pods(b""), "current": V("v1.31.0"), "target": V("v1.32.0")},
     "state of pods whose gate is off": {
         **pods(b""), "layout": layout("--feature-gates=InPlacePodVerticalScaling=false"),
@@ -125,7 +154,7 @@ ENTRY = {"PodUID": "u", "ContainerName": "app", "ResourceName": "example.com/gpu
 
 
 def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str = "running") -> Admission:
-    content = {"Data": {"PodDeviceEntries": list(entries), "RegisteredDevices": {"example.com/gpu": ["a"]}}}
+    content = {"PodDeviceEntries": list(entries), "RegisteredDevices": {"example.com/gpu": ["a"]}}
     body = {
         "metadata": {"namespace": "default", "name": "web", "uid": "u"},
         "spec": {"containers": [{"name": "app", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]},
@@ -136,7 +165,7 @@ def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str =
     }
     return Admission(
         node={}, pods=(parse_pod(body),), settings=UNCONFIGURED, gates={}, current=None, target=V("v1.33.13"),
-        host=HostFacts(devices=json.dumps(content).encode() if raw is None else raw),
+        state={DEVICE_STATE: checkpoint(content) if raw is None else raw},
     )  # fmt: skip
 
 
@@ -154,6 +183,7 @@ def test_a_running_pod_whose_device_is_not_on_record_would_lose_it() -> None:
         with_device(state="waiting"),
         with_device(raw=b"damaged"),
         with_device(raw=b'{"Data":[]}'),
+        with_device(raw=checkpoint({"RegisteredDevices": {"example.com/gpu": ["a"]}}).replace(b'"a"', b'"b"')),
     ],
 )
 def test_devices_that_are_on_record_or_elsewhere_reported_are_let_pass(fine: Admission) -> None:

@@ -18,8 +18,9 @@ from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.domain.node.runtime import RestartHazards, RuntimeAtWork
-from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts import gather, readiness
 from nodeupgrade.engine.node.facts.gather import kubelet_layout, manifests, running_kubelet
+from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, UNKNOWN_GATE, program
@@ -299,6 +300,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
             "/var/lib/kubelet/memory_manager_state": b"m",
             "/var/lib/kubelet/pod_status_manager_state": b"p",
             "/var/lib/kubelet/dra_manager_state": b"of a format that nothing here knows",
+            "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint": b"d",
             "/sys/fs/cgroup/cgroup.controllers": b"cpu",
             "/proc/1/mountinfo": b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /usr ro - ext4 /dev/sda2 rw\n",
         },
@@ -323,9 +325,8 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     facts = gathered(seen)
 
     found = facts.readiness
-    assert found.state.keys() == {
-        "cpu_manager_state", "memory_manager_state", "dra_manager_state", "pod_status_manager_state"
-    }  # fmt: skip
+    assert found.state.keys() == {CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STATE}
+    assert facts.admission.state is found.state
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
     assert found.read_only == ("/usr/bin",)
     assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
@@ -355,7 +356,7 @@ def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
 
     assert host.seccomp == {"web.json"}
     assert host.namespaces == {"uid-web": b"mapping"}
-    assert host.managers == {"cpu_manager_state": b"cpus"}
+    assert readiness.state(seen.ports.files, kubelet_layout(seen.ports.files, running)) == {CPU_STATE: b"cpus"}
 
 
 ENDPOINT = "/run/containerd/containerd.sock"

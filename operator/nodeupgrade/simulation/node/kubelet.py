@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.shield import Method, RuntimeCall
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.dry_run import NOWHERE
+from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.simulation.node.calls import Calls
@@ -249,7 +250,7 @@ class SimulatedKubelet:
         if kept is None:
             return False
         writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return history.CPU_STATE_V2.begins_between(version, writer)
+        return formats.CPU_STATE_V2.begins_between(version, writer)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

@@ -123,6 +123,7 @@ class NodeFacts:
             current=self.kubelet.current,
             target=self.target,
             host=self.host,
+            state=self.readiness.state,
         )
 
     @property

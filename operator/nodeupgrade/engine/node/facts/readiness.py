@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespa
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
@@ -16,13 +16,10 @@ CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
 APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
 NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
-DEVICES = "kubelet_internal_checkpoint"
 # Names of a pod's cgroup with either driver. The agent's pod sees other pods' paths relative to its own, so the
 # beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
 POD_DIRECTORY = re.compile(r"pod[0-9a-f]{8}-[0-9a-f-]+|pod[0-9a-f]{32}")
-POD_STATE = ("pod_status_manager_state", "allocated_pods_state", "actuated_pods_state")
-MANAGERS = ("cpu_manager_state", "memory_manager_state", "dra_manager_state")
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
@@ -63,12 +60,9 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Return the content of the state files whose format the checks know, by file name."""
-    saved = [PurePosixPath(path) for path in layout.state_files]
-    paths = [path for path in saved if path.name in MANAGERS]
-    paths += [saved[0].with_name(name) for name in POD_STATE]
-    known = {path.name: files.read(path) for path in paths}
-    return {name: data for name, data in known.items() if data is not None}
+    """Return the content of the kubelet's state files, by their path below its root directory."""
+    found = {name: files.read(PurePosixPath(layout.root) / name) for name in READ_AT_START}
+    return {name: data for name, data in found.items() if data is not None}
 
 
 def host(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> HostFacts:
@@ -77,17 +71,13 @@ def host(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> H
     seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
     named = {name for pod in pods for name in seccomp_profiles(pod)}
     records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
-    managers = {name: files.read(root / name) for name in MANAGERS}
     profiles = files.read(APPARMOR_PROFILES)
-    devices = next((path for path in layout.state_files if path.endswith(f"/{DEVICES}")), None)
     return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
         numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
-        devices=None if devices is None else files.read(PurePosixPath(devices)),
         seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
         namespaces={uid: data for uid, data in records.items() if data is not None},
-        managers={name: data for name, data in managers.items() if data is not None},
     )
 
 

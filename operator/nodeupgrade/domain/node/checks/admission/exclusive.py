@@ -4,7 +4,6 @@ When a kubelet starts, it asks the managers of these resources again for every p
 it has is a special case in each of them, and each has defects.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,13 +15,14 @@ from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
 from nodeupgrade.domain.node.checks.admission.fitting import extended
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
     follows=(
-        history.DEVICE_CHECKPOINT_V2,
+        formats.DEVICE_CHECKPOINT_V2,
         history.DEVICES_FORGOTTEN,
         history.DEVICE_PODS_REJECTED,
         history.DEVICES_ALLOCATED_ANEW,
@@ -46,12 +46,12 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
             yield rejected(pod, detail)
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(history.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, follows=(formats.MEMORY_MANAGER,), covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,))
 def memory_is_not_reckoned_twice(facts: Admission) -> Iterator[Finding]:
     """No guaranteed pod has init containers, for which a Static memory manager reserves memory again (#123971)."""
     if not facts.settings.pins_memory:
         return
-    if not any(map(history.MEMORY_MANAGER.applies_to, facts.starting)):
+    if not any(map(formats.MEMORY_MANAGER.applies_to, facts.starting)):
         return
     for pod in facts.admitted():
         if any(container.role is Role.INIT for container in pod.containers) and is_guaranteed(facts, pod):
@@ -93,9 +93,9 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
 
 
 def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
-    if not _is_in_checkpoint(facts.host.devices):
+    if facts.devices is None:
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
-    older = not all(map(history.DEVICE_CHECKPOINT_V2.applies_to, facts.starting))
+    older = not all(map(formats.DEVICE_CHECKPOINT_V2.applies_to, facts.starting))
     for version in facts.starting:
         if (defect := history.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
@@ -108,13 +108,6 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
     return None
-
-
-def _is_in_checkpoint(data: bytes | None) -> bool:
-    try:
-        return isinstance(json.loads(data or b""), dict)
-    except ValueError:
-        return False
 
 
 def _restarts(pod: Pod, container: PodContainer) -> bool:

@@ -7,7 +7,9 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.pods import Pod, Role
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.state.devices import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -19,19 +21,15 @@ class HostFacts:
         apparmor: whether AppArmor is enabled in the kernel.
         profiles: the loaded AppArmor profiles, as far as they can be read.
         numa_nodes: number of NUMA nodes.
-        devices: the kubelet's device checkpoint; ``None`` if there is none.
         seccomp: the seccomp profiles that pods name and the node has.
         namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
-        managers: the state files of the kubelet's managers, by file name; those that do not exist are missing.
     """
 
     apparmor: bool = False
     profiles: frozenset[str] = frozenset()
     numa_nodes: int = 1
-    devices: bytes | None = None
     seccomp: frozenset[str] = frozenset()
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
-    managers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 NOTHING_SEEN = HostFacts()
@@ -47,6 +45,7 @@ class Admission:
         settings: the configuration that the kubelet will start with.
         gates: feature gates that are set.
         current: the kubelet that a rollback would start; ``None`` if its version is unknown.
+        state: content of the kubelet's state files, by their path below its root directory.
     """
 
     node: Json
@@ -56,6 +55,12 @@ class Admission:
     current: KubeletVersion | None
     target: KubeletVersion
     host: HostFacts = HostFacts()
+    state: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> DeviceCheckpoint | None:
+        """Return what the kubelet has noted of devices; ``None`` if it would find nothing that it can read."""
+        return read_devices(self.state.get(DEVICE_STATE))
 
     @property
     def starting(self) -> tuple[KubeletVersion, ...]:

@@ -1,9 +1,7 @@
 """Checks of capacity: do all pods fit, by number, by their requests and by their host ports?"""
 
-import json
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 from nodeupgrade.api.reasons import Reason, counted
 from nodeupgrade.domain.check import check
@@ -57,7 +55,7 @@ def pods_fit(facts: Admission) -> Iterator[Finding]:
     try:
         capacity = amounts(status.get("capacity"))
         reported = amounts(status.get("allocatable"))
-        for name, count in _allocated_devices(facts.host.devices).items():
+        for name, count in ({} if facts.devices is None else facts.devices.allocated).items():
             reported[name] = max(reported[name], count)
         by_disk = allocatable(facts.settings, capacity)
         requested = requests(facts)
@@ -142,23 +140,6 @@ def _text(name: str, amount: int) -> str:
 def _is_critical(pod: Pod) -> bool:
     priority = spec_of(pod).get("priority")
     return pod.static or (isinstance(priority, int) and priority >= _CRITICAL)
-
-
-def _allocated_devices(checkpoint: bytes | None) -> Amounts:
-    """Count the allocated devices by resource; a damaged checkpoint is reported by ``devices_are_kept``."""
-    allocated = Amounts()
-    try:
-        entries = json.loads(checkpoint or b"{}")["Data"]["PodDeviceEntries"] or ()
-        for entry in entries:
-            allocated[str(entry["ResourceName"])] += _devices(entry["DeviceIDs"])
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return Amounts()
-    return allocated
-
-
-def _devices(listed: Any) -> int:
-    """Count devices; newer kubelets list them by NUMA node."""
-    return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed or ())
 
 
 def _host_ports(pod: Pod, *, sidecars: bool) -> Iterator[Port]:

@@ -1,6 +1,5 @@
 """Checks of what a kubelet has recorded about pods: CPUs and memory of their own, and prepared claims."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,14 +10,14 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.exclusive import has_whole_cpus, is_guaranteed
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, spec_of
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
-from nodeupgrade.kubelet import history
-
-CPUS, MEMORY, CLAIMS = "cpu_manager_state", "memory_manager_state", "dra_manager_state"
+from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE
+from nodeupgrade.kubelet.state import formats
+from nodeupgrade.kubelet.state.documents import fields
 
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.CPU_STATE_V2,),
+    follows=(formats.CPU_STATE_V2,),
     covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
 )
 def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
@@ -28,30 +27,30 @@ def exclusive_cpus_are_recorded(facts: Admission) -> Iterator[Finding]:
     """
     if not facts.settings.pins_cpus:
         return
-    entries = _entries(facts.host.managers.get(CPUS))
+    entries = _entries(facts.state.get(CPU_STATE))
     if any(not isinstance(entry, Mapping) for entry in entries.values()):
         return  # the first format names containers, not pods; the kubelet assigns them when it starts
     for pod, container in _holders(facts):
         if has_whole_cpus(container) and container.name not in entries.get(pod.ref.uid, ()):
-            yield _unrecorded(pod, container, CPUS, "CPUs")
+            yield _unrecorded(pod, container, CPU_STATE, "CPUs")
 
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
-    follows=(history.MEMORY_MANAGER,),
+    follows=(formats.MEMORY_MANAGER,),
     covers=(Hazard.EXCLUSIVE_RESOURCES_LOST,),
 )
 def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Finding]:
     """Every running container of a guaranteed pod is in the state file of a Static memory manager."""
     if not facts.settings.pins_memory:
         return
-    if facts.current is None or not history.MEMORY_MANAGER.applies_to(facts.current):
+    if facts.current is None or not formats.MEMORY_MANAGER.applies_to(facts.current):
         return  # nothing can be recorded yet
-    entries = _entries(facts.host.managers.get(MEMORY))
+    entries = _entries(facts.state.get(MEMORY_STATE))
     for pod, container in _holders(facts):
         found = entries.get(pod.ref.uid)
         if not isinstance(found, Mapping) or container.name not in found:
-            yield _unrecorded(pod, container, MEMORY, "memory")
+            yield _unrecorded(pod, container, MEMORY_STATE, "memory")
 
 
 @check(Reason.CONTAINER_COULD_NOT_RESTART, covers=(Hazard.CLAIMS_LOST,))
@@ -61,12 +60,12 @@ def claims_are_recorded(facts: Admission) -> Iterator[Finding]:
     Claims are prepared when a sandbox is made, and not again when a kubelet starts. A running container keeps its
     devices; one that is started anew gets them from the record.
     """
-    recorded = (facts.host.managers.get(CLAIMS) or b"").decode(errors="replace")
+    recorded = (facts.state.get(CLAIM_STATE) or b"").decode(errors="replace")
     lost = [str(pod.ref) for pod in facts.admitted() if _uses_claims(pod) and pod.ref.uid not in recorded]
     if lost:
         detail = (
-            f"the claims of {counted(len(lost), 'pod')} are not in {CLAIMS}, so a kubelet that starts could not start "
-            f"their containers again: {named(lost)}; delete the pods"
+            f"the claims of {counted(len(lost), 'pod')} are not in {CLAIM_STATE}, so a kubelet that starts could not "
+            f"start their containers again: {named(lost)}; delete the pods"
         )
         yield Finding(reason=Reason.CONTAINER_COULD_NOT_RESTART, detail=detail)
 
@@ -84,11 +83,7 @@ def _holders(facts: Admission) -> Iterator[tuple[Pod, PodContainer]]:
 
 def _entries(data: bytes | None) -> Mapping[str, Any]:
     """Return what a state file records, by UID of the pod; damage is reported by ``state_files_are_readable``."""
-    try:
-        document = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    entries = document.get("entries") if isinstance(document, Mapping) else None
+    entries = fields(data).get("entries")
     return entries if isinstance(entries, Mapping) else {}
 
 

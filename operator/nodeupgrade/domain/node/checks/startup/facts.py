@@ -79,7 +79,7 @@ class Readiness:
         host: what a starting kubelet reads of its host.
         cgroup_driver: the driver that created the cgroups of the running pods; ``None`` if unknown.
         cgroup_v2: whether the node has the unified hierarchy.
-        state: content of the kubelet's state files, by file name.
+        state: content of the kubelet's state files, by their path below its root directory.
     """
 
     current: KubeletVersion | None

@@ -1,17 +1,16 @@
 """Check of pinned CPUs: a kubelet exits if its state does not account for exactly the CPUs that the node has."""
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Readiness
+from nodeupgrade.kubelet.layout import CPU_STATE
+from nodeupgrade.kubelet.state.checksums import KNOWN_OF_CPUS
+from nodeupgrade.kubelet.state.documents import fields
 
-STATE = "cpu_manager_state"
-FIELDS = frozenset({"policyName", "defaultCpuSet", "entries", "checksum"})
 REMEDY = "drain the node, remove the file, and restart the kubelet"
 MOST = 8192
 """CPUs that Linux can have."""
@@ -21,16 +20,16 @@ MOST = 8192
 def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
     """With cpuManagerPolicy static, the CPUs in the state file are those that are online, reserved ones included."""
     settings = facts.layout.settings
-    state = _read(facts.state.get(STATE, b""))
-    if not settings.pins_cpus or state is None:
+    state = fields(facts.state.get(CPU_STATE))
+    if not settings.pins_cpus or state.keys() - KNOWN_OF_CPUS:
         return
     strict = settings.cpu_options.get("strict-cpu-reservation", False)
     listed = settings.text("reserved-cpus", "reservedSystemCPUs")
     try:
-        shared, pinned = _cpus(state.get("defaultCpuSet")), _pinned(state.get("entries"))
+        shared, pinned = _cpus(state.get("defaultcpuset")), _pinned(state.get("entries"))
         reserved, online = _cpus(listed), _cpus(facts.host.online_cpus)
     except ValueError as error:
-        detail = f"the kubelet would not start with the state file {STATE}: {error}; {REMEDY}"
+        detail = f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
         return
     if (strict and not listed) or not online or not (shared or pinned):
@@ -42,17 +41,8 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Finding]:
         problem = f"the reserved CPUs {_listed(reserved - shared)} are pinned to pods"
     else:
         return
-    detail = f"the kubelet would not start with the state file {STATE}: {problem}; {REMEDY}"
+    detail = f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
     yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
-
-
-def _read(data: bytes) -> Mapping[str, Any] | None:
-    """Return the state; ``None`` if it is damaged, which is reported elsewhere, or has fields that are not known."""
-    try:
-        document = json.loads(data)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) and document.keys() <= FIELDS else None
 
 
 def _pinned(entries: object) -> frozenset[int]:

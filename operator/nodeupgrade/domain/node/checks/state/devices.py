@@ -1,6 +1,5 @@
 """Check of the kubelet's checkpoint of devices: does it know of every running pod that has one?"""
 
-import json
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
@@ -21,34 +20,21 @@ def devices_are_on_record(facts: Admission) -> Iterator[Finding]:
     A kubelet that starts takes the devices of other containers for free. A damaged checkpoint is reported by
     ``devices_are_kept``, for the pods that it concerns.
     """
-    recorded = _recorded(facts.host.devices)
+    recorded = facts.devices
     if recorded is None:
         return
-    resources, entries = recorded
     for pod in facts.admitted():
         running = {name for name, _ in pod.running}
         for container in (each for each in pod.containers if each.role in RUNNING and each.name in running):
             limits = (container.spec.get("resources") or {}).get("limits") or {}
-            wanted = {name for name, amount in limits.items() if str(amount) != "0"} & resources
-            lacking = sorted(name for name in wanted if (pod.ref.uid, container.name, name) not in entries)
+            wanted = {name for name, amount in limits.items() if str(amount) != "0"} & recorded.resources
+            lacking = sorted(name for name in wanted if (pod.ref.uid, container.name, name) not in recorded.holdings)
             if lacking:
                 detail = (
                     f"its container {container.name} has {', '.join(lacking)}, of which the kubelet's checkpoint of "
                     "devices says nothing, so that a kubelet that starts would give them away; delete the pod first"
                 )
                 yield rejected(pod, detail)
-
-
-def _recorded(data: bytes | None) -> tuple[frozenset[str], frozenset[tuple[str, str, str]]] | None:
-    """Return the resources of device plugins, and pod, container and resource of each entry."""
-    try:
-        content = json.loads(data or b"")["Data"]
-        resources = frozenset(map(str, content.get("RegisteredDevices") or ()))
-        listed = content.get("PodDeviceEntries") or ()
-        entries = {(str(e["PodUID"]), str(e["ContainerName"]), str(e["ResourceName"])) for e in listed}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return resources, frozenset(entries)
 
 
 CHECKS: tuple[Check[Admission], ...] = (devices_are_on_record,)

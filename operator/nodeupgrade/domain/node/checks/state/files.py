@@ -1,50 +1,57 @@
 """Checks of the state files that a kubelet reads when it starts."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import Check, check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Readiness
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CPU_STATE, MEMORY_STATE
+from nodeupgrade.kubelet.state import formats
+from nodeupgrade.kubelet.state.checksums import Document, cpu_formats, memory_is_sound, text_is_sound
+from nodeupgrade.kubelet.state.documents import fields, read_fields
 from nodeupgrade.kubelethash import KubeletVersion
 
-READ = frozenset({"cpu_manager_state", "memory_manager_state", "pod_status_manager_state"})
-MANAGERS = (
-    ("cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none"),
-    ("memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None"),
+POLICIES = (
+    (CPU_STATE, "cpuManagerPolicy", "cpu-manager-policy", "none"),
+    (MEMORY_STATE, "memoryManagerPolicy", "memory-manager-policy", "None"),
 )
 """Name of the state file, key and flag of its manager's policy, and the policy's default."""
+
+REMEDY = "drain the node, remove the file, and restart the kubelet"
+DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.CPU_STATE_V2, history.MEMORY_MANAGER, history.STATUS_STATE_CHANGED),
-    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE, Hazard.POD_STATE_UNREADABLE),
+    follows=(formats.CPU_STATE_V2, formats.CPU_STATE_V1_UNREAD, formats.STATE_AS_TEXT, formats.MEMORY_MANAGER),
+    covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
     acceptable=False,
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Finding]:
-    """The new kubelet can read the state files that the old one keeps; otherwise it would not start."""
-    for name, data in facts.state.items():
-        if _is_read(name, facts.target) and (problem := _unreadable(name, data, facts)) is not None:
+    """The new kubelet can read the state files of its CPU and memory managers; otherwise it would not start."""
+    for name, problem_of in PROBLEMS.items():
+        data = facts.state.get(name)
+        problem = _problem(data, facts.target, problem_of) if data is not None and _is_read(name, facts) else None
+        if problem is not None:
             detail = f"kubelet {facts.target} cannot read the state file {name}: {problem}"
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    follows=(history.MEMORY_MANAGER,),
+    follows=(formats.MEMORY_MANAGER,),
     covers=(Hazard.CPU_STATE_UNREADABLE, Hazard.MEMORY_STATE_UNREADABLE),
     acceptable=False,
 )
 def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
-    for name, key, flag, default in MANAGERS:
-        if not _is_read(name, facts.target):
+    for name, key, flag, default in POLICIES:
+        if not _is_read(name, facts):
             continue
-        configured, kept = facts.layout.settings.text(flag, key, default), _policy(facts.state.get(name, b""))
+        configured = facts.layout.settings.text(flag, key, default)
+        kept = str(fields(facts.state.get(name)).get("policyname") or "")
         if kept and kept.lower() != configured.lower():
             detail = (
                 f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
@@ -54,39 +61,45 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Finding]:
             yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
 
-def _policy(data: bytes) -> str:
-    """Return the policy under which a state file was written; empty if it does not name one."""
+def _is_read(name: str, facts: Readiness) -> bool:
+    return name != MEMORY_STATE or formats.MEMORY_MANAGER.applies_to(facts.target)
+
+
+def _problem(
+    data: bytes, target: KubeletVersion, problem_of: Callable[[Document, KubeletVersion], str | None]
+) -> str | None:
     try:
-        document = json.loads(data) if data.strip() else {}
-    except ValueError:  # reported by state_files_are_readable
-        return ""
-    return str(document.get("policyName") or "") if isinstance(document, dict) else ""
-
-
-def _is_read(name: str, kubelet: KubeletVersion) -> bool:
-    return name in READ and (name != "memory_manager_state" or history.MEMORY_MANAGER.applies_to(kubelet))
-
-
-def _unreadable(name: str, data: bytes, facts: Readiness) -> str | None:
-    try:
-        document = json.loads(data) if data.strip() else {}
+        document = read_fields(data)
     except ValueError as error:
-        return f"it is damaged ({error}); drain the node, remove the file, and restart the kubelet"
-    if name == "pod_status_manager_state":
-        changed = history.STATUS_STATE_CHANGED
-        if changed.begins_between(facts.current, facts.target):
-            return (
-                f"its format changed in {changed.since} ({changed.reference}); remove it while the kubelet is stopped"
-            )
+        return f"it is damaged ({error}); {REMEDY}"
+    if formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
+        return None if text_is_sound(document["data"], document.get("datachecksum")) else DAMAGED
+    return problem_of(document, target)
+
+
+def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
+    found, second, dropped = cpu_formats(document), formats.CPU_STATE_V2, formats.CPU_STATE_V1_UNREAD
+    if found is None:
         return None
-    if not data.strip():
-        return None
-    if not isinstance(document, dict) or "checksum" not in document:
-        return "it has no checksum; drain the node, remove the file, and restart the kubelet"
-    newer = history.CPU_STATE_V2
-    if name == "cpu_manager_state" and newer.begins_between(facts.target, facts.current):
-        return f"it has the format of {newer.since}, which older kubelets refuse ({newer.reference})"
+    if not found:
+        return DAMAGED
+    if not second.applies_to(target) and 1 not in found:
+        return f"it has the format of {second.since}, which older kubelets refuse ({second.reference})"
+    if dropped.applies_to(target) and 2 not in found:
+        return (
+            f"it has the format from before {second.since}, which kubelets from {dropped.since} on refuse "
+            f"({dropped.reference}); remove the file and restart the kubelet, which writes it anew, while no pod has "
+            "CPUs of its own"
+        )
     return None
 
 
+def _of_memory(document: Document, _target: KubeletVersion) -> str | None:
+    return None if memory_is_sound(document) else DAMAGED
+
+
+PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
+    CPU_STATE: _of_cpus,
+    MEMORY_STATE: _of_memory,
+}
 CHECKS: tuple[Check[Readiness], ...] = (state_files_are_readable, state_fits_the_policies)

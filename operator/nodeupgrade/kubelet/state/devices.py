@@ -1,0 +1,48 @@
+"""The checkpoint of a kubelet's device manager: which container has which devices of device plugins."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nodeupgrade.kubelet.state.checksums import devices_are_sound
+from nodeupgrade.kubelet.state.documents import fields
+
+Holding = tuple[str, str, str]
+"""UID of the pod, name of the container, and resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCheckpoint:
+    """What the checkpoint says.
+
+    Attributes:
+        resources: the resources of device plugins that have registered.
+        allocated: how many devices of each resource containers have.
+        holdings: who has devices.
+    """
+
+    resources: frozenset[str]
+    allocated: Mapping[str, int]
+    holdings: frozenset[Holding]
+
+
+def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
+    """Return what a checkpoint says; ``None`` if there is none, or a kubelet would not accept it and begin anew."""
+    document = fields(data)
+    try:
+        content = document["data"]
+        entries = content.get("PodDeviceEntries") or ()
+        holdings = frozenset((str(e["PodUID"]), str(e["ContainerName"]), str(e["ResourceName"])) for e in entries)
+        resources = frozenset(map(str, content.get("RegisteredDevices") or ()))
+        allocated = Counter[str]()
+        for entry in entries:
+            allocated[str(entry["ResourceName"])] += _count(entry["DeviceIDs"])
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return DeviceCheckpoint(resources, allocated, holdings) if devices_are_sound(document) else None
+
+
+def _count(listed: Any) -> int:
+    """Count devices; kubelets from 1.20 on list them by NUMA node."""
+    return sum(map(len, listed.values())) if isinstance(listed, Mapping) else len(listed or ())
