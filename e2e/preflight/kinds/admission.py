@@ -9,6 +9,8 @@ from e2e.changes import added, changed, kubelet_settings
 from e2e.cluster import Cluster, Object
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, STATE, settings
 from e2e.preflight.row import Hazard, Row
+from nodeupgrade.kubelet.state.checksums import device_checksum, memory_checksum
+from nodeupgrade.kubelet.state.documents import fields
 
 REJECTED = "PodWouldNotBeAdmitted"
 DEVICE = "nodeupgrade.test/device"
@@ -67,7 +69,7 @@ def device_unrecorded(cluster: Cluster) -> Iterator[Object]:
     data = {"RegisteredDevices": {DEVICE: ["one"]}, "PodDeviceEntries": []}
     with (
         device_without_checkpoint(cluster),
-        added(cluster.node, CHECKPOINT, json.dumps({"Data": data, "Checksum": 1})),
+        added(cluster.node, CHECKPOINT, json.dumps({"Data": data, "Checksum": device_checksum(data)})),
     ):
         yield {}
 
@@ -79,7 +81,8 @@ def memory_manager(cluster: Cluster) -> Iterator[Object]:
     body = pods.pod(cluster, "guaranteed", GUARANTEED, initContainers=[INIT])
 
     def static(text: str) -> str:
-        return json.dumps(json.loads(text) | {"policyName": "Static"})
+        state = json.loads(text) | {"policyName": "Static"}
+        return json.dumps(state | {"checksum": memory_checksum(fields(json.dumps(state).encode()))})
 
     with (
         pods.running(cluster, body),

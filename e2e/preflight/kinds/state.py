@@ -30,7 +30,7 @@ def static(cluster: Cluster, cpus: str) -> Iterator[None]:
     """Let the policy be static on the disk, in the configuration and in the state file."""
 
     def kept(text: str) -> str:
-        return json.dumps(json.loads(text) | {"policyName": "static", "defaultCpuSet": cpus})
+        return json.dumps(json.loads(text) | {"policyName": "static", "defaultCpuSet": cpus, "checksum": 0})
 
     with (
         changed(cluster.node, f"{STATE}/cpu_manager_state", kept),

@@ -9,8 +9,8 @@ from nodeupgrade.domain.node.checks.admission import Admission, HostFacts
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
-from nodeupgrade.kubelet.state.checksums import _device_data
-from nodeupgrade.kubelethash import KubeletVersion, fnv1a
+from nodeupgrade.kubelet.state.checksums import device_checksum
+from nodeupgrade.kubelethash import KubeletVersion
 
 V = KubeletVersion.parse
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110", "hugepages-2Mi": "1Gi"}
@@ -121,7 +121,7 @@ def held(count: int) -> dict[str, bytes]:
 
 def checkpoint(content: Json) -> bytes:
     """Return a checkpoint of devices with the checksum that belongs to it."""
-    return json.dumps({"Data": content, "Checksum": fnv1a(_device_data(content).encode())}).encode()
+    return json.dumps({"Data": content, "Checksum": device_checksum(content)}).encode()
 
 
 DEVICES = checkpoint(REGISTERED)

@@ -14,7 +14,8 @@ from nodeupgrade.domain.node.checks.state import CHECKS, OF_PODS
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelet.settings import UNCONFIGURED
-from nodeupgrade.kubelethash import KubeletVersion, fnv1a
+from nodeupgrade.kubelet.state.checksums import text_checksum
+from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.admitted import checkpoint
 from tests.unit.domain.sound import readiness
 
@@ -49,7 +50,7 @@ def pods(content: bytes) -> dict[str, Any]:
 
 
 def sealed(text: str) -> bytes:
-    return json.dumps({"data": text, "checksum": fnv1a(f"(string){text}".encode())}).encode()
+    return json.dumps({"data": text, "checksum": text_checksum(text)}).encode()
 
 
 def resized(content: bytes, before: str, after: str, gates: str = "InPlacePodVerticalScaling=true") -> dict[str, Any]:

@@ -7,6 +7,7 @@ with fields that are not known here counts as sound, since a kubelet that knows 
 import base64
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -26,12 +27,44 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 """Go reads half a character as U+FFFD."""
 
 
-class _UnknownError(Exception):
+class UnknownFieldError(ValueError):
     """A struct has a field that is not known here."""
 
 
-class _MalformedError(Exception):
+class MalformedStateError(ValueError):
     """A value is not of the type that Go reads it as."""
+
+
+def cpu_checksum(document: Document, format_: int) -> int:
+    """Return the checksum of cpu_manager_state in format 1, up to 1.17, or 2.
+
+    Raises:
+        MalformedStateError: it is not in that format.
+    """
+    return fnv1a(_CPU_STATES[format_](document).encode())
+
+
+def memory_checksum(document: Document) -> int:
+    """Return the checksum of memory_manager_state.
+
+    Raises:
+        MalformedStateError, UnknownFieldError: nobody can tell.
+    """
+    return fnv1a(_checked("state.MemoryManagerCheckpoint", _MEMORY_STATE, document).encode())
+
+
+def device_checksum(content: Any) -> int:
+    """Return the checksum of what the checkpoint of devices has as its data.
+
+    Raises:
+        MalformedStateError, UnknownFieldError: nobody can tell.
+    """
+    return fnv1a(f"(checkpoint.checkpointData){_device_data(content)}".encode())
+
+
+def text_checksum(text: str) -> int:
+    """Return the checksum of a text: of resized pods, or of the managers' data from 1.37 on."""
+    return fnv1a(f"(string){_text(text)}".encode())
 
 
 def cpu_formats(document: Document) -> frozenset[int] | None:
@@ -44,24 +77,18 @@ def cpu_formats(document: Document) -> frozenset[int] | None:
     checksum = document.get("checksum", 0)
     if checksum == 0:
         return frozenset(_CPU_STATES)
-    return frozenset(format_ for format_, print_ in _CPU_STATES.items() if _is_sum(checksum, print_, document))
+    return frozenset(each for each in _CPU_STATES if _is(checksum, partial(cpu_checksum, document, each)))
 
 
 def memory_is_sound(document: Document) -> bool:
     """Report whether the checksum of memory_manager_state is right."""
-    if document.keys() - _KNOWN_OF_MEMORY:
-        return True
-    return _is_sum(document.get("checksum"), _memory_state, document)
+    unknown = document.keys() - _KNOWN_OF_MEMORY
+    return bool(unknown) or _is(document.get("checksum"), partial(memory_checksum, document))
 
 
 def devices_are_sound(document: Document) -> bool:
     """Report whether the checksum of the checkpoint of devices is right."""
-    return _is_sum(document.get("checksum"), _device_data, document.get("data"))
-
-
-def text_is_sound(text: str, checksum: object) -> bool:
-    """Report whether this is the checksum of a text: of resized pods, or of the managers' data from 1.37 on."""
-    return _is_sum(checksum, lambda given: f"(string){_text(given)}", text)
+    return _is(document.get("checksum"), partial(device_checksum, document.get("data")))
 
 
 def claims_are_sound(text: str, checksum: object) -> bool:
@@ -69,12 +96,12 @@ def claims_are_sound(text: str, checksum: object) -> bool:
     return crc32(text.encode(errors="replace")) == checksum
 
 
-def _is_sum(checksum: object, print_: _Print, value: Any) -> bool:
+def _is(checksum: object, compute: Callable[[], int]) -> bool:
     try:
-        return fnv1a(print_(value).encode()) == checksum
-    except _UnknownError:
+        return compute() == checksum
+    except UnknownFieldError:
         return True
-    except _MalformedError:
+    except MalformedStateError:
         return False
 
 
@@ -95,7 +122,7 @@ def _bytes(value: Any) -> str:
     try:
         return f"[{' '.join(map(str, base64.b64decode(_of(str, value), validate=True)))}]"
     except ValueError as error:
-        raise _MalformedError from error
+        raise MalformedStateError from error
 
 
 def _list(item: _Print, absent: str = "<nil>") -> _Print:
@@ -114,7 +141,7 @@ def _map(item: _Print, key: Callable[[str], Any] = str, absent: str = "<nil>") -
         try:
             given = sorted((key(name), each) for name, each in _of(dict, value).items())
         except ValueError as error:
-            raise _MalformedError from error
+            raise MalformedStateError from error
         return f"map[{' '.join(f'{name}:{item(each)}' for name, each in given)}]"
 
     return print_
@@ -130,7 +157,7 @@ def _struct(**members: tuple[str, str, _Print]) -> _Print:
     def print_(value: Any) -> str:
         given = {name.lower(): each for name, each in _of(dict, value).items()}
         if given.keys() - {key.lower() for key, _, _ in members.values()}:
-            raise _UnknownError
+            raise UnknownFieldError
         return _members(members, given)
 
     return print_
@@ -145,7 +172,7 @@ def _members(members: Mapping[str, tuple[str, str, _Print]], given: Mapping[str,
 
 def _of(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise _MalformedError
+        raise MalformedStateError
     return value
 
 
@@ -192,10 +219,6 @@ _MEMORY_STATE = {
 }
 
 
-def _memory_state(value: Any) -> str:
-    return _checked("state.MemoryManagerCheckpoint", _MEMORY_STATE, value)
-
-
 def _device_ids(value: Any) -> str:
     listed = _list(_text)
     return listed(value) if isinstance(value, list) else _map(listed, key=int)(value)
@@ -214,11 +237,7 @@ def _device_entry(value: Any) -> str:
     )(value)
 
 
-_data = _struct(
+_device_data = _struct(
     PodDeviceEntries=("PodDeviceEntries", "[]checkpoint.PodDevicesEntry", _list(_device_entry, absent="[]")),
     RegisteredDevices=("RegisteredDevices", "map[string][]string", _map(_list(_text), absent="map[]")),
 )
-
-
-def _device_data(value: Any) -> str:
-    return f"(checkpoint.checkpointData){_data(value)}"

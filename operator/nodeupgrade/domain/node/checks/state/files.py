@@ -9,7 +9,7 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Readiness
 from nodeupgrade.kubelet.layout import CPU_STATE, MEMORY_STATE
 from nodeupgrade.kubelet.state import formats
-from nodeupgrade.kubelet.state.checksums import Document, cpu_formats, memory_is_sound, text_is_sound
+from nodeupgrade.kubelet.state.checksums import Document, cpu_formats, memory_is_sound, text_checksum
 from nodeupgrade.kubelet.state.documents import fields, read_fields
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -73,7 +73,7 @@ def _problem(
     except ValueError as error:
         return f"it is damaged ({error}); {REMEDY}"
     if formats.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
-        return None if text_is_sound(document["data"], document.get("datachecksum")) else DAMAGED
+        return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
     return problem_of(document, target)
 
 

@@ -9,7 +9,7 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.startup.facts import Readiness
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
 from nodeupgrade.kubelet.state import formats
-from nodeupgrade.kubelet.state.checksums import Document, claims_are_sound, text_is_sound
+from nodeupgrade.kubelet.state.checksums import Document, claims_are_sound, text_checksum
 from nodeupgrade.kubelet.state.documents import fields
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -90,7 +90,7 @@ def _pod_state_problem(data: bytes | None) -> str | None:
     document = fields(data)
     text = document.get("data")
     readable = isinstance(text, str) and bool(fields(text.encode(errors="replace")) or text == "{}")
-    return None if readable and text_is_sound(str(text), document.get("checksum")) else DAMAGED
+    return None if readable and text_checksum(str(text)) == document.get("checksum") else DAMAGED
 
 
 def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
