@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.adapters.kube import client as client_module
+from nodeupgrade.adapters.kube.client import VERSION_SECONDS
 from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
@@ -64,6 +67,30 @@ async def test_a_cache_that_is_consistent_is_asked_without_a_detour(version: str
     for _ in range(2):
         assert len(await kube.list_pods_on_node("a")) == 1
     assert line.asked == [VERSION, *(2 * ([CONSISTENT] if consistent else [NOW, INDEXED]))]
+
+
+async def test_a_version_that_somebody_asked_for_is_not_asked_for_again() -> None:
+    line = Line(version="v1.31.0")
+    kube = client(line)
+    await kube.server_version()
+    await kube.list_pods_on_node("a")
+    assert line.asked == [VERSION, CONSISTENT]
+
+
+async def test_the_latest_answer_counts_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """API servers are upgraded, and of several behind one address any may answer."""
+    now = 1000.0
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: now))
+    line = Line(version="v1.30.14")
+    kube = client(line)
+    await kube.list_pods_on_node("a")
+    line.version = "v1.31.0"
+    await kube.server_version()
+    await kube.list_pods_on_node("a")
+    line.version = "v1.30.14"
+    now += VERSION_SECONDS
+    await kube.list_pods_on_node("a")
+    assert line.asked == [VERSION, NOW, INDEXED, VERSION, CONSISTENT, VERSION, NOW, INDEXED]
 
 
 async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once() -> None:

@@ -10,8 +10,11 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.informer.informer import (
+    LISTED_PER_SECOND,
     LONGEST_BACKOFF_SECONDS,
+    PATIENCE_SECONDS,
     RELIST_SECONDS,
+    SHORTEST_PATIENCE_SECONDS,
     SHORTEST_WATCH_SECONDS,
     Informer,
     Relist,
@@ -77,8 +80,8 @@ class Clock:
     now: float = 0.0
     slept: list[float] = field(default_factory=list)
 
-    def timing(self) -> Timing:
-        return Timing(monotonic=lambda: self.now, sleep=self.sleep, patience=0.05, list_timeout=5.0)
+    def timing(self, patience: float) -> Timing:
+        return Timing(monotonic=lambda: self.now, sleep=self.sleep, patience=patience, list_timeout=5.0)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -87,9 +90,11 @@ class Clock:
 
 
 @asynccontextmanager
-async def informed(kube: InMemoryKube, clock: Clock, **options: Callable[..., None]) -> AsyncIterator[Informer[int]]:
+async def informed(
+    kube: InMemoryKube, clock: Clock, *, patience: float = 0.05, **options: Callable[..., None]
+) -> AsyncIterator[Informer[int]]:
     """An informer at work that keeps the annotation ``n`` of every node."""
-    informer = Informer(kube, NODES, number, timing=clock.timing(), **options)  # type: ignore[arg-type]
+    informer = Informer(kube, NODES, number, timing=clock.timing(patience), **options)  # type: ignore[arg-type]
     running = asyncio.ensure_future(informer.run())
     try:
         yield informer
@@ -292,6 +297,29 @@ async def test_a_version_that_never_comes_is_not_waited_for() -> None:
         await until(lambda: informer.synced)
         await informer.at_least(10**12)
     assert informer.relists[Relist.BEHIND] == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "seconds"),
+    [(0, SHORTEST_PATIENCE_SECONDS), (300, 300 / LISTED_PER_SECOND), (2000, PATIENCE_SECONDS)],
+    ids=["none", "some", "many"],
+)
+async def test_the_watch_is_waited_for_about_as_long_as_a_list_takes(
+    monkeypatch: pytest.MonkeyPatch, nodes: int, seconds: float
+) -> None:
+    kube, timeout, waited = InMemoryKube(page_size=nodes or 1), asyncio.timeout, list[float]()
+    for n in range(nodes):
+        await put(kube, f"node-{n}", n)
+
+    def told(delay: float) -> asyncio.Timeout:
+        waited.append(delay)
+        return timeout(0 if len(waited) == 1 else delay)
+
+    async with informed(kube, Clock(), patience=PATIENCE_SECONDS) as informer:
+        await until(lambda: informer.synced)
+        monkeypatch.setattr(asyncio, "timeout", told)
+        await informer.at_least(10**12)
+    assert waited[0] == pytest.approx(seconds)
 
 
 async def test_nobody_plans_with_what_cannot_be_listed() -> None:

@@ -1,6 +1,7 @@
 """The KubeApi port, implemented against a real API server."""
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -42,7 +43,7 @@ WITHOUT_INDEX_SECONDS = 60.0
 and every request would wait three seconds for it."""
 
 VERSION_SECONDS = 60.0
-"""How long an answer about the API server's version is relied on."""
+"""How long an answer about the API server's version is relied on where only the way of a list depends on it."""
 
 
 class KubeClient(TypedKube):
@@ -54,7 +55,7 @@ class KubeClient(TypedKube):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._index_lags_until = 0.0
-        self._reads_consistently, self._asked_at = False, -VERSION_SECONDS
+        self._version, self._told_at = "", -math.inf
 
     @classmethod
     @asynccontextmanager
@@ -141,15 +142,18 @@ class KubeClient(TypedKube):
         return page
 
     async def _cache_is_consistent(self) -> bool:
-        """Report whether the API server answers from its cache as it would from etcd."""
-        if time.monotonic() >= self._asked_at + VERSION_SECONDS:
-            version = await self.server_version()
-            try:
-                self._reads_consistently = history.CONSISTENT_READS_FROM_CACHE.applies_to(KubeletVersion.parse(version))
-            except UnsupportedKubelet:
-                self._reads_consistently = False
-            self._asked_at = time.monotonic()
-        return self._reads_consistently
+        """Report whether the API server answers from its cache as it would from etcd.
+
+        The last answer to anybody who asked for the version will do. Whichever of several API servers gets the list,
+        what it returns is right: an older one, asked the short way, reads from etcd, and a newer one, asked the long
+        way, from its index.
+        """
+        known = time.monotonic() < self._told_at + VERSION_SECONDS
+        try:
+            version = KubeletVersion.parse(self._version if known else await self.server_version())
+        except UnsupportedKubelet:
+            return False
+        return history.CONSISTENT_READS_FROM_CACHE.applies_to(version)
 
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
@@ -258,5 +262,7 @@ class KubeClient(TypedKube):
             return
 
     async def server_version(self) -> str:
-        """Return the API server's ``gitVersion``."""
-        return str((await self._transport.request("GET", "/version"))["gitVersion"])
+        """Return the ``gitVersion`` of the API server that answers; it is asked anew, since it may be upgraded."""
+        self._version = str((await self._transport.request("GET", "/version"))["gitVersion"])
+        self._told_at = time.monotonic()
+        return self._version
