@@ -7,7 +7,7 @@ from e2e.cluster import Cluster, Object
 from e2e.lab.process import wait_until
 from nodeupgrade.domain.catalogue import OF_ROLLOUT
 
-PLAN_SECONDS = 120
+PLAN_SECONDS = 300
 BY_REASON = {str(reason): check.name for check in OF_ROLLOUT for reason in check.reasons}
 """The check of the control plane that has a reason; a NodeUpgrade's status names only the reason."""
 

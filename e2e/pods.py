@@ -35,7 +35,7 @@ def running(cluster: Cluster, body: Object, *, ready: bool = True) -> Iterator[O
     cluster.lab.apply(body)
     try:
         if ready:
-            cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+            wait_ready(cluster, name)
         else:
             wait_until(f"pod {name} to run", lambda: cluster.runs(name) or None, timeout=60)
         yield body
@@ -43,8 +43,18 @@ def running(cluster: Cluster, body: Object, *, ready: bool = True) -> Iterator[O
         delete(cluster, name)
 
 
-def delete(cluster: Cluster, *names: str) -> None:
-    """Delete pods, and wait until the runtime runs none of their containers."""
+def wait_ready(cluster: Cluster, name: str) -> None:
+    """Wait until a pod is Ready."""
+    cluster.lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
+
+
+def forget(cluster: Cluster, *names: str) -> None:
+    """Delete pods from the API; their containers may take longer to end."""
     command = ("delete", "pod", "-n", NAMESPACE, *names, "--ignore-not-found", "--grace-period=0", "--force")
     cluster.lab.kubectl(*command, timeout=120)
+
+
+def delete(cluster: Cluster, *names: str) -> None:
+    """Delete pods, and wait until the runtime runs none of their containers."""
+    forget(cluster, *names)
     wait_until("the end of the pods", lambda: not any(map(cluster.runs, names)) or None, timeout=120)

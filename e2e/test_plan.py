@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
+from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
-from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot, compare
+from e2e.looks import planned
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
-PLAN_SECONDS = 240
 BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubelet", "var/lib/systemd", "var/log")
 """Directories below a node's root to which it writes all the time."""
 
@@ -67,16 +66,6 @@ def untouched(cluster: Cluster) -> Iterator[NodeSnapshot]:
     assert files(cluster).items() ^ on_disk.items() == set()
     assert cluster.schedulable()
     assert "nodeupgrade.dev/cordoned-by" not in cluster.node_object()["metadata"].get("annotations", {})
-
-
-def planned(cluster: Cluster, name: str) -> Object:
-    """Wait until the plan is made, and return the NodeUpgrade."""
-
-    def made() -> Object | None:
-        found = cluster.get(name)
-        return found if found.get("status", {}).get("phase") == "Planned" else None
-
-    return wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=1)
 
 
 def forecast(cluster: Cluster) -> list[str]:

@@ -8,12 +8,12 @@ import pytest
 from e2e.cluster import Cluster, Object
 from e2e.lab import probed
 from e2e.lab.process import wait_until
+from e2e.looks import look
+from e2e.preflight.kinds.node import without_guard
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
 """One of each kind."""
-PLAN_SECONDS = 300
-GUARD = ("configmap", "nodeupgrade-readiness-guard", "--namespace=nodeupgrade-system")
 ALONE, SERVICE = "http-1-1", "alone"
 ABOUT = frozenset({"StartupProbeRunsAgain", "ProbeFails", "PodInTransition", "EndpointsWouldBeLost", "ServicesNotRead"})
 """The reasons of the checks that this is about."""
@@ -39,14 +39,7 @@ def cluster(shared_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
 
 def looked_at(cluster: Cluster, name: str, **verify: str) -> Object:
     """Have the node examined only, and return its task's status."""
-    cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan", verify={"settle": "15s", **verify})
-
-    def status() -> Object | None:
-        return cluster.task().get("status") if cluster.get(name).get("status", {}).get("phase") == "Planned" else None
-
-    found: Object = wait_until(f"the plan of NodeUpgrade {name}", status, timeout=PLAN_SECONDS, interval=1)
-    cluster.delete(name)
-    return found
+    return look(cluster, name, NEW, verify={"settle": "15s", **verify}).task
 
 
 def hazards(status: Object) -> dict[str, list[Any]]:
@@ -70,14 +63,8 @@ def test_where_pods_are_guarded_only_startup_probes_that_nothing_vouches_for_are
 
 
 def test_without_a_guard_services_lose_endpoints(cluster: Cluster) -> None:
-    before = cluster.lab.kubectl_json("get", *GUARD)
-    cluster.lab.kubectl("delete", *GUARD)
-    try:
+    with without_guard(cluster):
         status, unasked = looked_at(cluster, "unguarded"), looked_at(cluster, "off", readinessGuard="Off")
-    finally:
-        cluster.lab.apply({key: before[key] for key in ("apiVersion", "kind")} | {
-            "metadata": {key: before["metadata"][key] for key in ("name", "namespace")}, "data": {},
-        })  # fmt: skip
 
     assert status["phase"] == "Prechecked", status
     told = hazards(status)

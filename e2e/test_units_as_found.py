@@ -11,10 +11,10 @@ import pytest
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
 from e2e.lab.process import wait_until
+from e2e.looks import look
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
-PLAN_SECONDS = 240
 CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
@@ -27,16 +27,7 @@ def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
 
 def looked_at(cluster: Cluster, name: str) -> Object:
     """Have the node examined, and return its task's status."""
-    cluster.apply(name, NEW, cluster.pre_staged(NEW), action="Plan")
-
-    def made() -> Object | None:
-        found = cluster.get(name)
-        return found if found.get("status", {}).get("phase") == "Planned" else None
-
-    wait_until(f"the plan of NodeUpgrade {name}", made, timeout=PLAN_SECONDS, interval=1)
-    status: Object = cluster.task()["status"]
-    cluster.delete(name)
-    cluster.wait_without_agent()
+    status = look(cluster, name, NEW).task
     print(f"{name}: {status['phase']} {status['reason']}: {status['message']}")
     return status
 

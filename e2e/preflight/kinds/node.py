@@ -3,7 +3,9 @@
 import contextlib
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from e2e import pods
 from e2e.cluster import Cluster, Object
@@ -79,13 +81,24 @@ def patch_status(cluster: Cluster, status: Object) -> None:
 
 
 @contextlib.contextmanager
-def cordoned(cluster: Cluster) -> Iterator[Object]:
-    """Cordon the node."""
-    cluster.lab.kubectl("cordon", cluster.node.name)
+def commanded(cluster: Cluster, *command: str, undo: tuple[str, ...]) -> Iterator[Object]:
+    """Run a command of kubectl, and another one at the end."""
+    cluster.lab.kubectl(*command)
     try:
         yield {}
     finally:
-        cluster.lab.kubectl("uncordon", cluster.node.name)
+        cluster.lab.kubectl(*undo)
+
+
+def cordoned(cluster: Cluster) -> AbstractContextManager[Object]:
+    """Cordon the node."""
+    return commanded(cluster, "cordon", cluster.node.name, undo=("uncordon", cluster.node.name))
+
+
+def taint(cluster: Cluster, key: str, value: str) -> AbstractContextManager[Object]:
+    """Taint the node; ``value`` is that of the taint, with its effect."""
+    nodes = ("taint", "nodes", cluster.node.name)
+    return commanded(cluster, *nodes, f"{key}={value}", undo=(*nodes, f"{key}-"))
 
 
 @contextlib.contextmanager
@@ -93,12 +106,9 @@ def cordon_left_behind(cluster: Cluster) -> Iterator[Object]:
     """Leave the node as a NodeUpgrade would that was deleted by force."""
     mark = "nodeupgrade.dev/cordoned-by"
     cluster.lab.kubectl("delete", "nodeupgradetasks", "--all", "--wait=true")
-    with cordoned(cluster):
-        cluster.lab.kubectl("annotate", "node", cluster.node.name, f"{mark}=00000000-0000-0000-0000-000000000000")
-        try:
-            yield {}
-        finally:
-            cluster.lab.kubectl("annotate", "node", cluster.node.name, f"{mark}-")
+    node = ("annotate", "node", cluster.node.name)
+    with cordoned(cluster), commanded(cluster, *node, f"{mark}={UUID(int=0)}", undo=(*node, f"{mark}-")) as more:
+        yield more
 
 
 @contextlib.contextmanager
@@ -144,12 +154,8 @@ def without_controllers(cluster: Cluster) -> Iterator[None]:
 @contextlib.contextmanager
 def tainted(cluster: Cluster) -> Iterator[Object]:
     """Taint the node while the controller that evicts pods because of taints is not there."""
-    with without_controllers(cluster):
-        cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}=:NoExecute")
-        try:
-            yield {}
-        finally:
-            cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{TAINT}-")
+    with without_controllers(cluster), taint(cluster, TAINT, ":NoExecute") as more:
+        yield more
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from e2e import pods
@@ -11,7 +12,7 @@ from e2e.cluster import Cluster, Object
 from e2e.lab import cgroups
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
-from e2e.preflight.kinds.node import patch_status, refusing
+from e2e.preflight.kinds.node import patch_status, refusing, taint
 from e2e.preflight.row import WARNED, Hazard, Row
 
 UNITS = "/etc/systemd/system"
@@ -129,15 +130,9 @@ def pressure(cluster: Cluster) -> Iterator[Object]:
         yield more
 
 
-@contextlib.contextmanager
-def being_removed(cluster: Cluster) -> Iterator[Object]:
+def being_removed(cluster: Cluster) -> AbstractContextManager[Object]:
     """Taint the node as the cluster autoscaler does before it removes one."""
-    taint = "ToBeDeletedByClusterAutoscaler"
-    cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{taint}=1:NoSchedule")
-    try:
-        yield {}
-    finally:
-        cluster.lab.kubectl("taint", "nodes", cluster.node.name, f"{taint}-")
+    return taint(cluster, "ToBeDeletedByClusterAutoscaler", "1:NoSchedule")
 
 
 @contextlib.contextmanager
