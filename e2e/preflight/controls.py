@@ -1,4 +1,7 @@
-"""The control: nodes without any hazard, and pods of every kind. A refusal would be a false alarm."""
+"""The control: nodes without any hazard, and pods of every kind. A refusal would be a false alarm.
+
+One pod has a resource that somebody wrote into the Node's status: it looks like a device, and is none.
+"""
 
 import contextlib
 import time
@@ -8,6 +11,7 @@ from e2e.cluster import Cluster
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.progress import Lines
 from e2e.looks import look
+from e2e.preflight.kinds.admission import with_resource
 from e2e.preflight.row import Outcome
 
 CONTROL_PLANE = "1.33.13"
@@ -27,7 +31,7 @@ def control(name: str, pair: tuple[str, str], pods: int = PODS) -> Outcome:
     began = time.monotonic()
     said, ended, complaints = "", "?", []
     try:
-        with fresh(name, old, pods) as cluster:
+        with fresh(name, old, pods) as cluster, with_resource(cluster):
             began = time.monotonic()
             seen = look(cluster, "control", new, allowDowngrade=True, skewPolicy="Warn")
             ended = seen.verdict

@@ -47,20 +47,25 @@ def sysctl_no_longer_allowed(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
-def device_without_checkpoint(cluster: Cluster) -> Iterator[Object]:
-    """Run a pod with a device of which the kubelet has no checkpoint."""
+def with_resource(cluster: Cluster) -> Iterator[Object]:
+    """Run a pod with a resource that the Node has, and that no device plugin gives."""
     patch = {"status": {"capacity": {DEVICE: "1"}, "allocatable": {DEVICE: "1"}}}
     command = ("patch", "node", cluster.node.name, "--subresource=status", "--type=merge", "-p")
     cluster.lab.kubectl(*command, json.dumps(patch))
     resources = {"requests": {DEVICE: "1"}, "limits": {DEVICE: "1"}}
-    cluster.node.exec("sh", "-c", f"if [ -e {CHECKPOINT} ]; then mv {CHECKPOINT} {CHECKPOINT}.kept; fi")
     try:
         with pods.running(cluster, pods.pod(cluster, "device", pods.container(resources=resources))):
             yield {}
     finally:
-        cluster.node.exec("sh", "-c", f"if [ -e {CHECKPOINT}.kept ]; then mv {CHECKPOINT}.kept {CHECKPOINT}; fi")
         gone = {"status": {"capacity": {DEVICE: None}, "allocatable": {DEVICE: None}}}
         cluster.lab.kubectl(*command, json.dumps(gone))
+
+
+@contextlib.contextmanager
+def device_and_damage(cluster: Cluster) -> Iterator[Object]:
+    """Run a pod with a device where the kubelet's checkpoint is damaged."""
+    with with_resource(cluster), added(cluster.node, CHECKPOINT, "{"):
+        yield {}
 
 
 @contextlib.contextmanager
@@ -68,7 +73,7 @@ def device_unrecorded(cluster: Cluster) -> Iterator[Object]:
     """Run a pod with a device that is not in the kubelet's checkpoint."""
     data = {"RegisteredDevices": {DEVICE: ["one"]}, "PodDeviceEntries": []}
     with (
-        device_without_checkpoint(cluster),
+        with_resource(cluster),
         added(cluster.node, CHECKPOINT, json.dumps({"Data": data, "Checksum": device_checksum(data)})),
     ):
         yield {}
@@ -114,7 +119,7 @@ ROWS = (
         new="1.31.14", spec=ACCEPT, also=ACCEPTED),
     Row(name="admission/sidecar", shows="sidecars_are_known", reason=REJECTED, new="1.28.15",
         make=settings(maxPods=240), spec={**ACCEPT, "skewPolicy": "Warn"}, also=ACCEPTED),
-    Row(name="admission/device", shows="devices_are_kept", reason=REJECTED, make=device_without_checkpoint),
+    Row(name="admission/device", shows="devices_are_kept", reason=REJECTED, make=device_and_damage),
     Row(name="admission/device-unrecorded", shows="devices_are_on_record", reason=REJECTED, make=device_unrecorded),
     Row(name="admission/memory-manager", shows="memory_is_not_reckoned_twice", reason=REJECTED, make=memory_manager,
         spec=ACCEPT, also=ACCEPTED | {"exclusive_memory_is_recorded"}),

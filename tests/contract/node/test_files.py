@@ -80,6 +80,7 @@ def test_nothing_else_is_taken_for_a_socket(files_world: FilesWorld) -> None:
     files.write(path, b"one")
 
     assert [files.socket(each) for each in (path, path.parent, path.with_name("none"), path / "none")] == [None] * 4
+    assert files.sockets_in(path.parent) == files.sockets_in(path.with_name("none")) == ()
 
 
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:

@@ -235,5 +235,6 @@ def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monk
         listening.bind("real.sock")
 
         assert files.socket(PurePosixPath("/var/run/short.sock")) == PurePosixPath("/run/k3s/real.sock")
+        assert files.sockets_in(PurePosixPath("/var/run/k3s")) == (PurePosixPath("/var/run/k3s/real.sock"),)
     with pytest.raises(StepFailed, match=r"circle\.sock because Too many levels"):
         files.socket(PurePosixPath("/run/circle.sock"))

@@ -10,9 +10,11 @@ from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.admission import CHECKS, Admission, HostFacts
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts, demand
 from nodeupgrade.domain.pods import parse_pod
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.settings import configured
 from tests.unit.domain.admitted import (
     CAPACITY,
+    DEVICES,
     GPU,
     GUARANTEED,
     HALVES,
@@ -33,6 +35,8 @@ from tests.unit.domain.admitted import (
 FULL_CORES = b"cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}"
 ONE_NUMA_NODE = b"topologyManagerPolicy: single-numa-node"
 LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "web"}}}
+PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
+DONGLE = {"limits": {"example.com/dongle": "1"}}
 GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
 
 
@@ -178,9 +182,22 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(initContainers=[SIDECAR]), versions=("v1.20.15", "v1.27.16")),
     ),
     "devices without their checkpoint": (
-        admission(pod(resources=GPU), capacity=PLENTY, state={}),
+        admission(pod(resources=GPU), capacity=PLENTY, state={}, host=PLUGIN),
         "checkpoint of devices is missing",
-        admission(pod(resources=GPU), capacity=CAPACITY, state={}),
+        admission(pod(resources=GPU), capacity=PLENTY, state={}),
+    ),
+    "devices and a damaged checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, state={DEVICE_STATE: DEVICES.replace(b'"0"', b'"2"')}),
+        "checkpoint of devices is missing or damaged",
+        admission(pod(resources=GPU), capacity=CAPACITY, state={DEVICE_STATE: b"{"}),
+    ),
+    "devices, and what somebody else wrote into the Node": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY),
+        "kubernetes #138446",
+        admission(
+            pod(resources=DONGLE, initContainers=[{**INIT, "resources": DONGLE}]),
+            capacity={**PLENTY, "example.com/dongle": "1"},
+        ),
     ),
     "devices and a kubelet that takes them away": (
         admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.3")),

@@ -191,11 +191,23 @@ class HostFiles:
         """Follow symbolic links to a socket; ``None`` if there is none at the end."""
         with _translated(f"cannot look for a socket at {path}"):
             resolved = resolve(self._root, path, follow_last=True, disk=self._disk)
-            try:
-                kind = self._disk.lstat(resolved).st_mode
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            return PurePosixPath("/") / resolved.relative_to(self._root) if stat.S_ISSOCK(kind) else None
+            return PurePosixPath("/") / resolved.relative_to(self._root) if self._is_socket(resolved) else None
+
+    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the sockets in a directory, sorted; empty if there is no such directory."""
+        with _translated(f"cannot look for sockets in {directory}"):
+            resolved = resolve(self._root, directory, follow_last=True, disk=self._disk)
+            if not exists(resolved, self._disk):
+                return ()
+            names = self._disk.listdir(resolved)
+            return tuple(directory / n for n in sorted(names) if self._is_socket(resolved / n))
+
+    def _is_socket(self, path: Path) -> bool:
+        """Report whether a path itself is a socket; it may be gone by now."""
+        try:
+            return stat.S_ISSOCK(self._disk.lstat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes available to unprivileged writers on the filesystem of ``path``."""

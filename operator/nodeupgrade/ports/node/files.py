@@ -55,6 +55,10 @@ class FilesView(Protocol):
         """Return the path of a socket without symbolic links; ``None`` if the path does not lead to a socket."""
         ...
 
+    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the sockets in a directory, sorted; empty if there is no such directory."""
+        ...
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Return the bytes free for unprivileged users on the filesystem that holds ``path``."""
         ...

@@ -8,7 +8,7 @@ from nodeupgrade.domain.node.checks.admission import HostFacts, has_user_namespa
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.mounts import has_option, is_read_only
 from nodeupgrade.domain.pods import Pod
-from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
+from nodeupgrade.kubelet.layout import DEVICE_STATE, READ_AT_START, KubeletLayout
 from nodeupgrade.ports.node.files import FilesView
 
 MOUNTS = PurePosixPath("/proc/1/mountinfo")
@@ -16,6 +16,8 @@ CGROUP_V2_MARK = PurePosixPath("/sys/fs/cgroup/cgroup.controllers")
 APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
 NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+KUBELETS_OWN = "kubelet.sock"
+"""The socket at which device plugins register; theirs are beside it."""
 # Names of a pod's cgroup with either driver. The agent's pod sees other pods' paths relative to its own, so the
 # beginning may be missing; there may be a name before "kubepods" (cgroupRoot).
 POD_SLICE = re.compile(r"(?:.*-)?kubepods-.*pod[0-9a-f_-]+\.slice")
@@ -72,9 +74,11 @@ def host(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> H
     named = {name for pod in pods for name in seccomp_profiles(pod)}
     records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
     profiles = files.read(APPARMOR_PROFILES)
+    plugins = (path.name for path in files.sockets_in((root / DEVICE_STATE).parent))
     return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
+        device_plugins=frozenset(plugins) - {KUBELETS_OWN},
         numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
         seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
         namespaces={uid: data for uid, data in records.items() if data is not None},

@@ -107,6 +107,11 @@ class SimulatedFiles:
         self._calls.read(f"files.socket {path}")
         return path if str(path) in self.sockets else None
 
+    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """Those of ``sockets`` that are in a directory, sorted."""
+        self._calls.read(f"files.sockets_in {directory}")
+        return tuple(sorted(path for path in map(PurePosixPath, self.sockets) if path.parent == directory))
+
     def free_bytes(self, path: PurePosixPath) -> int:
         """Always plenty."""
         self._calls.read(f"files.free_bytes {path}")

@@ -9,7 +9,7 @@ from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.amounts import allocatable, amounts
 from nodeupgrade.domain.node.checks.admission.exclusive import asked
 from nodeupgrade.domain.node.checks.admission.facts import Admission
-from nodeupgrade.domain.node.checks.admission.fitting import extended, requests
+from nodeupgrade.domain.node.checks.admission.fitting import devices, requests
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.placement import unmet_placement
 from nodeupgrade.domain.pods import Pod
@@ -40,7 +40,7 @@ def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
     """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
     if unmet_placement(pod, view_node(dict(facts.node))) is not None:
         return False
-    if any(extended(facts) & asked(container).keys() for container in pod.containers):
+    if any(devices(facts) & asked(container).keys() for container in pod.containers):
         return False  # the device plugin has not registered again by then
     try:
         given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))

@@ -12,7 +12,7 @@ from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected
-from nodeupgrade.domain.node.checks.admission.fitting import extended
+from nodeupgrade.domain.node.checks.admission.fitting import devices
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.state import formats
@@ -37,7 +37,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Finding]:
     containers that have ended (#124345, #138446), and for containers that were restarted before (#135485). That fails,
     because the device plugin cannot have registered again by then (#133382).
     """
-    names = extended(facts)
+    names = devices(facts)
     for pod in facts.admitted():
         holding = [container for container in pod.containers if names & asked(container).keys()]
         why = _why_devices_are_lost(facts, pod, holding) if holding else None

@@ -21,6 +21,7 @@ class HostFacts:
         apparmor: whether AppArmor is enabled in the kernel.
         profiles: the loaded AppArmor profiles, as far as they can be read.
         numa_nodes: number of NUMA nodes.
+        device_plugins: names of the sockets of device plugins.
         seccomp: the seccomp profiles that pods name and the node has.
         namespaces: the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing.
     """
@@ -28,6 +29,7 @@ class HostFacts:
     apparmor: bool = False
     profiles: frozenset[str] = frozenset()
     numa_nodes: int = 1
+    device_plugins: frozenset[str] = frozenset()
     seccomp: frozenset[str] = frozenset()
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
 

@@ -21,6 +21,7 @@ from nodeupgrade.domain.node.checks.admission.amounts import (
 from nodeupgrade.domain.node.checks.admission.facts import Admission, rejected, spec_of
 from nodeupgrade.domain.pods import Pod, Role
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 
 _COMPUTED = (CPU, MEMORY, STORAGE)
 _KEYS = {
@@ -100,10 +101,22 @@ def host_ports_are_free(facts: Admission) -> Iterator[Finding]:
 
 
 def extended(facts: Admission) -> frozenset[str]:
-    """Return the node's extended resources, such as those of device plugins."""
+    """Return the node's extended resources: those of device plugins, and others."""
     listed = (facts.node.get("status") or {}).get("capacity") or {}
     own = {CPU, MEMORY, STORAGE, PODS}
     return frozenset(name for name in listed if name not in own and not name.startswith(HUGE_PAGES))
+
+
+def devices(facts: Admission) -> frozenset[str]:
+    """Return the extended resources that are devices of plugins; all of them if nobody can tell.
+
+    Others were written into the Node's status by somebody, and stay there when a kubelet starts, whose device manager
+    has nothing to do with them.
+    """
+    if facts.devices is not None:
+        return extended(facts) & (facts.devices.resources | facts.devices.allocated.keys())
+    unknown = DEVICE_STATE in facts.state or facts.host.device_plugins
+    return extended(facts) if unknown else frozenset()
 
 
 def requests(facts: Admission, *others: Pod) -> Amounts:
