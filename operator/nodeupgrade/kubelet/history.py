@@ -107,6 +107,11 @@ CGROUP_V1_REFUSED = MinorChange(
     first=35,
 )
 
+LIMITED_SWAP_NEEDS_V2 = MinorChange(
+    what="With `NodeSwap`, on by default, the kubelet does not start on cgroup v1 if `swapBehavior` is `LimitedSwap`.",
+    link=pull(123738),
+    first=30,
+)
 AWS_CLOUD_REMOVED = MinorChange(
     what="The built-in cloud provider `aws` is removed.",
     link=pull(115838),

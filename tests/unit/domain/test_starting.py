@@ -65,6 +65,8 @@ def given(data: bytes | None, executable: str = "ecr") -> StartingHost:
 
 
 BORN, END = validity(CERT)
+LIMITED = b"memorySwap: {swapBehavior: LimitedSwap}"
+SWAPPING = {"layout": layout(config=LIMITED), "cgroup_v2": False}
 OLDER = {"current": V("v1.30.14"), "target": V("v1.31.4")}
 DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a cloud that is gone for good": (
@@ -103,6 +105,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         "has no configuration file",
     ),
     "swap": (START, {"host": StartingHost(swaps=SWAPS)}, "swap is on (/dev/dm-1)"),
+    "swap that is limited on cgroup v1": (
+        START, {**SWAPPING, "current": V("v1.29.1"), "target": V("v1.30.1")}, "(kubernetes #123738); set it to NoSwap",
+    ),
     "a kernel setting": (
         START,
         {
@@ -171,6 +176,9 @@ LEFT = {
     },
     "no swap": {"host": StartingHost(swaps=b"Filename\tType\n")},
     "swap that is meant": {"host": StartingHost(swaps=SWAPS), "layout": layout(config=b"failSwapOn: false")},
+    "swap that is limited on cgroup v2": {**SWAPPING, "cgroup_v2": True},
+    "swap that is limited before 1.30": {**SWAPPING, "current": V("v1.28.1"), "target": V("v1.29.1")},
+    "swap whose gate is off": {**SWAPPING, "layout": layout("--feature-gates=NodeSwap=false", config=LIMITED)},
     "kernel settings that the kubelet sets itself": {"host": StartingHost(kernel={"kernel/panic": "0"})},
     "kernel settings that are right": {
         "layout": layout("--protect-kernel-defaults=true"), "host": StartingHost(kernel=KERNEL),

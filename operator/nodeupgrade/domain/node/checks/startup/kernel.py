@@ -20,15 +20,24 @@ PROTECTED: Mapping[str, int] = {
 """What a kubelet sets, or insists on with protectKernelDefaults; the same in every version from 1.15 on."""
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, covers=(Hazard.SWAP_REFUSED,))
+@check(Reason.KUBELET_WOULD_NOT_START, follows=(history.LIMITED_SWAP_NEEDS_V2,), covers=(Hazard.SWAP_REFUSED,))
 def swap_is_as_configured(facts: Readiness) -> Iterator[Finding]:
-    """Swap is off, or the kubelet is configured to start with it."""
+    """Swap is off, or the kubelet is configured to start with it, in a way that it supports on the node's cgroups."""
     swaps = (facts.host.swaps or b"").split(b"\n")[1:]
     devices = [line.split()[0].decode(errors="replace") for line in swaps if line.strip()]
     if devices and facts.layout.settings.text("fail-swap-on", "failSwapOn", "true").lower() != "false":
         detail = (
             f"swap is on ({', '.join(devices)}), and the kubelet does not start with it; "
             "turn it off with `swapoff -a`, or set failSwapOn: false"
+        )
+        yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
+    refused = history.LIMITED_SWAP_NEEDS_V2
+    section = facts.layout.settings.document.get("memorySwap")
+    limited = isinstance(section, Mapping) and section.get("swapBehavior") == "LimitedSwap"
+    if limited and not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.gates.get("NodeSwap", True):
+        detail = (
+            f"kubelet {facts.target} does not start with memorySwap.swapBehavior: LimitedSwap on cgroup v1 "
+            f"({refused.reference}); set it to NoSwap"
         )
         yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
 
