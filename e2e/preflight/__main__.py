@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e.cluster import Cluster
-from e2e.lab import Lab, LabSpec, deploy
+from e2e.lab import Lab, LabError, LabSpec, deploy
 from e2e.lab.progress import Lines
 from e2e.preflight.accepted import ACCEPTED, run_anyway
 from e2e.preflight.controls import CONTROL_PLANE, PAIRS, control
@@ -87,7 +87,7 @@ def _tasks(name: str, pods: int, *, fresh: bool) -> Iterator[Task]:
 
 
 def _cluster(name: str, pods: int, *, fresh: bool) -> Cluster:
-    found = next((lab for lab in Lab.list() if lab.name == name), None)
+    found = _found(name)
     if found is not None:
         if fresh:
             deploy.deploy_operator(found)
@@ -100,10 +100,16 @@ def _cluster(name: str, pods: int, *, fresh: bool) -> Cluster:
         raise
 
 
+def _found(name: str) -> Lab | None:
+    try:
+        return Lab.load(name)
+    except LabError:
+        return None
+
+
 def _down(name: str) -> None:
-    for lab in Lab.list():
-        if lab.name == name:
-            lab.down()
+    if (lab := _found(name)) is not None:
+        lab.down()
 
 
 def _line(outcome: Outcome) -> str:
