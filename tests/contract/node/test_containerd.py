@@ -158,6 +158,8 @@ def test_who_answers_and_from_where(containerd: ContainerdWorld) -> None:
     assert info.places == RuntimePlaces(
         root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock"
     )
+    assert info.images is not None
+    assert PurePosixPath(info.places.root) in PurePosixPath(info.images).parents
 
 
 def test_a_configuration_that_cannot_be_read_is_told_from_one_that_can(containerd: ContainerdWorld) -> None:

@@ -1,5 +1,6 @@
 """What the start of the new kubelet would meet: a dry run of it, and what it reads of its host."""
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.node.kubelet import TrialStart
+from nodeupgrade.simulation.node.runtime_restart import PLACES
 from tests.unit.engine.test_gather import gathered, node
 
 
@@ -68,6 +70,17 @@ def test_what_a_starting_kubelet_reads_of_its_host_is_collected() -> None:
     assert (found.kernel["kernel/panic"], found.kernel["vm/panic_on_oom"]) == ("10", "")
     assert [name for name, _ in found.disks] == ["nodefs", "imagefs"][: len(found.disks)]
     assert ("nodefs", "/data") in found.disks
+
+
+@pytest.mark.parametrize("images", ["/data/snapshots", None])
+def test_images_are_where_the_runtime_says_which_may_be_another_filesystem(
+    monkeypatch: pytest.MonkeyPatch, images: str | None
+) -> None:
+    seen = node()
+    info = replace(seen.runtime.info(), places=PLACES, images=images)
+    monkeypatch.setattr(seen.runtime, "info", lambda: info)
+
+    assert ("imagefs", images or PLACES.root) in gathered(seen).readiness.host.disks
 
 
 def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

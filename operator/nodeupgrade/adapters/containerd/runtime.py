@@ -78,6 +78,7 @@ class ContainerdRuntime:
             cgroup_driver=self._cri.cgroup_driver(),
             process=daemon.listener(self._socket, self._processes),
             places=daemon.places(self._cri.status_info()),
+            images=self._cri.image_filesystem(),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:

@@ -63,6 +63,18 @@ class CriClient:
             return None
         return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
 
+    def image_filesystem(self) -> str | None:
+        """Return the directory whose filesystem kubelets watch as that of images; ``None`` if none is reported.
+
+        Of several, one for each snapshotter of containerd 2, kubelets take the first.
+        """
+        method = UnaryMethod(f"/runtime.{self.served()[0]}.ImageService/ImageFsInfo", pb.ImageFsInfoResponse)
+        try:
+            answer = self._connection.call(method, pb.ImageFsInfoRequest())
+        except Unimplemented:
+            return None
+        return next((each.fs_id.mountpoint for each in answer.image_filesystems), "") or None
+
     def status_info(self) -> dict[str, str]:
         """Return the runtime's verbose status: JSON texts by topic, whose format the CRI does not specify."""
         method = self._method("Status", pb.StatusResponse)

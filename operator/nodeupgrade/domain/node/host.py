@@ -46,6 +46,7 @@ class RuntimeInfo:
         binary_version: version of the program on disk, which a restart would start; ``None`` if unknown.
         process: ``None`` if unknown.
         places: those in use, as it reports them; ``None`` if it does not.
+        images: directory on the filesystem of images, as it reports it to kubelets; ``None`` if it does not.
     """
 
     name: str
@@ -55,6 +56,7 @@ class RuntimeInfo:
     cgroup_driver: str | None = None
     process: RuntimeProcess | None = None
     places: RuntimePlaces | None = None
+    images: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

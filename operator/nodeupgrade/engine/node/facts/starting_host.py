@@ -43,8 +43,9 @@ def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
 def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
     root = settings.flag("root-dir") or DEFAULT_ROOT
     yield ("nodefs", root), files.usage(PurePosixPath(root))
-    if runtime.places is not None:
-        yield ("imagefs", runtime.places.root), files.usage(PurePosixPath(runtime.places.root))
+    images = runtime.images or (None if runtime.places is None else runtime.places.root)
+    if images is not None:
+        yield ("imagefs", images), files.usage(PurePosixPath(images))
 
 
 def _credential_providers(files: FilesView, settings: Configured) -> CredentialProviders | None:

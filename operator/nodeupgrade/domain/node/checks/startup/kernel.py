@@ -34,7 +34,8 @@ def swap_is_as_configured(facts: Readiness) -> Iterator[Finding]:
     refused = history.LIMITED_SWAP_NEEDS_V2
     section = facts.layout.settings.document.get("memorySwap")
     limited = isinstance(section, Mapping) and section.get("swapBehavior") == "LimitedSwap"
-    if limited and not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.gates.get("NodeSwap", True):
+    looked_at = refused.applies_to(facts.target) and facts.layout.gates.get("NodeSwap", True)
+    if limited and looked_at and not facts.cgroup_v2:
         detail = (
             f"kubelet {facts.target} does not start with memorySwap.swapBehavior: LimitedSwap on cgroup v1 "
             f"({refused.reference}); set it to NoSwap"
