@@ -28,6 +28,7 @@ LOOKING = {
     "status-all.txt": ["status"],
     "status-one.txt": [
         f"status {ROLLOUT}",
+        f"status {ROLLOUT} -v",
         f"status {ROLLOUT}-gpu",
         "status kubelet-1-30-14",
         "status kubelet-1-34-plan",
@@ -186,6 +187,9 @@ def test_watching_without_a_terminal(cluster: Cluster) -> None:
         watch(options=" --timeout 10s --interval 5s"),
         watch(stalled, options=" --stop-when-stalled"),
     ]
+    cluster.add(before)
+    cluster.at_sleep = [going_on, well]
+    transcripts.append(cluster.run("nodeupgrade status --watch --timeout 2m --interval 1m"))
     check("watch.txt", transcripts)
 
 
@@ -203,7 +207,8 @@ def test_what_a_cluster_that_does_not_play_along_gets(cluster: Cluster) -> None:
             failing(NoClusterError("cannot use the default kubeconfig because no configuration was found")),
             failing(UnavailableError("cannot GET /version because the API server does not answer (TimeoutError())")),
             failing(ForbiddenError(f"cannot GET /apis because the API server answers 403: {nobody}")),
-            cluster.run("nodeupgrade status --watch"),
+            cluster.run("nodeupgrade status --watch -o json"),
+            cluster.run("nodeupgrade status --verbose"),
             cluster.run(f"nodeupgrade status {ROLLOUT} --timeout 5m"),
             cluster.run(f"nodeupgrade status {ROLLOUT} --watch --timeout soon"),
         ],

@@ -1,4 +1,7 @@
-"""The two kinds of objects, with the columns that ``kubectl get`` shows."""
+"""The two kinds of objects, with the columns that ``kubectl get`` shows: without ``-o wide``, as many as 80 cells hold.
+
+kubectl drops no columns by itself.
+"""
 
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
@@ -32,7 +35,7 @@ UPGRADE_KIND = Kind(
     spec=SPEC,
     status=schema_of(UpgradeStatus),
     columns=(
-        Column(name="Version", path=".spec.version"),
+        Column(name="Version", path=".spec.version", wide=True),
         Column(name="Phase", path=".status.phase"),
         Column(name="Progress", path=".status.progress"),
         Column(
@@ -41,7 +44,7 @@ UPGRADE_KIND = Kind(
         Column(
             name="Restarts", path=".status.containers.restarted", type="integer", description="Containers restarted"
         ),
-        Column(name="Wave", path=".status.currentWave.name"),
+        Column(name="Wave", path=".status.currentWave.name", wide=True),
         _AGE,
         Column(name="Ready", path=_ready("status"), wide=True),
         Column(name="Reason", path=_ready("reason"), wide=True),
@@ -68,13 +71,17 @@ TASK_KIND = Kind(
     status=schema_of(TaskStatus),
     columns=(
         Column(name="Upgrade", path=".spec.upgradeRef.name"),
-        Column(name="Wave", path=".spec.wave"),
+        Column(name="Wave", path=".spec.wave", wide=True),
         Column(name="Phase", path=".status.phase"),
-        Column(name="From", path=".spec.fromVersion"),
+        Column(name="From", path=".spec.fromVersion", wide=True),
         Column(name="To", path=".spec.toVersion"),
         Column(name="Restarted", path=".status.containers.restarted", type="integer"),
         Column(
-            name="Down(s)", path=".status.kubelet.downSeconds", type="number", description="Seconds without a kubelet"
+            name="Down(s)",
+            path=".status.kubelet.downSeconds",
+            type="number",
+            description="Seconds without a kubelet",
+            wide=True,
         ),
         _AGE,
         Column(name="Order", path=".spec.order", type="integer", wide=True),

@@ -15,11 +15,24 @@ from typing import Any, TextIO
 
 import click
 
+PROGRAM = "nodeupgrade"
 PLUGIN = "kubectl-nodeupgrade"
 OK, NO, WRONG_USAGE, NO_CLUSTER, TIME_IS_OVER = range(5)
 
 _STANDARD_INPUT = f"{__name__}.standard_input"
-_PROGRAM = re.compile(r"(^|[|&] )nodeupgrade ")
+_COMMAND_LINE = re.compile(r"(^|[|&;] |`)nodeupgrade (?=[a-z-])")
+"""Where a command line of ours begins: at the start of a text, after a pipe or a semicolon, or in backquotes."""
+
+
+def called() -> str:
+    """Return the name under which the program was called: ``nodeupgrade``, or ``kubectl nodeupgrade`` as a plugin."""
+    ctx = click.get_current_context(silent=True)
+    return (ctx.find_root().info_name if ctx is not None else None) or PROGRAM
+
+
+def as_called(text: str) -> str:
+    """Return a text with its command lines under the name under which the program was called."""
+    return _COMMAND_LINE.sub(lambda found: f"{found[1]}{called()} ", text)
 
 
 class CannotError(click.ClickException):
@@ -29,7 +42,8 @@ class CannotError(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print one line on standard error."""
-        click.echo(f"error: {' '.join(self.format_message().split())}", file=file, err=file is None)
+        message = as_called(" ".join(self.format_message().split()))
+        click.echo(f"error: {message}", file=file, err=file is None)
 
 
 class NoClusterAnswerError(CannotError):
@@ -45,15 +59,21 @@ class CommandWithExamples(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, unwrapped, after everything else."""
         if not self.examples:
             return
-        called = ctx.find_root().info_name or "nodeupgrade"
         with formatter.section("Examples"):
             for example in self.examples:
-                written = _PROGRAM.sub(lambda found: f"{found[1]}{called} ", example)
-                formatter.write(f"  {written}\n")
+                formatter.write(f"  {as_called(example)}\n")
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does, with command lines that can be copied."""
+        written, self.help = self.help, as_called(self.help or "")
+        try:
+            super().format_help_text(ctx, formatter)
+        finally:
+            self.help = written
 
 
 class Program(click.Group):
@@ -80,7 +100,7 @@ class Program(click.Group):
         """Run; as a kubectl plugin under kubectl's name, so that usage lines can be copied."""
         if kwargs.get("prog_name") is None:
             plugin = PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN
-            kwargs["prog_name"] = "kubectl nodeupgrade" if plugin else "nodeupgrade"
+            kwargs["prog_name"] = f"kubectl {PROGRAM}" if plugin else PROGRAM
             kwargs.setdefault("complete_var", f"_{'KUBECTL_' if plugin else ''}NODEUPGRADE_COMPLETE")
         _replace_unencodable()
         try:

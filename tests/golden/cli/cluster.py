@@ -71,9 +71,9 @@ class Cluster:
 
         return World(connect=connect, now=lambda: self.now, sleep=sleep)
 
-    def run(self, command: str, *, stdin: str | None = None) -> str:
+    def run(self, command: str, *, stdin: str | None = None, width: str = WIDTH) -> str:
         """Run a command line; what it prints, its exit code last."""
-        runner, environment = CliRunner(), {"COLUMNS": WIDTH, "KUBECONFIG": ""}
+        runner, environment = CliRunner(), {"COLUMNS": width, "KUBECONFIG": ""}
         program, *arguments = shlex.split(command)
         assert program == "nodeupgrade"
         result = runner.invoke(main, arguments, obj=self.world(), input=stdin, env=environment)

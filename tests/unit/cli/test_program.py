@@ -1,11 +1,13 @@
 """The program answers to the name by which it was called."""
 
+import re
 import sys
 
 import pytest
 from click.testing import CliRunner
 
 from nodeupgrade.cli.main import main
+from tests.golden.cli.cluster import WORLD, Cluster
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,22 @@ def test_help_can_be_copied(
     printed = capsys.readouterr().out
     assert printed.startswith(f"Usage: {name} lint")
     assert f"kustomize build . | {name} lint -" in printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["status", "kubelet-1-33-13-gpu"], ["pause", "kubelet-1-30-14"], ["failures", "--help"], ["abort", "--help"]],
+)
+def test_every_command_line_that_is_shown_can_be_copied(words: list[str]) -> None:
+    """As a plugin of kubectl the program is not on the PATH under its own name, or need not be."""
+    cluster = Cluster(*WORLD)
+    shown = CliRunner().invoke(main, words, obj=cluster.world(), prog_name="kubectl nodeupgrade").output
+    shown += (
+        CliRunner()
+        .invoke(main, ["status", "kubelet-1-33-13"], obj=cluster.world(), prog_name="kubectl nodeupgrade")
+        .output
+    )
+    assert re.findall(r"(?<!kubectl )(?<![./\w-])nodeupgrade (?:" + "|".join(main.commands) + r")\b", shown) == []
 
 
 @pytest.mark.parametrize(

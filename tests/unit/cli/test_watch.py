@@ -1,13 +1,14 @@
 """On a terminal a rollout is drawn in place until it ends; an API server that is away is waited for."""
 
 import io
+from collections.abc import Sequence
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.cli.reports.overview import Overview, overview
-from nodeupgrade.cli.screens import watch
+from nodeupgrade.cli.screens import status, watch
 from nodeupgrade.cli.screens.watch import Until
 from nodeupgrade.ports.kube import UPGRADES, UnavailableError
 from tests.golden.cli.cluster import NOW, Cluster
@@ -22,12 +23,15 @@ async def test_drawn_until_it_ends(
     monkeypatch.setattr(watch, "console", lambda: Console(file=screen, force_terminal=terminal, width=100))
     names = ["kubelet-1-33-13", "", "", "kubelet-1-33-13", "kubelet-1-30-14"]
 
-    async def look() -> Overview:
+    async def look() -> list[Overview]:
         if name := names.pop(0):
-            return overview(parse_upgrade(await cluster.kube.get(UPGRADES, name)), {}, NOW)
+            return [overview(parse_upgrade(await cluster.kube.get(UPGRADES, name)), {}, NOW)]
         raise UnavailableError("cannot GET it because the API server does not answer")
 
-    assert await watch.watch(cluster.world(), look, Until(interval=2)) == 0
+    def draw(seen: Sequence[Overview]) -> RenderableType:
+        return status.many(seen, NOW)
+
+    assert await watch.watch(cluster.world(), look, draw, Until(interval=2), named=True) == 0
     assert names == []
     printed = capsys.readouterr()
     assert printed.err.count("waiting: cannot GET it") == 1

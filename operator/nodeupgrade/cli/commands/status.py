@@ -1,12 +1,15 @@
 """`nodeupgrade status`: show the state of rollouts, once or until they end."""
 
-import click
+from collections.abc import Sequence
 
-from nodeupgrade.api.upgrade.object import Upgrade
+import click
+from rich.console import Group, RenderableType
+
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
-from nodeupgrade.cli.program import OK, command
+from nodeupgrade.cli.program import OK, called, command
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
 from nodeupgrade.cli.screens.watch import Until, watch
@@ -17,11 +20,14 @@ from nodeupgrade.ports.kube import KubeApi
     "status",
     "nodeupgrade status",
     "nodeupgrade status kubelet-1-33-13",
+    "nodeupgrade status --watch",
+    "nodeupgrade status kubelet-1-33-13 --verbose",
     "nodeupgrade status kubelet-1-33-13 --watch --timeout 6h || nodeupgrade failures kubelet-1-33-13",
     "nodeupgrade status kubelet-1-33-13 -o json | jq .estimate.completion",
 )
 @click.argument("name", required=False)
-@click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until the rollout ends.")
+@click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until all rollouts shown end.")
+@click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")
 @click.option("--interval", type=Seconds(), default="2s", show_default=True, help="With --watch: time between looks.")
 @click.option(
@@ -35,6 +41,7 @@ async def status_command(
     *,
     name: str | None,
     watched: bool,
+    verbose: bool,
     limit: float | None,
     interval: float,
     stop_when_stalled: bool,
@@ -42,47 +49,60 @@ async def status_command(
 ) -> int:
     """Show how rollouts stand.
 
-    Without NAME all of them, one line each; with NAME one in detail: waves, nodes in flight, last failures, and
-    what its conditions mean. Bars show nodes done (█), gone wrong or refused (▚), in flight (▒) and pending (·).
+    Without NAME all of them, one line each, and the nodes in flight; with NAME one as a tree: its waves, their nodes in
+    flight with the step that each is at, and what went wrong. Conditions are shown when they say that something is
+    wrong, and always with --verbose.
 
-    With --watch it is shown again and again until the rollout ends: on a terminal as a live table, elsewhere one
-    line for each change. The exit code is then 0 when the rollout succeeded (or the plan it was asked for is
-    there), 1 when it ended otherwise, and 4 when --timeout was over first. A rollout that waits for an approval, a
-    window or a person has not ended.
+    With --watch it is shown again and again until all rollouts shown have ended: on a terminal as a live screen,
+    elsewhere one line for each change. The exit code is then 0 when they succeeded (or the plan that was asked for is
+    there), 1 when one ended otherwise, and 4 when --timeout was over first. A rollout that waits for an approval, a
+    window or a person has not ended; without NAME, rollouts that had ended before do not count.
     """
-    if watched and (name is None or output != "text"):
-        raise click.UsageError("--watch needs the NAME of one rollout, and shows it as text")
+    if watched and output != "text":
+        raise click.UsageError("--watch shows text only")
+    if verbose and (name is None or output != "text"):
+        raise click.UsageError("--verbose needs the NAME of one rollout, and shows it as text")
     if not watched and (limit is not None or stop_when_stalled):
         raise click.UsageError("--timeout and --stop-when-stalled belong to --watch")
-    if watched and name is not None:
+
+    async def look() -> list[Overview]:
+        return await (_every(world, kube) if name is None else _named(world, kube, name, verbose=verbose))
+
+    def draw(found: Sequence[Overview]) -> RenderableType:
+        if name is None:
+            return status.many(found, world.now())
+        return Group(*(status.one(each, world.now(), verbose=verbose) for each in found))
+
+    if watched:
         until = Until(interval=interval, limit=limit, stop_when_stalled=stop_when_stalled)
-        return await watch(world, lambda: seen(world, kube, name), until)
-    if name is None:
-        await _all(world, kube, output)
-        return OK
-    found = await seen(world, kube, name)
-    if output == "text":
-        show(status.one(found, world.now()))
+        return await watch(world, look, draw, until, named=name is not None)
+    found = await look()
+    if output != "text":
+        dump([each.document() for each in found] if name is None else found[0].document(), output)
+    elif found:
+        show(draw(found))
     else:
-        dump(found.document(), output)
+        advice = f"See `kubectl explain nodeupgrade.spec` and `{called()} plan --help`."
+        click.echo(f"There are no NodeUpgrades. {advice}")
     return OK
 
 
-async def seen(world: World, kube: KubeApi, name: str) -> Overview:
-    """Read one rollout and sum it up."""
-    return await _summed_up(world, kube, await reading.upgrade(kube, name))
-
-
-async def _summed_up(world: World, kube: KubeApi, upgrade: Upgrade) -> Overview:
-    tasks = await reading.tasks_named(kube, upgrade.status.in_flight)
-    return overview(upgrade, tasks, world.now())
-
-
-async def _all(world: World, kube: KubeApi, output: str) -> None:
-    upgrades = await reading.upgrades(kube)
-    if output != "text":
-        dump([(await _summed_up(world, kube, each)).document() for each in upgrades], output)
-    elif upgrades:
-        show(status.many([overview(each, {}, world.now()) for each in upgrades], world.now()))
+async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> list[Overview]:
+    """Read one rollout; ``verbose`` with the tasks of all its nodes."""
+    upgrade = await reading.upgrade(kube, name)
+    if verbose:
+        read = await reading.tasks_of(kube, name)
     else:
-        click.echo("There are no NodeUpgrades. See `kubectl explain nodeupgrade.spec` and `nodeupgrade plan --help`.")
+        failed = (failure.node for failure in upgrade.status.failures)
+        read = list((await reading.tasks_named(kube, {*upgrade.status.in_flight, *failed})).values())
+    ours: dict[str, Task] = {task.name: task for task in read if task.spec.upgrade_ref.uid == upgrade.uid}
+    return [overview(upgrade, ours, world.now())]
+
+
+async def _every(world: World, kube: KubeApi) -> list[Overview]:
+    """Read all rollouts with the tasks of their nodes in flight."""
+    found = []
+    for upgrade in await reading.upgrades(kube):
+        tasks = await reading.tasks_named(kube, upgrade.status.in_flight)
+        found.append(overview(upgrade, tasks, world.now()))
+    return found

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION,
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionType, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy
-from nodeupgrade.cli.program import CannotError
+from nodeupgrade.cli.program import CannotError, called
 from nodeupgrade.domain.rollout.report import conditions
 
 MANAGER = "nodeupgrade-cli"
@@ -169,7 +169,7 @@ def _must_go_on(upgrade: Upgrade, verb: str) -> None:
     if upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT:
         why = "it is aborted"
     if why:
-        raise CannotError(f"cannot {verb} {upgrade.name} because {why}; look at nodeupgrade status {upgrade.name}")
+        raise CannotError(f"cannot {verb} {upgrade.name} because {why}; look at {called()} status {upgrade.name}")
 
 
 def _needs_no_approval(upgrade: Upgrade, name: str) -> str:

@@ -1,7 +1,7 @@
 """One rollout summed up for people: its status, its nodes in flight, and when it may end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json, to_json
@@ -35,11 +35,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What ``status`` shows of one rollout."""
+    """What ``status`` shows of one rollout.
+
+    Attributes:
+        tasks: by node, as far as they were read; at least those of its nodes in flight.
+    """
 
     upgrade: Upgrade
     flying: tuple[Flying, ...] = ()
     estimate: Estimate | None = None
+    tasks: Mapping[str, Task] = field(default_factory=dict)
 
     @property
     def status(self) -> UpgradeStatus:
@@ -91,9 +96,9 @@ class Overview:
 
 
 def overview(upgrade: Upgrade, tasks: Mapping[str, Task], now: datetime) -> Overview:
-    """Sum up a rollout; ``tasks`` are those of its nodes in flight."""
+    """Sum up a rollout; ``tasks`` are at least those of its nodes in flight."""
     flying = tuple(_flying(node, tasks.get(node), now) for node in upgrade.status.in_flight)
-    return Overview(upgrade=upgrade, flying=flying, estimate=_estimate(upgrade, now))
+    return Overview(upgrade=upgrade, flying=flying, estimate=_estimate(upgrade, now), tasks=tasks)
 
 
 def finished_nodes(counts: Counts) -> int:

@@ -1,6 +1,6 @@
 """What the conditions of a NodeUpgrade mean in words, by status, with a colour."""
 
-from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.api.upgrade.status import Condition, ConditionType
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD
 
 MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
@@ -33,6 +33,10 @@ MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "True": ("nodes failed", BAD),
         "False": ("no node failed", FAINT),
     },
+    ConditionType.IMPEDED: {
+        "True": ("writes are refused, or agents cannot run", BAD),
+        "False": ("nothing is in the way any more", FAINT),
+    },
     ConditionType.READINESS_GUARDED: {
         "True": ("pods stay Ready until their new kubelet has probed them", GOOD),
         "False": ("pods may be reported unready for a moment", FAINT),
@@ -44,3 +48,13 @@ MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "Unknown": ("no node has been verified yet", FAINT),
     },
 }
+
+
+def meaning(condition: Condition) -> tuple[str, str]:
+    """Return what a condition means, and its colour; for one of a newer version, its own message."""
+    return MEANINGS.get(condition.type, {}).get(condition.status, (condition.message, ""))
+
+
+def is_bad(condition: Condition) -> bool:
+    """Report whether a condition says that something is wrong."""
+    return meaning(condition)[1] == BAD

@@ -1,16 +1,19 @@
 """Draw rollouts on a screen."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import counted
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
-from nodeupgrade.cli.reports.overview import Overview, failed_nodes
-from nodeupgrade.cli.screens.condition_words import MEANINGS
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
+from nodeupgrade.cli.program import called
+from nodeupgrade.cli.reports.overview import Flying, Overview, failed_nodes
+from nodeupgrade.cli.reports.tree import tree
+from nodeupgrade.cli.screens import tree as screen
+from nodeupgrade.cli.screens.condition_words import is_bad, meaning
 from nodeupgrade.cli.screens.words import (
     BAD,
     BAR_WIDTH,
@@ -18,6 +21,7 @@ from nodeupgrade.cli.screens.words import (
     FAINT,
     GOOD,
     NOTHING,
+    SHORT_BAR,
     ahead,
     bar,
     coloured,
@@ -32,13 +36,18 @@ from nodeupgrade.domain.rollout.report import conditions
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20
-SHORT_BAR = 10
 
 
 def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
-    """Draw all rollouts, one line each."""
-    headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "REASON")
-    drawn = table(*headings, spare=("WAVE", "AGE", "VERSION", "FAILED", "REASON", "RESTARTS"))
+    """Draw all rollouts, one line each, and below them the nodes in flight."""
+    listed = tuple(overviews)
+    flying = [(each.upgrade.name, node) for each in listed for node in each.flying]
+    return Group(_rollouts(listed, now), *((heading("In flight"), _flying(flying)) if flying else ()))
+
+
+def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
+    headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "ENDS IN", "REASON")
+    drawn = table(*headings, spare=("AGE", "WAVE", "VERSION", "ENDS IN", "REASON", "FAILED", "RESTARTS"))
     for each in overviews:
         status = each.status
         wave = status.current_wave
@@ -51,14 +60,25 @@ def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             _alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
             since(each.upgrade.created_at, now),
+            NOTHING if each.estimate is None else lasting(each.estimate.completion - now),
             conditions.find(status, ConditionType.READY).reason or "NotSeenYet",
         )
     return drawn
 
 
-def one(seen: Overview, now: datetime) -> RenderableType:
-    """Draw one rollout in detail."""
-    return Group(*_parts(seen, now))
+def _flying(nodes: list[tuple[str, Flying]]) -> RenderableType:
+    drawn = table("NODE", "PHASE", "STEP", "TOOK", "WAVE", "ROLLOUT", spare=("WAVE", "TOOK", "STEP"))
+    for rollout, each in nodes[:FLYING_SHOWN]:
+        took = NOTHING if each.seconds is None else lasting(timedelta(seconds=each.seconds))
+        drawn.add_row(each.node, coloured(each.phase), each.step or NOTHING, took, each.wave or NOTHING, rollout)
+    if (more := len(nodes) - FLYING_SHOWN) > 0:
+        drawn.add_row(f"and {more} more")
+    return drawn
+
+
+def one(seen: Overview, now: datetime, *, verbose: bool = False) -> RenderableType:
+    """Draw one rollout in detail; ``verbose`` adds every node that was read, its steps, and all conditions."""
+    return Group(*_parts(seen, now, verbose=verbose))
 
 
 def line(seen: Overview) -> str:
@@ -81,21 +101,18 @@ def _stage(node: str, phase: str) -> str:
     return f"{node} {spaced(phase)}"
 
 
-def _parts(seen: Overview, now: datetime) -> Iterator[RenderableType]:
+def _parts(seen: Overview, now: datetime, *, verbose: bool) -> Iterator[RenderableType]:
     status = seen.status
     yield from _headline(seen, now)
-    if status.waves:
-        yield heading("Waves")
-        yield _waves(status.waves, now)
-    if seen.flying:
-        yield heading("In flight")
-        yield _flying(seen)
+    if branches := tree(seen, now, whole=verbose):
+        yield Text()
+        yield screen.tree(branches, now)
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
-    if status.conditions:
+    if told := [each for each in status.conditions if verbose or is_bad(each)]:
         yield heading("Conditions")
-        yield _conditions(status.conditions, now)
+        yield _conditions(told, now)
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
@@ -114,7 +131,7 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.braked:
-        yield "Paused", Text("by the annotation nodeupgrade.dev/pause; `nodeupgrade resume` removes it", BUSY)
+        yield "Paused", Text(f"by the annotation nodeupgrade.dev/pause; `{called()} resume` removes it", BUSY)
     if upgrade.deleting:
         yield "Deletion", Text("requested; nodes in flight are finished first", BUSY)
     if totals.baseline:
@@ -164,49 +181,19 @@ def _alarming(number: int) -> Text:
     return Text(str(number), BAD if number else "")
 
 
-def _waves(waves: Iterable[WaveStatus], now: datetime) -> RenderableType:
-    headings = ("#", "WAVE", "STATE", "NODES", "FAILED", "REFUSED", "TOOK", "APPROVED BY")
-    drawn = table(*headings, spare=("APPROVED BY", "TOOK", "#"))
-    for number, wave in enumerate(waves, 1):
-        done = wave.succeeded + wave.skipped
-        nodes = bar(done, wave.in_progress, wave.failed + wave.refused, wave.total)
-        took = NOTHING if wave.started_at is None else lasting((wave.completed_at or now) - wave.started_at)
-        drawn.add_row(
-            str(number),
-            wave.name,
-            coloured(wave.state.value),
-            Text.assemble(nodes, f" {done}/{wave.total}"),
-            _alarming(wave.failed),
-            _alarming(wave.refused),
-            took,
-            wave.approved_by or NOTHING,
-        )
-    return drawn
-
-
-def _flying(seen: Overview) -> RenderableType:
-    drawn = table("NODE", "WAVE", "PHASE", "STEP", "SECONDS")
-    for each in seen.flying[:FLYING_SHOWN]:
-        seconds = NOTHING if each.seconds is None else str(each.seconds)
-        drawn.add_row(each.node, each.wave or NOTHING, coloured(each.phase), each.step or NOTHING, seconds)
-    if (more := len(seen.flying) - FLYING_SHOWN) > 0:
-        drawn.add_row(f"and {more} more")
-    return drawn
-
-
 def _failures(seen: Overview, now: datetime) -> RenderableType:
     drawn = table("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
     for failure in seen.status.failures[:FAILURES_SHOWN]:
         step, when = failure.step or NOTHING, since(failure.time, now)
         drawn.add_row(failure.node, step, failure.reason, when, failure.message)
     if len(seen.status.failures) > FAILURES_SHOWN:
-        return Group(drawn, Text(f"All of them: nodeupgrade failures {seen.upgrade.name}", FAINT))
+        return Group(drawn, Text(f"All of them: {called()} failures {seen.upgrade.name}", FAINT))
     return drawn
 
 
 def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
     drawn = table("CONDITION", "STATUS", "REASON", "FOR", "MEANS", spare=("FOR", "REASON"))
     for each in listed:
-        words, style = MEANINGS.get(each.type, {}).get(each.status, (each.message, ""))
+        words, style = meaning(each)
         drawn.add_row(each.type, Text(each.status, style), each.reason, since(each.last_transition_time, now), words)
     return drawn

@@ -10,6 +10,7 @@ from rich.text import Text
 from nodeupgrade.api.json import timestamp
 
 BAR_WIDTH = 20
+SHORT_BAR = 10
 NOTHING = "-"
 
 GOOD, BAD, BUSY, FAINT = "green", "red", "yellow", "dim"
@@ -24,11 +25,28 @@ STYLES = {
     "RollbackFailed": BAD,
     "RolledBack": BAD,
     "Refused": BAD,
+    "Undone": BAD,
+    "Done": GOOD,
+    "Prechecked": GOOD,
     "Running": BUSY,
     "Soaking": BUSY,
     "AwaitingApproval": BUSY,
+    "WaitingForWindow": BUSY,
     "Paused": BUSY,
+    "Planning": BUSY,
+    "Queued": BUSY,
+    "Admitted": BUSY,
+    "Staging": BUSY,
+    "Prechecking": BUSY,
+    "Staged": BUSY,
+    "Verifying": BUSY,
+    "RollingBack": BAD,
+    "Doing": BUSY,
+    "Undoing": BAD,
 }
+
+MARKS = {GOOD: "✔", BAD: "✗", BUSY: "◐", "": "·"}
+"""What precedes a state of each colour, for screens without colours."""
 
 
 def lasting(length: timedelta) -> str:
@@ -76,11 +94,17 @@ def coloured(word: str) -> Text:
     return Text(word or NOTHING, STYLES.get(word, ""))
 
 
+def mark(word: str) -> Text:
+    """Return the mark that precedes a phase, a state or a result, in its colour."""
+    style = STYLES.get(word, "")
+    return Text(MARKS[style], style)
+
+
 def table(*columns: str, spare: Sequence[str] = ()) -> "Columns":
     """Start a table in kubectl's style.
 
     Args:
-        columns: Their headings; only the last column wraps.
+        columns: Their headings. Only the last column wraps, unless even the columns that must stay are too wide.
         spare: Columns to leave out, in this order, where the screen is too narrow for all of them.
     """
     return Columns(columns, spare)
@@ -102,7 +126,7 @@ def heading(title: str) -> Text:
 
 
 class Columns:
-    """A table that drops whole columns rather than truncating their content."""
+    """A table that drops whole columns, and wraps what must stay: no content is ever truncated."""
 
     GAP = 2
     LAST = 24
@@ -122,10 +146,11 @@ class Columns:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it as wide as the screen allows."""
         kept = self._kept(options.max_width)
+        fits = self._width(kept) <= options.max_width
         drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, self.GAP, 0, 0))
         for index in kept:
-            folds = index == len(self._headings) - 1
-            drawn.add_column(self._headings[index], overflow="fold" if folds else "ellipsis", no_wrap=not folds)
+            wraps = index == len(self._headings) - 1 or not fits
+            drawn.add_column(self._headings[index], overflow="fold", no_wrap=not wraps)
         for row in self._rows:
             drawn.add_row(*(row[index] for index in kept))
         yield drawn

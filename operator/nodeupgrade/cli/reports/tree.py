@@ -1,0 +1,92 @@
+"""A rollout as a tree: its waves, their nodes as far as they matter now, and the steps of nodes in flight."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import StepResult, StepStatus
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.upgrade.status import NodeFailure, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER
+from nodeupgrade.cli.reports.overview import Overview
+
+_AT_WORK = frozenset({StepResult.DOING, StepResult.UNDOING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One line of the tree.
+
+    Attributes:
+        state: phase, state or result, in the API's own word.
+        took: how long it has taken, or takes so far; None if it has not begun.
+        wave: numbers to draw a bar from; None for nodes and steps.
+        about: what else there is to say, in words.
+        since: when that happened.
+    """
+
+    name: str
+    state: str
+    took: timedelta | None = None
+    wave: WaveStatus | None = None
+    about: str = ""
+    since: datetime | None = None
+    branches: tuple["Branch", ...] = ()
+
+
+def tree(seen: Overview, now: datetime, *, whole: bool = False) -> tuple[Branch, ...]:
+    """Return the waves with their nodes in flight and their latest failures; ``whole`` adds all nodes and steps."""
+    failures = {failure.node: failure for failure in seen.status.failures}
+    names = dict.fromkeys((*seen.status.in_flight, *failures, *(sorted(seen.tasks) if whole else ())))
+    by_wave: dict[str, list[Branch]] = {}
+    for name in names:
+        task = seen.tasks.get(name)
+        wave = REMAINDER if task is None else task.spec.wave or REMAINDER
+        flying = name in seen.status.in_flight
+        by_wave.setdefault(wave, []).append(_node(name, task, failures.get(name), now, flying=flying, whole=whole))
+    known = {wave.name for wave in seen.status.waves}
+    others = (WaveStatus(name=name) for name in by_wave if name not in known)
+    return tuple(_wave(each, tuple(by_wave.get(each.name, ())), now) for each in (*seen.status.waves, *others))
+
+
+def _wave(wave: WaveStatus, nodes: tuple[Branch, ...], now: datetime) -> Branch:
+    until = wave.completed_at or now
+    numbers = ((wave.failed, "failed"), (wave.refused, "refused"), (wave.skipped, "skipped"))
+    about = [f"{number} {word}" for number, word in numbers if number]
+    if wave.approved_by:
+        about.append(f"approved by {wave.approved_by}")
+    took = None if wave.started_at is None else until - wave.started_at
+    return Branch(name=wave.name, state=wave.state.value, took=took, wave=wave, about=", ".join(about), branches=nodes)
+
+
+def _node(
+    name: str, task: Task | None, failure: NodeFailure | None, now: datetime, *, flying: bool, whole: bool
+) -> Branch:
+    since = None if failure is None else failure.time
+    if task is None:
+        return Branch(name=name, state="Admitted" if flying else "Refused", about=_failure(failure), since=since)
+    report, verdict = task.reported, task.verdict
+    waiting = task.spec.action is TaskAction.WAIT and not flying
+    state = verdict.outcome.value if verdict is not None else "Waiting" if waiting else report.phase.value
+    began, until = report.started_at, report.finished_at or now
+    steps = tuple(_steps(report.steps, now, whole=whole)) if flying or whole else ()
+    took = None if began is None else until - began
+    return Branch(name=name, state=state, took=took, about=_failure(failure), since=since, branches=steps)
+
+
+def _failure(failure: NodeFailure | None) -> str:
+    if failure is None:
+        return ""
+    return f"{failure.reason} at {failure.step}" if failure.step else failure.reason
+
+
+def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterator[Branch]:
+    listed = tuple(steps)
+    current = [step for step in listed if step.result in _AT_WORK] or list(listed)
+    for step in listed if whole else current[-1:]:
+        until = step.finished_at or (now if step.result in _AT_WORK else None)
+        took = None if step.started_at is None or until is None else until - step.started_at
+        place = f"step {list(Step).index(Step(step.name)) + 1} of {len(Step)}" if step.name in set(Step) else ""
+        yield Branch(name=step.name, state=step.result.value, took=took, about=step.detail or place)
