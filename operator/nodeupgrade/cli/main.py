@@ -4,6 +4,7 @@ import click
 
 from nodeupgrade import __version__
 from nodeupgrade.cli.commands.change import abort_command, approve_command, pause_command, resume_command, retry_command
+from nodeupgrade.cli.commands.completion import completion_command
 from nodeupgrade.cli.commands.hashes import explain_command, hash_command
 from nodeupgrade.cli.commands.lint import lint_command
 from nodeupgrade.cli.commands.node import evidence_command, explain_node_command, failures_command
@@ -15,7 +16,7 @@ from nodeupgrade.cli.program import Program
 COMMANDS: dict[str, tuple[click.Command, ...]] = {
     "Look": (plan_command, status_command, failures_command, explain_node_command, evidence_command),
     "Steer": (approve_command, pause_command, resume_command, retry_command, abort_command),
-    "Without a cluster": (lint_command, hash_command, explain_command, verify_command),
+    "Without a cluster": (lint_command, hash_command, explain_command, verify_command, completion_command),
 }
 
 

@@ -24,6 +24,11 @@ _COMMAND_LINE = re.compile(r"(^|[|&;] |`)nodeupgrade (?=[a-z-])")
 """Where a command line of ours begins: at the start of a text, after a pipe or a semicolon, or in backquotes."""
 
 
+def completion_variable(program: str) -> str:
+    """Return the environment variable by which a shell asks the program for completions; the plugin has the same."""
+    return f"_{program.upper()}_COMPLETE"
+
+
 def called() -> str:
     """Return the name under which the program was called: ``nodeupgrade``, or ``kubectl nodeupgrade`` as a plugin."""
     ctx = click.get_current_context(silent=True)
@@ -101,7 +106,7 @@ class Program(click.Group):
         if kwargs.get("prog_name") is None:
             plugin = PurePath(sys.argv[0]).name.removesuffix(".exe") == PLUGIN
             kwargs["prog_name"] = f"kubectl {PROGRAM}" if plugin else PROGRAM
-            kwargs.setdefault("complete_var", f"_{'KUBECTL_' if plugin else ''}NODEUPGRADE_COMPLETE")
+            kwargs.setdefault("complete_var", completion_variable(PROGRAM))
         _replace_unencodable()
         try:
             return super().main(*args, **kwargs)

@@ -1,12 +1,17 @@
 """The program answers to the name by which it was called."""
 
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from nodeupgrade.cli.main import main
+from nodeupgrade.ports.kube import UnavailableError
 from tests.golden.cli.cluster import WORLD, Cluster
 
 
@@ -42,19 +47,49 @@ def test_every_command_line_that_is_shown_can_be_copied(words: list[str]) -> Non
     assert re.findall(r"(?<!kubectl )(?<![./\w-])nodeupgrade (?:" + "|".join(main.commands) + r")\b", shown) == []
 
 
-@pytest.mark.parametrize(
-    ("program", "variable"),
-    [("nodeupgrade", "_NODEUPGRADE_COMPLETE"), ("kubectl-nodeupgrade", "_KUBECTL_NODEUPGRADE_COMPLETE")],
-)
-def test_completion(
-    program: str, variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for key, value in {variable: "bash_complete", "COMP_WORDS": f"{program} sta", "COMP_CWORD": "1"}.items():
+@pytest.mark.parametrize("program", ["nodeupgrade", "kubectl-nodeupgrade"])
+def test_completion(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"_NODEUPGRADE_COMPLETE": "bash_complete", "COMP_WORDS": f"{program} sta", "COMP_CWORD": "1"}
+    for key, value in words.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(sys, "argv", [program])
     with pytest.raises(SystemExit):
         main()
     assert capsys.readouterr().out == "plain,status\n"
+
+
+NAMES = {
+    "status kubelet-1-33": ["kubelet-1-33-13", "kubelet-1-33-13-gpu"],
+    "pause kubelet-new": ["kubelet-new"],
+    "explain-node web-d": ["web-d-1"],
+    "evidence cache": ["cache-1", "cache-2"],
+}
+
+
+@pytest.mark.parametrize("line", NAMES)
+@pytest.mark.parametrize("answers", [True, False])
+def test_names_are_completed_if_the_cluster_answers(line: str, answers: bool) -> None:
+    cluster, words = Cluster(*WORLD), line.split()
+    if not answers:
+        cluster.failure = UnavailableError("nobody is there")
+    script = ShellComplete(main, {"obj": cluster.world()}, "nodeupgrade", "_NODEUPGRADE_COMPLETE")
+    found = [item.value for item in script.get_completions(words[:-1], words[-1])]
+    assert found == (NAMES[line] if answers else [])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell_asks_in_the_way_that_the_program_answers(shell: str) -> None:
+    printed = CliRunner().invoke(main, ["completion", shell], prog_name="nodeupgrade").output
+    assert f"_NODEUPGRADE_COMPLETE={shell}_complete" in printed
+
+
+def test_the_script_for_kubectl_runs(tmp_path: Path) -> None:
+    script = tmp_path / "kubectl_complete-nodeupgrade"
+    script.write_text(CliRunner().invoke(main, ["completion", "kubectl"]).output, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "KUBECONFIG": "/nonexistent"}
+    ran = subprocess.run(["sh", script, "appr"], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == "approve\n:4\n"
 
 
 def test_every_command_teaches() -> None:

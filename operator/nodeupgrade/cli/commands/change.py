@@ -16,6 +16,7 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.completion import rollouts
 from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, command
 from nodeupgrade.cli.reports import changes
 from nodeupgrade.cli.reports.changes import MANAGER, Change
@@ -46,7 +47,7 @@ def _changing(function: F) -> F:
     )
     waiting = click.option("--wait", is_flag=True, help="Wait until the control plane has carried it out.")
     dry = click.option("--dry-run", is_flag=True, help="Print the patch, have the API server check it, change nothing.")
-    return click.argument("name")(dry(waiting(limited(function))))
+    return click.argument("name", shell_complete=rollouts)(dry(waiting(limited(function))))
 
 
 @command("pause", "nodeupgrade pause kubelet-1-33-13", "nodeupgrade pause kubelet-1-33-13 --wait --timeout 20m")

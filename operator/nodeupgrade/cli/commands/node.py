@@ -7,9 +7,11 @@ import click
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
+from nodeupgrade.cli.inputs.completion import claimed_nodes, nodes, rollouts
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
+from nodeupgrade.cli.reports.seal import sealed
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.failures import by_reason, failures
@@ -24,7 +26,7 @@ from nodeupgrade.ports.kube import PODS, KubeApi
     "nodeupgrade failures kubelet-1-33-13",
     "nodeupgrade failures kubelet-1-33-13 -o json | jq -r '.[].node'",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=rollouts)
 @output_option()
 @on_cluster
 async def failures_command(world: World, kube: KubeApi, *, name: str, output: str) -> int:
@@ -49,8 +51,13 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     "nodeupgrade explain-node node-17",
     "nodeupgrade explain-node node-17 --upgrade kubelet-1-33-13",
 )
-@click.argument("node")
-@click.option("--upgrade", "chosen", help="The rollout to tell it for.  [default: the one that holds the node]")
+@click.argument("node", shell_complete=nodes)
+@click.option(
+    "--upgrade",
+    "chosen",
+    shell_complete=rollouts,
+    help="The rollout to tell it for.  [default: the one that holds the node]",
+)
 @output_option()
 @on_cluster
 async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen: str | None, output: str) -> int:
@@ -97,8 +104,9 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
     "evidence",
     "nodeupgrade evidence node-17",
     "nodeupgrade evidence node-17 -o json > node-17.json",
+    "jq -cS 'del(.digest)' node-17.json | sha256sum",
 )
-@click.argument("node")
+@click.argument("node", shell_complete=claimed_nodes)
 @output_option()
 @on_cluster
 async def evidence_command(world: World, kube: KubeApi, *, node: str, output: str) -> int:
@@ -108,10 +116,13 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     how many containers were counted, rewritten and restarted (each by name), what the node said and what the
     control plane found when it looked for itself, and how earlier runs ended. All of it is in the node's
     NodeUpgradeTask; where the journal lies on the node itself is said at the end.
+
+    With -o json or yaml, a digest covers everything else that is printed. It shows that a copy was not changed; it does
+    not show who printed it. For that, sign the file, for example with `cosign sign-blob` or `ssh-keygen -Y sign`.
     """
     task = await reading.required_task(kube, node)
     if output == "text":
         show(evidence.proof(task, world.now()))
     else:
-        dump(evidence.document(task), output)
+        dump(sealed(evidence.document(task)), output)
     return OK

@@ -9,6 +9,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.cli.console import dump, output_option, show
 from nodeupgrade.cli.inputs import reading
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.completion import rollouts
 from nodeupgrade.cli.program import OK, called, command
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
@@ -25,7 +26,7 @@ from nodeupgrade.ports.kube import KubeApi
     "nodeupgrade status kubelet-1-33-13 --watch --timeout 6h || nodeupgrade failures kubelet-1-33-13",
     "nodeupgrade status kubelet-1-33-13 -o json | jq .estimate.completion",
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=rollouts)
 @click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until all rollouts shown end.")
 @click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")

@@ -10,12 +10,14 @@ from nodeupgrade.api.task.status import Preview, ReportedHazard
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.cli.reports.duration import Expectation, expect
 from nodeupgrade.cli.reports.forecast import EraForecast, NodeForecast, by_era
 from nodeupgrade.cli.reports.todo import Todo, todo
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.owners import with_owners
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.intent import decide_start, position_of
+from nodeupgrade.domain.rollout.pace.budgets import concurrency
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.select.admission import findings
 from nodeupgrade.domain.rollout.select.membership import selects
@@ -55,6 +57,7 @@ class PlanReport:
         previews: what nodes have reported for ``action: Plan``.
         hazards: what nodes have found that forbids their upgrade or deserves attention.
         todo: what people must do, as far as it is known.
+        expected: how long the rollout would take; None if nothing is to be upgraded.
     """
 
     name: str
@@ -74,6 +77,7 @@ class PlanReport:
     previews: Mapping[str, Preview]
     hazards: Mapping[str, tuple[ReportedHazard, ...]]
     todo: tuple[Todo, ...] = ()
+    expected: Expectation | None = None
 
     @property
     def eras(self) -> tuple[EraForecast, ...]:
@@ -163,6 +167,7 @@ def report(
         previews={node: status.preview for node, status in reports.items() if status.preview is not None},
         hazards=hazards,
         todo=todo(members, found, hazards),
+        expected=expect(spec, judged.waves, concurrency(judged), fleet.tasks.values(), now),
     )
 
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from nodeupgrade.api.durations import render_duration
-from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Severity, counted
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
@@ -14,7 +14,7 @@ from nodeupgrade.cli.reports.forecast import EraForecast
 from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
 from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.found import about
-from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, table
+from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, lasting, table
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
@@ -39,6 +39,7 @@ def document(report: PlanReport) -> Json:
         "opens": to_json(report.opens),
         "first": list(report.first),
         "waits": report.waits,
+        "expected": to_json(report.expected),
         "waves": [_wave_document(wave) for wave in report.waves],
         "eras": to_json(report.eras),
         "todo": to_json(report.todo),
@@ -47,7 +48,7 @@ def document(report: PlanReport) -> Json:
 
 
 def _wave_document(wave: PlannedWave) -> Json:
-    numbers = {"total": wave.total, "upgraded": wave.upgraded, "skipped": wave.skipped, "refused": wave.refused}
+    numbers = {"total": wave.total, "toUpgrade": wave.upgraded, "skipped": wave.skipped, "refused": wave.refused}
     return {**to_json(wave.terms), **numbers, "nodes": list(wave.nodes)}
 
 
@@ -107,11 +108,30 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
         yield "First", f"{_named(report.first)} would be started at once"
     elif report.waits:
         yield "First", Text(f"none would be started now: {report.waits}", BUSY)
+    yield from _expected(report)
     strategy = report.spec.strategy
     yield (
         "Budgets",
         (f"{strategy.max_concurrent} at a time; stops when {counted_share(str(strategy.failure_threshold))} failed"),
     )
+
+
+def _expected(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
+    expected = report.expected
+    if expected is None:
+        return
+    if expected.end is None or expected.took is None:
+        yield "Duration", Text("the windows end before the rollout does", BAD)
+        return
+    source = f"the median of {counted(expected.runs, 'run')} on record" if expected.runs else "assumed"
+    waiting = ", not counting the time until approvals" if _needs_approvals(report) else ""
+    of_a_node = f"{lasting(expected.node)} a node ({source})"
+    yield "Duration", f"about {lasting(expected.took)}, until {timestamp(expected.end)}: {of_a_node}{waiting}"
+
+
+def _needs_approvals(report: PlanReport) -> bool:
+    terms = (wave.terms for wave in report.waves if wave.upgraded)
+    return any(wave.approval is not ApprovalPolicy.AUTO and wave.name not in report.approvals for wave in terms)
 
 
 def counted_share(share: str) -> str:
