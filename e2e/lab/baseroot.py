@@ -1,4 +1,4 @@
-"""The file system that every node starts from: Debian with systemd and containerd, created once and cached."""
+"""The file system that every node starts from: Debian with systemd and a runtime, created once and cached."""
 
 import os
 import shutil
@@ -10,12 +10,13 @@ from e2e.lab import nodeimages, paths
 from e2e.lab.locking import locked
 from e2e.lab.process import run
 from e2e.lab.progress import Progress
+from e2e.lab.runtimes import LabRuntime, runtime_named
 
 _SUITE = os.environ.get("NODEUPGRADE_LAB_SUITE", "bookworm")
 _RECIPE = "3"
 _PACKAGES = (
-    "busybox-static", "ca-certificates", "conntrack", "containerd", "containernetworking-plugins", "curl", "dbus",
-    "iproute2", "iptables", "kmod", "procps", "runc", "systemd", "systemd-sysv",
+    "busybox-static", "ca-certificates", "conntrack", "containernetworking-plugins", "curl", "dbus", "iproute2",
+    "iptables", "kmod", "procps", "systemd", "systemd-sysv",
 )  # fmt: skip
 # Not needed in a node, and every node is a copy.
 _DROPPED = (
@@ -37,19 +38,26 @@ _MASKED = (
 )  # fmt: skip
 
 
-def ensure(progress: Progress) -> Path:
-    """Return the directory of the base root, creating it first if necessary (about a minute)."""
-    target = paths.cache_root() / "roots" / f"{_SUITE}-r{_RECIPE}"
+def ensure(progress: Progress, runtime: LabRuntime | None = None) -> Path:
+    """Return the directory of the base root, creating it first if necessary (about a minute).
+
+    Args:
+        progress: is told when it is created.
+        runtime: of the nodes; containerd by default.
+    """
+    runtime = runtime or runtime_named("containerd")
+    kind = "" if runtime.name == "containerd" else f"-{runtime.name}"
+    target = paths.cache_root() / "roots" / f"{_SUITE}{kind}-r{_RECIPE}"
     if not target.is_dir():
         with locked("base-root", progress):
             if not target.is_dir():
-                _make(target, progress)
+                _make(target, runtime, progress)
     return target
 
 
-def copy(destination: Path, progress: Progress) -> None:
+def copy(destination: Path, runtime: LabRuntime, progress: Progress) -> None:
     """Make ``destination`` a copy of the base root."""
-    run("cp", "--archive", "--reflink=auto", ensure(progress), destination, timeout=300)
+    run("cp", "--archive", "--reflink=auto", ensure(progress, runtime), destination, timeout=300)
 
 
 def mirror() -> list[str]:
@@ -57,8 +65,8 @@ def mirror() -> list[str]:
     return [chosen] if (chosen := os.environ.get("NODEUPGRADE_LAB_MIRROR")) else []
 
 
-def _make(target: Path, progress: Progress) -> None:
-    progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and containerd")
+def _make(target: Path, runtime: LabRuntime, progress: Progress) -> None:
+    progress.say(f"making the base of all nodes: Debian {_SUITE} with systemd and {runtime.name}")
     began = time.monotonic()
     target.parent.mkdir(parents=True, exist_ok=True)
     for stale in target.parent.glob(".new-*"):  # of a process that was killed; we hold the lock
@@ -66,10 +74,11 @@ def _make(target: Path, progress: Progress) -> None:
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         root = work / "root"
-        include = f"--include={','.join(_PACKAGES)}"
+        include = f"--include={','.join((*_PACKAGES, *runtime.packages))}"
         # In a mount namespace of its own, its mounts always end with it.
         run("unshare", "--mount", "debootstrap", "--variant=minbase", include, _SUITE, root, *mirror(), timeout=900)
         _tidy(root)
+        runtime.complete(root)
         nodeimages.write_archives(root, root / nodeimages.DIRECTORY.relative_to("/"))
         root.rename(target)
     finally:

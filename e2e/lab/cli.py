@@ -17,6 +17,7 @@ from rich.table import Table
 
 from e2e.lab import Lab, LabError, LabSpec, compare, components, hostcheck, paths, traffic
 from e2e.lab.progress import Bars, Lines, Progress
+from e2e.lab.runtimes import RUNTIMES
 
 _EPILOG = """\b
 A first session:
@@ -51,8 +52,8 @@ def main() -> None:
     """Real Kubernetes nodes on this Linux machine, for tests and for trying things out.
 
     A lab is a control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) and nodes, each with its
-    own systemd, containerd and kubelet of an exact version, all in namespaces of their own: nothing listens on, or
-    talks to, any address outside. Several labs run side by side by --name.
+    own systemd, container runtime and kubelet of an exact version, all in namespaces of their own: nothing listens on,
+    or talks to, any address outside. Several labs run side by side by --name.
     """
 
 
@@ -89,14 +90,17 @@ def doctor(install: bool) -> None:
 @click.option("--nodes", default=1, show_default=True, help="Number of nodes; they are called node1, node2, …")
 @click.option("--kubelet", default="1.30.14", show_default=True, help="Exact version of the nodes' kubelets.")
 @click.option("--control-plane", default="1.33.13", show_default=True, help="Exact version of the control plane.")
-def up(name: str, nodes: int, kubelet: str, control_plane: str) -> None:
+@click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
+              help="Container runtime of the nodes.")  # fmt: skip
+def up(name: str, nodes: int, kubelet: str, control_plane: str, runtime: str) -> None:
     """Make a lab and wait until its nodes are Ready.
 
     Kubernetes binaries come from $NODEUPGRADE_LAB_BINARIES/VERSION/, the cache, the official release, or are built
     from their Go modules (minutes, once). If it fails or is interrupted, nothing of the lab stays.
     """
     with _progress() as progress:
-        Lab.up(LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane), progress)
+        spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=control_plane, runtime=runtime)
+        Lab.up(spec, progress)
     option = "" if name == paths.default_name() else f" --name {name}"
     click.echo(f"lab {name} is up; try: python -m e2e.lab kubectl{option} -- get nodes")
 
@@ -134,7 +138,7 @@ def status(name: str) -> None:
     readiness = lab.node_readiness() if lab.control_plane.alive()["kube-apiserver"] else {}
     for node in lab.nodes.values():
         state = "Ready" if readiness.get(node.name) else "[red]not Ready[/]"
-        detail = f"kubelet {node.record.kubelet}, {node.addresses.address}"
+        detail = f"kubelet {node.record.kubelet}, {node.record.runtime}, {node.addresses.address}"
         table.add_row(node.name, state if node.alive else "[red]off[/]", detail)
     Console().print(table)
 
@@ -174,7 +178,7 @@ def _become(argv: Sequence[str]) -> None:
 def snapshot(name: str, node: str) -> None:
     """Print what runs on NODE as JSON.
 
-    Every CRI container and sandbox with its identity, state, times, PIDs and stored hash.
+    Every container and sandbox with its identity, state, times, PIDs and stored hash.
     """
     click.echo(json.dumps(dataclasses.asdict(Lab.load(name).node(node).snapshot()), indent=2))
 

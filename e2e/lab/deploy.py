@@ -33,8 +33,14 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
     image = images.operator(progress)
     progress.say(f"lab {lab.name}: deploying {image.pinned}")
     import_pinned(lab, image)
+    by_digest = all(node.runtime.keeps_digests for node in lab.nodes.values())
     with tempfile.TemporaryDirectory(prefix="nodeupgrade-") as directory:
-        lab.kubectl("apply", "--kustomize", str(_manifests(Path(directory), image)), timeout=_READY_SECONDS)
+        lab.kubectl(
+            "apply",
+            "--kustomize",
+            str(_manifests(Path(directory), image, by_digest=by_digest)),
+            timeout=_READY_SECONDS,
+        )
     lab.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in _CRDS), timeout=_READY_SECONDS)
     wait_available(lab)
     progress.say(f"lab {lab.name}: the operator is available")
@@ -42,18 +48,25 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
 
 
 def import_pinned(lab: Lab, image: images.Image, nodes: Sequence[str] | None = None) -> None:
-    """Import an image on `nodes` (default: all) under its tag and its digest, so that neither needs a registry."""
+    """Import an image on `nodes` (default: all) under its tag and its digest, so that neither needs a registry.
+
+    Docker knows it by its tag only.
+    """
     lab.import_image(image.archive, nodes)
 
 
-def _manifests(directory: Path, image: images.Image) -> Path:
-    """Copy the manifests and set their image, as `kustomize edit set image` does."""
+def _manifests(directory: Path, image: images.Image, *, by_digest: bool) -> Path:
+    """Copy the manifests and set their image, as `kustomize edit set image` does.
+
+    By its digest, unless a node's runtime cannot use that.
+    """
     for name in ("crds", "manifests"):
         shutil.copytree(CHECKOUT / name, directory / name)
     file = directory / "manifests/kustomization.yaml"
     kustomization = yaml.safe_load(file.read_text())
     repository, _, digest = image.pinned.partition("@")
-    kustomization["images"] = [{"name": "nodeupgrade", "newName": repository, "digest": digest}]
+    chosen = {"digest": digest} if by_digest else {"newTag": image.tagged.rpartition(":")[2]}
+    kustomization["images"] = [{"name": "nodeupgrade", "newName": repository, **chosen}]
     kustomization["patches"] = [*kustomization.get("patches", ()), {"patch": yaml.safe_dump(_with_failpoints())}]
     file.write_text(yaml.safe_dump(kustomization))
     return file.parent

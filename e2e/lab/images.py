@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.lab import baseroot, paths
+from e2e.lab import baseroot, nodeimages, paths
 from e2e.lab.locking import locked
 from e2e.lab.process import run
 from e2e.lab.progress import Progress, Quiet
@@ -39,7 +39,7 @@ class Image:
     """An image in a file.
 
     Attributes:
-        archive: an OCI archive, importable into containerd under both names below.
+        archive: an OCI archive, importable into containerd under both names below; as a Docker archive, under the tag.
         tagged: `name:tag`.
         pinned: `name@sha256:…`.
     """
@@ -197,6 +197,9 @@ def _cached(name: str, key: str, build: Callable[[Buildah, str], None], progress
 def _write_archive(buildah: Buildah, name: str, tag: str, archive: Path) -> str:
     """Write an OCI archive of an image under its two names, as containerd reads them; return the pinned one.
 
+    It is a Docker archive, too.
+
+
     A reference by digest resolves in a node without a registry only if an image of exactly that name was imported.
     """
     layout = buildah.scratch / "layout"
@@ -209,6 +212,8 @@ def _write_archive(buildah: Buildah, name: str, tag: str, archive: Path) -> str:
     }
     names = [{**manifest, "annotations": {"io.containerd.image.name": full}} for full in (f"{name}:{tag}", pinned)]
     (layout / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": names}))
+    content = json.loads((layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes())
+    (layout / "manifest.json").write_bytes(nodeimages.docker_manifest(content, f"{name}:{tag}"))
     (layout / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
     run("tar", "--create", f"--file={archive}", f"--directory={layout}", ".", timeout=300)
     return pinned

@@ -16,6 +16,7 @@ from e2e.lab.node import Node
 from e2e.lab.pki import Authority
 from e2e.lab.process import PATIENCE, run, wait_until
 from e2e.lab.progress import Progress, Quiet
+from e2e.lab.runtimes import runtime_named
 from e2e.lab.spec import LabSpec
 from e2e.lab.versions import Version
 
@@ -145,20 +146,30 @@ class Lab:
         document = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=document, timeout=timeout)
 
-    def add_node(self, name: str, *, kubelet: str | None = None, register_unschedulable: bool = False) -> Node:
+    def add_node(
+        self,
+        name: str,
+        *,
+        kubelet: str | None = None,
+        runtime: str | None = None,
+        register_unschedulable: bool = False,
+    ) -> Node:
         """Add a node and boot it; its kubelet may need some more seconds to be Ready.
 
         Args:
             name: its name, also in Kubernetes.
             kubelet: exact version; by default, the lab's.
+            runtime: name of its container runtime; by default, the lab's.
             register_unschedulable: cordon it before its kubelet starts, so that no pod is scheduled there.
         """
+        runtime = runtime or self.spec.runtime
+        runtime_named(runtime).check(Version.parse(kubelet or self.spec.kubelet))
         node = Node(self.name, paths.check_name(name), self.directory / "nodes" / name)
         if node.directory.exists():
             raise LabError(f"lab {self.name} has a node {name} already; choose another name")
         number = 1 + max((other.record.number for other in self.nodes.values()), default=0)
         self._progress.say(f"node {name}: laying out, kubelet {kubelet or self.spec.kubelet}")
-        node.create(number, kubelet or self.spec.kubelet, self._authority, self._progress)
+        node.create(number, kubelet or self.spec.kubelet, runtime, self._authority, self._progress)
         spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
         # The kubelet adopts an existing Node object; this way its pod range and its cordon are there from the start.
         self.apply({
@@ -167,11 +178,11 @@ class Lab:
         })  # fmt: skip
         node.boot()
         node.load_images()
-        self._progress.say(f"node {name}: up, containerd answers")
+        self._progress.say(f"node {name}: up, {runtime} answers")
         return node
 
     def import_image(self, archive: Path, nodes: Sequence[str] | None = None) -> None:
-        """Import an OCI or Docker archive into the containerd of ``nodes`` (default: all)."""
+        """Import an OCI or Docker archive into the runtimes of ``nodes`` (default: all)."""
         for name in self.nodes if nodes is None else nodes:
             self.node(name).import_image(archive)
 
@@ -226,7 +237,7 @@ class Lab:
         """Create everything that takes minutes and remains in the cache, before the lab exists."""
         wanted = [(name, self.spec.control_plane) for name in components.CONTROL_PLANE]
         components.ensure([*wanted, ("kubelet", self.spec.kubelet)], self._progress)
-        baseroot.ensure(self._progress)
+        baseroot.ensure(self._progress, runtime_named(self.spec.runtime))
 
     def _make(self) -> None:
         try:

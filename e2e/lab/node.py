@@ -1,4 +1,4 @@
-"""One node of a lab: a Linux system with its own systemd, containerd and kubelet."""
+"""One node of a lab: a Linux system with its own systemd, container runtime and kubelet."""
 
 import json
 import shutil
@@ -7,12 +7,13 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from e2e.lab import baseroot, cgroups, components, naming, network, nodefiles, nodeimages, snapshot_reader
+from e2e.lab import baseroot, cgroups, components, naming, network, nodefiles, nodeimages
 from e2e.lab.errors import LabError
 from e2e.lab.nodeboot import boot_command, check_cgroups
 from e2e.lab.pki import Authority
 from e2e.lab.process import child_of, reap, run, spawn, start_time, wait_until
 from e2e.lab.progress import Progress, Quiet
+from e2e.lab.runtimes import LabRuntime, runtime_named
 from e2e.lab.snapshot import NodeSnapshot, compare
 from e2e.lab.versions import Version
 
@@ -34,6 +35,7 @@ class NodeRecord:
         pid: PID 1 of the node as the host sees it, 0 when it is off.
         started: its start time in clock ticks, so that a reused PID is not mistaken for it.
         launcher: the process on the host that waits for PID 1.
+        runtime: name of its container runtime.
     """
 
     number: int
@@ -41,6 +43,7 @@ class NodeRecord:
     pid: int = 0
     started: int = 0
     launcher: int = 0
+    runtime: str = "containerd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,11 @@ class Node:
         return self.directory / "root"
 
     @property
+    def runtime(self) -> LabRuntime:
+        """Its container runtime."""
+        return runtime_named(self.record.runtime)
+
+    @property
     def containerd_socket(self) -> Path:
         """Containerd's socket, usable from the host."""
         return Path(f"{self.root}{nodefiles.CONTAINERD_SOCKET}")
@@ -151,14 +159,14 @@ class Node:
         target.write_text(text)
         target.chmod(mode)
 
-    def create(self, number: int, kubelet: str, authority: Authority, progress: Progress) -> None:
+    def create(self, number: int, kubelet: str, runtime: str, authority: Authority, progress: Progress) -> None:
         """Create the node's file system, identity and network; it is off afterwards."""
         version = Version.parse(kubelet)
         check_cgroups(version)
         self.directory.mkdir(parents=True)
-        self._write(NodeRecord(number=number, kubelet=str(version)))
-        baseroot.copy(self.disk, progress)
-        for path, text in nodefiles.node_files(self.name, self.addresses, version).items():
+        self._write(NodeRecord(number=number, kubelet=str(version), runtime=runtime))
+        baseroot.copy(self.disk, self.runtime, progress)
+        for path, text in nodefiles.node_files(self.name, self.addresses, version, self.runtime).items():
             self.write(path, text)
         identity = f"kubelet-{self.name}"
         authority.issue(identity, f"/O=system:nodes/CN=system:node:{self.name}")
@@ -167,12 +175,12 @@ class Node:
         (self.disk / nodefiles.STATIC_PODS.lstrip("/")).mkdir(parents=True)
         self.put(components.resolve("kubelet", str(version), progress), nodefiles.KUBELET_BINARY)
         wanted = self.disk / "etc/systemd/system/multi-user.target.wants"
-        for unit in ("lab-network.service", "kubelet.service"):  # containerd's is enabled by its package
+        for unit in ("lab-network.service", "kubelet.service"):  # the runtime's is enabled already
             (wanted / unit).symlink_to(f"/etc/systemd/system/{unit}")
         network.create_node(self.lab, self.name, self.addresses)
 
     def boot(self, *, timeout: float = 90) -> None:
-        """Start the node from its disk and wait until containerd answers.
+        """Start the node from its disk and wait until its runtime answers.
 
         Raises:
             LabError: if it is on already, or does not come up in ``timeout`` seconds.
@@ -186,7 +194,7 @@ class Node:
         pid = wait_until("the start of the node's PID 1", lambda: child_of(launcher), timeout=20)
         self._write(replace(record, launcher=launcher, pid=pid, started=start_time(pid) or 0))
         try:
-            wait_until(f"containerd on node {self.name}", self._runtime_answers, timeout=timeout)
+            wait_until(f"{self.runtime.name} on node {self.name}", self._runtime_answers, timeout=timeout)
         except LabError as error:
             raise LabError(f"node {self.name} did not boot: {error}; {log.read_text()[-500:]}{_hint()}") from error
 
@@ -198,9 +206,9 @@ class Node:
     def _runtime_answers(self) -> bool:
         if not self.alive:
             raise LabError("its PID 1 ended")
-        # Before systemd takes over, the root is still the host's, which may run a containerd of its own.
+        # Before systemd takes over, the root is still the host's, which may run a runtime of its own.
         booted = Path(f"/proc/{self.pid}/comm").read_text().strip() == "systemd"
-        return booted and snapshot_reader.runtime_ready(self.containerd_socket)
+        return booted and self.runtime.ready(self.root)
 
     def power_cut(self) -> None:
         """Kill PID 1 and with it every process of the node, at once; the disk remains."""
@@ -213,16 +221,16 @@ class Node:
         self._write(replace(record, pid=0, started=0, launcher=0))
 
     def load_images(self) -> None:
-        """Import the pause and busybox images into containerd."""
+        """Import the pause and busybox images."""
         for name in ("pause.tar", "busybox.tar"):
-            self.exec("ctr", "--namespace", "k8s.io", "images", "import", str(nodeimages.DIRECTORY / name))
+            self.exec(*self.runtime.import_command(str(nodeimages.DIRECTORY / name)))
 
     def import_image(self, archive: Path, *, timeout: float = 300) -> None:
-        """Import the image(s) of an OCI or Docker archive on the host into containerd."""
+        """Import the image(s) of an OCI or Docker archive on the host."""
         inside = f"/var/tmp/{archive.name}"
         self.put(archive, inside, 0o600)
         try:
-            self.exec("ctr", "--namespace", "k8s.io", "images", "import", inside, timeout=timeout)
+            self.exec(*self.runtime.import_command(inside), timeout=timeout)
         finally:
             (self.disk / inside.lstrip("/")).unlink(missing_ok=True)
 
@@ -230,7 +238,7 @@ class Node:
         """Replace the kubelet's binary, and its flags by those that this version accepts; does not restart it."""
         parsed = Version.parse(version)
         self.put(components.resolve("kubelet", str(parsed), progress or Quiet()), nodefiles.KUBELET_BINARY)
-        self.write(nodefiles.KUBELET_FLAGS, nodefiles.kubelet_flags(self.name, self.addresses, parsed))
+        self.write(nodefiles.KUBELET_FLAGS, nodefiles.kubelet_flags(self.name, self.addresses, parsed, self.runtime))
         self._write(replace(self.record, kubelet=str(parsed)))
 
     def swap_naively(self, version: str, progress: Progress | None = None) -> None:
@@ -262,8 +270,8 @@ class Node:
         return latest
 
     def snapshot(self) -> NodeSnapshot:
-        """Record every CRI container and sandbox, and their processes."""
-        return snapshot_reader.read(self.name, self.containerd_socket, self.root)
+        """Record every container and sandbox, and their processes."""
+        return self.runtime.snapshot(self.name, self.root)
 
 
 def _hint() -> str:

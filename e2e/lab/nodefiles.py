@@ -2,7 +2,9 @@
 
 import json
 
-from e2e.lab import naming, nodeimages
+from e2e.lab import naming
+from e2e.lab.runtimes import LabRuntime
+from e2e.lab.runtimes.containerd import SOCKET
 from e2e.lab.versions import Version
 
 KUBELET_BINARY = "/usr/bin/kubelet"
@@ -12,13 +14,13 @@ KUBELET_KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 KUBELET_HEALTHZ = "http://127.0.0.1:10248/healthz"
 STATIC_PODS = "/etc/kubernetes/manifests"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
-CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+CONTAINERD_SOCKET = SOCKET
 
 _KUBELET_UNIT = f"""\
 [Unit]
 Description=kubelet: The Kubernetes Node Agent
-Wants=containerd.service network-online.target
-After=containerd.service network-online.target
+Wants=%(runtime)s network-online.target
+After=%(runtime)s network-online.target
 
 [Service]
 EnvironmentFile=-{KUBELET_FLAGS}
@@ -31,18 +33,6 @@ LimitNOFILE=1048576
 
 [Install]
 WantedBy=multi-user.target
-"""
-
-_CONTAINERD = f"""\
-version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-  # Neither AppArmor profiles nor scores below our own can be set from inside a node.
-  disable_apparmor = true
-  restrict_oom_score_adj = true
-  sandbox_image = "{nodeimages.PAUSE}"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "/etc/cni/net.d"
 """
 
 _NETWORK_UNIT = """\
@@ -70,34 +60,32 @@ SystemMaxUse=200M
 """
 
 
-def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version) -> dict[str, str]:
+def node_files(node: str, addresses: naming.NodeAddresses, kubelet: Version, runtime: LabRuntime) -> dict[str, str]:
     """Return path → text of all files that turn a copy of the base root into this node."""
     return {
         "/etc/hostname": f"{node}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{addresses.address} {node}\n",
         "/etc/resolv.conf": "",
         "/etc/cni/net.d/10-lab.conflist": json.dumps(cni_config(addresses), indent=2),
-        "/etc/containerd/config.toml": _CONTAINERD,
         "/etc/lab/iptables": iptables_rules(addresses),
         "/etc/systemd/journald.conf.d/lab.conf": _JOURNAL,
-        "/etc/systemd/system/kubelet.service": _KUBELET_UNIT,
+        "/etc/systemd/system/kubelet.service": _KUBELET_UNIT % {"runtime": runtime.unit},
         "/etc/systemd/system/lab-network.service": _NETWORK_UNIT,
-        KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet),
-        KUBELET_CONFIG: json.dumps(kubelet_config(kubelet), indent=2),
+        KUBELET_FLAGS: kubelet_flags(node, addresses, kubelet, runtime),
+        KUBELET_CONFIG: json.dumps(kubelet_config(kubelet) | dict(runtime.kubelet_settings), indent=2),
+        **runtime.files(),
     }
 
 
-def kubelet_flags(node: str, addresses: naming.NodeAddresses, version: Version) -> str:
+def kubelet_flags(node: str, addresses: naming.NodeAddresses, version: Version, runtime: LabRuntime) -> str:
     """Render the environment file with the flags that this kubelet accepts."""
     flags = [
         f"--config={KUBELET_CONFIG}",
         f"--kubeconfig={KUBELET_KUBECONFIG}",
         f"--hostname-override={node}",
         f"--node-ip={addresses.address}",
-        f"--container-runtime-endpoint=unix://{CONTAINERD_SOCKET}",
+        *runtime.kubelet_flags(version),
     ]
-    if version.release < (1, 24):  # dockershim was the default until then; the flag itself is gone from 1.27 on
-        flags.insert(0, "--container-runtime=remote")
     return f'KUBELET_FLAGS="{" ".join(flags)}"\n'
 
 

@@ -7,6 +7,7 @@ import platform
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from e2e.lab.process import run
 
@@ -18,7 +19,7 @@ _MEDIA = "application/vnd.oci.image"
 
 
 def write_archives(root: Path, directory: Path) -> None:
-    """Write both images as OCI archives into ``directory``, with the busybox of the Debian ``root``."""
+    """Write both images as archives into ``directory``, with the busybox of the Debian ``root``."""
     directory.mkdir(parents=True)
     binary = (root / "bin/busybox").read_bytes()
     # A sandbox only has to stay: PID 1 ignores signals that it does not handle, and the runtime ends it with SIGKILL.
@@ -33,7 +34,10 @@ def busybox_layer(root: Path, programs: Mapping[str, bytes]) -> bytes:
 
 
 def write_archive(file: Path, name: str, layer: bytes, command: list[str]) -> None:
-    """Write an OCI archive of one uncompressed ``layer``; the same input gives the same image digest."""
+    """Write an image of one uncompressed ``layer`` as an OCI archive that is a Docker archive, too.
+
+    The same input gives the same image digest.
+    """
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     config = _json({
         "architecture": machine, "os": "linux", "config": {"Cmd": command, "Env": ["PATH=/bin"]},
@@ -47,8 +51,17 @@ def write_archive(file: Path, name: str, layer: bytes, command: list[str]) -> No
     with tarfile.open(file, "w") as archive:
         _add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         _add(archive, "index.json", _json({"schemaVersion": 2, "manifests": [named]}))
+        _add(archive, "manifest.json", docker_manifest(json.loads(manifest), name))
         for blob in (config, manifest, layer):
             _add(archive, f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob)
+
+
+def docker_manifest(manifest: Mapping[str, Any], name: str) -> bytes:
+    """Return the file that makes an OCI archive of one image a Docker archive, which Docker before 25 needs."""
+    config, *layers = (
+        f"blobs/sha256/{blob['digest'].removeprefix('sha256:')}" for blob in (manifest["config"], *manifest["layers"])
+    )
+    return _json([{"Config": config, "RepoTags": [name], "Layers": layers}])
 
 
 def _layer(busybox: bytes, applets: list[str], programs: Mapping[str, bytes]) -> bytes:

@@ -4,14 +4,20 @@ from pathlib import Path
 from e2e.lab.cgroups import Hierarchy, parse_hierarchies
 from e2e.lab.naming import NodeAddresses
 from e2e.lab.nodefiles import KUBELET_CONFIG, kubelet_flags, node_files
+from e2e.lab.runtimes import runtime_named
 from e2e.lab.versions import Version
 
 ADDRESSES = NodeAddresses(3)
+CONTAINERD = runtime_named("containerd")
+
+
+def files(version: str) -> dict[str, str]:
+    return node_files("node3", ADDRESSES, Version.parse(version), CONTAINERD)
 
 
 def test_flags_are_those_the_version_accepts() -> None:
     def flags(version: str) -> str:
-        return kubelet_flags("node3", ADDRESSES, Version.parse(version))
+        return kubelet_flags("node3", ADDRESSES, Version.parse(version), CONTAINERD)
 
     assert "--container-runtime=remote " in flags("1.23.17")
     assert "--container-runtime=" not in flags("1.27.0")
@@ -20,7 +26,7 @@ def test_flags_are_those_the_version_accepts() -> None:
 
 def test_old_kubelets_report_their_status_instead_of_renewing_a_lease() -> None:
     def config(version: str) -> dict[str, object]:
-        answer: dict[str, object] = json.loads(node_files("node3", ADDRESSES, Version.parse(version))[KUBELET_CONFIG])
+        answer: dict[str, object] = json.loads(files(version)[KUBELET_CONFIG])
         return answer
 
     assert config("1.17.17")["nodeStatusReportFrequency"] == "10s"
@@ -28,7 +34,7 @@ def test_old_kubelets_report_their_status_instead_of_renewing_a_lease() -> None:
 
 
 def test_pods_get_addresses_of_their_own_node() -> None:
-    conflist = json.loads(node_files("node3", ADDRESSES, Version.parse("1.30.14"))["/etc/cni/net.d/10-lab.conflist"])
+    conflist = json.loads(files("1.30.14")["/etc/cni/net.d/10-lab.conflist"])
     assert conflist["cniVersion"] == "0.3.1"
     assert conflist["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.3.0/24"}]]
 

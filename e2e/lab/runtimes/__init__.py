@@ -1,0 +1,29 @@
+"""The container runtimes that a node of the lab may have."""
+
+from collections.abc import Mapping
+
+from e2e.lab.errors import LabError
+from e2e.lab.runtimes.containerd import Containerd
+from e2e.lab.runtimes.docker import Docker
+from e2e.lab.runtimes.runtime import LabRuntime
+
+__all__ = ["RUNTIMES", "LabRuntime", "runtime_named"]
+
+RUNTIMES: Mapping[str, LabRuntime] = {
+    runtime.name: runtime
+    for runtime in (
+        Containerd(),
+        Docker(),
+    )
+}
+
+
+def runtime_named(name: str) -> LabRuntime:
+    """Return a runtime by its name.
+
+    Raises:
+        LabError: there is none of that name.
+    """
+    if name not in RUNTIMES:
+        raise LabError(f"there is no runtime {name}; choose one of {', '.join(RUNTIMES)}")
+    return RUNTIMES[name]

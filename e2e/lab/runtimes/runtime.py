@@ -1,0 +1,85 @@
+"""What differs between the runtimes of the lab's nodes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from e2e.lab.snapshot import NodeSnapshot
+from e2e.lab.versions import Version
+
+
+class LabRuntime(Protocol):
+    """One container runtime, as a node of the lab has it.
+
+    Paths in a node are absolute paths as the node sees them; ``root`` is the node's root as the caller sees it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line (``--runtime``)."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """The systemd unit of its daemon."""
+        ...
+
+    @property
+    def socket(self) -> str:
+        """The socket of its daemon in a node."""
+        ...
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages that a node needs for it; its units are enabled by them, or by ``complete``."""
+        ...
+
+    @property
+    def keeps_digests(self) -> bool:
+        """Whether an imported image can be used by its digest (``name@sha256:…``)."""
+        ...
+
+    @property
+    def kubelet_settings(self) -> Mapping[str, object]:
+        """Fields of the KubeletConfiguration that it needs."""
+        ...
+
+    def check(self, kubelet: Version) -> None:
+        """Reject a kubelet that cannot use it.
+
+        Raises:
+            LabError: with a remedy.
+        """
+        ...
+
+    def complete(self, root: Path) -> None:
+        """Add to a new base root what no package provides.
+
+        Raises:
+            LabError: it cannot be had on this machine.
+        """
+        ...
+
+    def files(self) -> Mapping[str, str]:
+        """Return path → text of its configuration in a node."""
+        ...
+
+    def kubelet_flags(self, kubelet: Version) -> list[str]:
+        """Return the kubelet's flags for it."""
+        ...
+
+    def import_command(self, archive: str) -> list[str]:
+        """Return the command that imports an image archive, which is an OCI and a Docker archive at once."""
+        ...
+
+    def ready(self, root: Path) -> bool:
+        """Report whether it can run containers."""
+        ...
+
+    def snapshot(self, node: str, root: Path) -> NodeSnapshot:
+        """Record everything that it runs.
+
+        Raises:
+            LabError: it does not answer.
+        """
+        ...
