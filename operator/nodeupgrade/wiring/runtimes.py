@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.ports.node.files import FilesView
+from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.runtime import ContainerRuntime
 from nodeupgrade.ports.node.services import ServiceManager
 
@@ -27,7 +27,7 @@ class RuntimeAdapter(Protocol):
         socket: Path,
         *,
         processes: ProcessTable,
-        files: FilesView,
+        files: Files,
         services: ServiceManager,
         prefix: tuple[str, ...],
     ) -> ContainerRuntime:

@@ -1,38 +1,12 @@
-"""The running containerd: the process that listens on its socket, and its directories."""
+"""The directories and the socket of the running containerd."""
 
 import json
-import socket
-import struct
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.proc import ProcessTable
-from nodeupgrade.domain.errors import Transient
-from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess
+from nodeupgrade.domain.node.host import RuntimePlaces
 
-CREDENTIALS = struct.Struct("3i")
 CONFIGURATION = "config"
-TIMEOUT_SECONDS = 5.0
-
-
-def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
-    """Return the process that listens on a socket; ``None`` if it is not visible from this PID namespace.
-
-    Raises:
-        Transient: no process listens.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(TIMEOUT_SECONDS)
-        try:
-            connection.connect(str(path))
-            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        except OSError as error:
-            raise Transient(f"cannot connect to {path} because {error.strerror or error}") from error
-    pid = processes.own_number(CREDENTIALS.unpack(raw)[0])
-    words = None if pid is None else processes.arguments(pid)
-    if pid is None or not words:
-        return None
-    return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid))
 
 
 def places(info: Mapping[str, str]) -> RuntimePlaces | None:

@@ -8,9 +8,9 @@ again: two strings are replaced in the bytes, and everything else is proven to b
 """
 
 import json
-import re
 from typing import Any
 
+from nodeupgrade.adapters.cri.hashes import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -19,10 +19,6 @@ from nodeupgrade.kubelethash import HashValue
 EXTENSION = "io.cri-containerd.container.metadata"
 TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
 VERSION = "v1"
-HASH_KEY = "io.kubernetes.container.hash"
-HASH_WITHOUT_RESOURCES_KEY = "io.kubernetes.container.hashWithoutResources"
-# strconv.FormatUint(hash, 16); no kubelet writes a value of any other form.
-HASH = re.compile(r"[0-9a-f]{1,16}")
 
 
 class OddMetadata(StepFailed):
@@ -66,11 +62,6 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
         result = result.replace(_needle(key, old), _needle(key, new))
     _prove_only_hashes_differ(container_id, data, result)
     return result
-
-
-def served_annotation(key: str, value: str) -> bytes:
-    """Return an annotation as encoded in a CRI response: in a protobuf map entry, the value follows its key."""
-    return key.encode("ascii") + b"\x12" + bytes([len(value)]) + value.encode("ascii")
 
 
 def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:

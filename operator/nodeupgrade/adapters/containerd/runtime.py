@@ -7,15 +7,16 @@ from pathlib import Path
 from nodeupgrade.adapters.containerd import daemon
 from nodeupgrade.adapters.containerd.client import NAMESPACE, ContainerdClient
 from nodeupgrade.adapters.containerd.kind import CONTAINERD, UNIT
-from nodeupgrade.adapters.containerd.listing import Listing, Statuses, running, to_inventory
+from nodeupgrade.adapters.containerd.listing import to_inventory
 from nodeupgrade.adapters.containerd.log import asked_to_stop
 from nodeupgrade.adapters.containerd.program import ContainerdProgram
 from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
 from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
 from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
+from nodeupgrade.adapters.cri.records import Listing, Statuses, running
 from nodeupgrade.adapters.files import HostFiles
-from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc import ProcessTable, listener
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
@@ -76,7 +77,7 @@ class ContainerdRuntime:
             cri_versions=tuple(version.value for version in self._cri.served()),
             binary_version=self._version_on_disk(),
             cgroup_driver=self._cri.cgroup_driver(),
-            process=daemon.listener(self._socket, self._processes),
+            process=listener(self._socket, self._processes),
             places=daemon.places(self._cri.status_info()),
             images=self._cri.image_filesystem(),
         )
