@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.crio import CrioRuntime
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes
@@ -45,6 +46,7 @@ class RuntimeAdapter(Protocol):
 
 RUNTIMES: tuple[RuntimeAdapter, ...] = (
     ContainerdRuntime,
+    CrioRuntime,
 )  # fmt: skip
 
 

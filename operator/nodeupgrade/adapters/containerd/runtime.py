@@ -1,6 +1,5 @@
 """The ContainerRuntime port (ports.node.runtime), implemented for containerd 1.4 to 2.3."""
 
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,12 +12,11 @@ from nodeupgrade.adapters.containerd.program import ContainerdProgram
 from nodeupgrade.adapters.containerd.rescue_fragment import remedy, rendered
 from nodeupgrade.adapters.containerd.restart import hazards, next_start, tuning
 from nodeupgrade.adapters.containerd.store import HashStore
-from nodeupgrade.adapters.cri import Connection, CriClient, Unimplemented
+from nodeupgrade.adapters.cri import Connection, CriClient
 from nodeupgrade.adapters.cri.records import Listing, Statuses, running
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, listener
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.domain.errors import Transient
 from nodeupgrade.domain.node.host import RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
@@ -28,8 +26,6 @@ from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
 from nodeupgrade.ports.node.services import ServicesView
 
 SOCKET = Path("/run/containerd/containerd.sock")
-POLL_INTERVAL = 0.005
-POLL_DEADLINE = 1.0
 
 
 class ContainerdRuntime:
@@ -114,6 +110,10 @@ class ContainerdRuntime:
         """Store the bytes of the before-image again. The CRI serves them after containerd's next start."""
         self._store.restore(image)
 
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks the shims
+        """Do nothing: containerd keeps no opinion about its containers, and asks their shims when it starts."""
+        return frozenset()
+
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         """Return those processes that still run, according to the kernel."""
         return frozenset(process for process in processes if self._processes.lives(process))
@@ -143,17 +143,7 @@ class ContainerdRuntime:
 
         systemd may report containerd as active before the CRI plugin has recovered the containers.
         """
-        deadline = time.monotonic() + timeout
-        self._cri.forget()
-        while True:
-            try:
-                self._cri.start_containers(timeout=POLL_DEADLINE)()
-            except (Transient, Unimplemented) as error:
-                if time.monotonic() >= deadline:
-                    raise Transient(f"containerd's CRI did not answer within {timeout:g} s; last: {error}") from error
-                time.sleep(POLL_INTERVAL)
-            else:
-                return
+        self._cri.wait_until_listing(timeout)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

@@ -1,5 +1,6 @@
 """Client for the part of the Container Runtime Interface (CRI) that this project uses."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
@@ -8,9 +9,12 @@ from google.protobuf.message import Message
 
 from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
 from nodeupgrade.adapters.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.errors import StepFailed, Transient
 
 A = TypeVar("A", bound=Message)
+
+POLL_INTERVAL = 0.005
+POLL_DEADLINE = 1.0
 
 
 class CriVersion(StrEnum):
@@ -104,10 +108,28 @@ class CriClient:
         requests = {i: pb.ContainerStatusRequest(container_id=i, verbose=verbose) for i in ids}
         return self._each(self._method("ContainerStatus", pb.ContainerStatusResponse), requests)
 
-    def sandbox_statuses(self, ids: Iterable[str]) -> dict[str, pb.PodSandboxStatusResponse]:
+    def sandbox_statuses(self, ids: Iterable[str], *, verbose: bool = False) -> dict[str, pb.PodSandboxStatusResponse]:
         """Return statuses by sandbox id. Sandboxes that are gone are left out."""
-        requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i) for i in ids}
+        requests = {i: pb.PodSandboxStatusRequest(pod_sandbox_id=i, verbose=verbose) for i in ids}
         return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
+
+    def wait_until_listing(self, timeout: float) -> None:
+        """Wait until a restarted runtime lists containers; an active unit does not mean that it does.
+
+        Raises:
+            Transient: it does not within ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        self.forget()
+        while True:
+            try:
+                self.start_containers(timeout=POLL_DEADLINE)()
+            except (Transient, Unimplemented) as error:
+                if time.monotonic() >= deadline:
+                    raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
+                time.sleep(POLL_INTERVAL)
+            else:
+                return
 
     def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:
         answers = self._connection.ask_all(method, requests.values())

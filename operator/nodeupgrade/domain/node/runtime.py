@@ -23,12 +23,15 @@ class RuntimeKind:
         unit: the systemd unit that is restarted.
         tuning: every path that a RestartTuning of this runtime may write, for cleaning up without one.
         exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
+        remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
+            start would last (see ContainerRuntime.reinstate).
     """
 
     name: str
     unit: str
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False
+    remembers_ends: bool = False
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
+from nodeupgrade.engine.node import images_kept
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
@@ -21,8 +22,9 @@ def lay_down(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: it cannot be written.
     """
-    images = node.runtime.before_images(c.id for c in plan.rewrites())
-    changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
+    kept = images_kept.of(node, plan)
+    images = node.runtime.before_images(c.id for c in kept)
+    changes = [(images[c.id], c.after) for c in kept if c.id in images]
     files = tuple(_files(node, plan))
     runtime = node.runtime.rescue_fragment(changes)
     text = rescue_script.script(plan, runtime, files, STATE_DIRECTORY / "runs" / plan.run_id)

@@ -90,6 +90,20 @@ class ContainerRuntime(RuntimeView, Protocol):
         """
         ...
 
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
+        """Make the runtime show again, as in these images, the containers that it wrongly takes for ended.
+
+        May restart the runtime; see wait_until_answering(). Idempotent. Does nothing where ``kind.remembers_ends`` is
+        False.
+
+        Args:
+            images: of containers that run, according to the kernel.
+
+        Returns:
+            The containers that it took for ended.
+        """
+        ...
+
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return the IDs of containers and sandboxes that this runtime was asked to stop since it started.
 

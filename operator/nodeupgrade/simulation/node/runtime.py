@@ -180,6 +180,10 @@ class SimulatedRuntime:
                 raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
             stored.hashes = image.hashes
 
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - nothing is remembered
+        """Nothing is taken for ended."""
+        return frozenset()
+
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What it was asked to stop; ``None`` if it logs nothing."""
         return frozenset(self.asked) if list(log) else None

@@ -112,7 +112,8 @@ shows_what_runs() {
 require_shown() {
     systemctl is-active --quiet "$runtime_unit" || systemctl start "$runtime_unit"
     wait_for_runtime || fail "the runtime does not answer"
-    shows_what_runs || fail "the runtime does not show $missing of the containers that still run" \
+    shows_what_runs || { reinstate && wait_for_runtime && shows_what_runs; } ||
+        fail "the runtime does not show $missing of the containers that still run" \
         "(repair its configuration and restart it; to have them made a second time: touch $go_on)"
 }
 

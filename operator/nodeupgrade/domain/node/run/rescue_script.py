@@ -58,6 +58,7 @@ class RescueFragment:
               fails if the runtime does not answer.
             - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may stop the runtime, and
               then starts it again. Must be idempotent.
+            - ``reinstate``, if the runtime remembers ends: as ContainerRuntime.reinstate; fails if nothing was done.
             - ``serves_new_hashes``: succeeds if any container of the last listing has its new hash.
     """
 
@@ -121,6 +122,7 @@ def script(
         *(f"{name}={quote(value)}" for name, value in settings.items()),
         *function("baseline", _baseline(plan)),
         *function("restore_files", (_restored(file) for file in files)),
+        *function("reinstate", ["    false"]),
         runtime.text,
         LOGIC,
     ]

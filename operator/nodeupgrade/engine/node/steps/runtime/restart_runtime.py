@@ -1,6 +1,7 @@
 """Restart the runtime, which serves annotations from memory, so that it reads the rewritten hashes."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
@@ -8,7 +9,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.verification import hash_differences
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.failpoints import RUNTIME_RESTARTED
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node import images_kept, last_look
 from nodeupgrade.engine.node.node import Node
 
 
@@ -32,10 +33,17 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
         node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
     except Transient as error:
         raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
+    images_kept.reinstate(node, plan)
 
 
-def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Do nothing: undoing REWRITE_HASHES comes next, and restarts the runtime after restoring the hashes."""
+def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
+    """Put back what an interrupted restart may have harmed.
+
+    Undoing REWRITE_HASHES comes next, and restarts the runtime after restoring the hashes. It waits until everything
+    that runs is shown.
+    """
+    with suppress(StepFailed):
+        images_kept.reinstate(node, plan)
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from nodeupgrade.api.json import JsonValue, from_json, to_json
+from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.errors import ContainerGone, StepFailed
 from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.domain.node.plan import AwaitedContainer, RunPlan
 from nodeupgrade.domain.node.run.failpoints import FIRST_RESTORED, FIRST_REWRITTEN
-from nodeupgrade.engine.node import last_look
+from nodeupgrade.engine.node import images_kept, last_look
 from nodeupgrade.engine.node.evidence import newcomers
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.ports.node.runtime import BeforeImage
 
 Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
 """By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
@@ -27,8 +26,9 @@ Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue |
 
 def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Return the stored metadata of every container to be rewritten, byte for byte."""
-    images = node.runtime.before_images(c.id for c in plan.rewrites())
-    for container in plan.rewrites():
+    kept = images_kept.of(node, plan)
+    images = node.runtime.before_images(c.id for c in kept)
+    for container in kept:
         image = images.get(container.id)
         if image is None and container.expendable:
             continue
@@ -43,7 +43,7 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
     """Rewrite all hashes; a repetition skips those that are written."""
-    images = _images(payload)
+    images = images_kept.read(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     node.runtime.rewrite(changes[:1])
     node.failpoint(FIRST_REWRITTEN)
@@ -57,7 +57,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
     replace them a second time. For pods that were added after planning, the agent reports the hashes.
     """
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
-    for image in _images(payload).values():
+    for image in images_kept.read(payload).values():
         with suppress(ContainerGone):
             node.runtime.restore(image)
         node.failpoint(FIRST_RESTORED)
@@ -70,6 +70,8 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
         last_look.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
+        with suppress(StepFailed):  # it is mended then, and what is not is looked for before a kubelet starts
+            images_kept.reinstate(node, plan)
         if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
             raise StepFailed(
                 f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
@@ -83,10 +85,6 @@ def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> boo
     """Report whether every stored hash is the planned one."""
     images = node.runtime.before_images(c.id for c in plan.rewrites())
     return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
-
-
-def _images(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
-    return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
 def _started_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:

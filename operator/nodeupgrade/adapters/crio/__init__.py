@@ -1,0 +1,6 @@
+"""The CRI-O runtime: its containers and sandboxes, and the container hashes that it stores for the kubelet."""
+
+from nodeupgrade.adapters.crio.program import CrioProgram
+from nodeupgrade.adapters.crio.runtime import CrioRuntime
+
+__all__ = ["CrioProgram", "CrioRuntime"]

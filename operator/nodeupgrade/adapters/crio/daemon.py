@@ -1,0 +1,76 @@
+"""What the running CRI-O says about itself over HTTP, on the same socket as the CRI."""
+
+import http.client
+import json
+import socket
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.adapters.crio.configuration import Configuration, configured
+from nodeupgrade.domain.errors import StepFailed, Transient
+
+TIMEOUT_SECONDS = 5.0
+INFO, CONFIG = "/info", "/config"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrioDaemon:
+    """The running CRI-O.
+
+    Attributes:
+        storage: directory with one directory for each container.
+        configuration: with which it runs.
+    """
+
+    storage: PurePosixPath
+    configuration: Configuration
+
+
+def ask(path: Path) -> CrioDaemon:
+    """Ask the CRI-O that listens on a socket where it keeps its containers, and how it is configured.
+
+    Raises:
+        Transient: it does not answer.
+        StepFailed: its answer makes no sense.
+    """
+    info, text = _get(path, INFO), _get(path, CONFIG)
+    try:
+        told = json.loads(info)
+        root, driver = str(told["storage_root"]), str(told["storage_driver"])
+        configuration = configured(tomllib.loads(text.decode()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StepFailed(
+            f"cannot read what CRI-O says about itself on {path}: {type(error).__name__} {error}"
+        ) from error
+    if not root.startswith("/") or not driver or "/" in driver:
+        raise StepFailed(f"cannot tell where CRI-O keeps its containers: it names {root!r} and {driver!r}")
+    return CrioDaemon(storage=PurePosixPath(root) / f"{driver}-containers", configuration=configuration)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT_SECONDS)
+        self.sock.connect(str(self._path))
+
+
+def _get(path: Path, what: str) -> bytes:
+    connection = _UnixConnection(path)
+    try:
+        connection.request("GET", what)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Transient(f"GET {what} on {path} failed: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise StepFailed(f"GET {what} on {path} was answered with {answer.status} {answer.reason}")
+    return body

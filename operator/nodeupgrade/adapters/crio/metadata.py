@@ -1,0 +1,132 @@
+"""Replaces the hashes in a container's ``config.json`` and leaves every other byte unchanged. Pure.
+
+CRI-O keeps the kubelet's annotations twice in the OCI specification that it stores with each container: as annotations
+of their own, and as JSON in the annotation ``io.kubernetes.cri-o.Annotations``, which is the one that it reads when it
+starts. A container whose file it cannot read is *deleted* by a starting CRI-O, and cannot be brought back. So the file
+is never parsed and serialized again: strings are replaced in the bytes, and everything else is proven to be unchanged.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nodeupgrade.adapters.cri.hashes import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.kubelethash import HashValue
+
+INNER = "io.kubernetes.cri-o.Annotations"
+MANAGER = "io.container.manager"
+NEEDED = ("Labels", "Metadata", "Annotations", "Created", "SandboxID", "Name")
+"""Without one of these, each below ``io.kubernetes.cri-o.``, a starting CRI-O deletes the container."""
+KEYS = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
+
+
+class OddMetadata(StepFailed):
+    """Stored metadata has an unknown form and must not be changed."""
+
+
+def read_hashes(container_id: ContainerId, data: bytes) -> StoredHashes:
+    """Return the hash annotations of a stored file, after proving that they can be replaced.
+
+    Raises:
+        OddMetadata: the file is not what CRI-O writes for a container.
+    """
+    container, without_resources = (_value(container_id, data, key) for key in KEYS)
+    return StoredHashes(container=container, without_resources=without_resources)
+
+
+def rewritten(container_id: ContainerId, data: bytes, wanted: StoredHashes) -> bytes:
+    """Return the file with other hashes and every other byte unchanged.
+
+    A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
+
+    Raises:
+        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
+    """
+    stored = read_hashes(container_id, data)
+    result = data
+    for key, old, new in (
+        (HASH_KEY, stored.container, wanted.container),
+        (HASH_WITHOUT_RESOURCES_KEY, stored.without_resources, wanted.without_resources),
+    ):
+        if old is None or new is None or old == new:
+            continue
+        if not HASH.fullmatch(new):
+            raise _odd(container_id, f"the value {new!r} wanted for {key} is no hash")
+        result = _inner(key, old).sub(rb"\g<1>" + new.encode() + rb"\g<2>", result)
+        result = _outer(key, old).sub(rb"\g<1>" + new.encode() + rb"\g<2>", result)
+    if _without_hashes(container_id, data) != _without_hashes(container_id, result):
+        raise _odd(container_id, "replacing the hash would change more than the hash")
+    return result
+
+
+def _value(container_id: ContainerId, data: bytes, key: str) -> HashValue | None:
+    outer, inner = _annotations(container_id, data)
+    if key not in inner:
+        if key in outer:
+            raise _odd(container_id, f"its annotation {key} is not among those that CRI-O reads")
+        return None
+    value = inner[key]
+    if not isinstance(value, str) or not HASH.fullmatch(value):
+        raise _odd(container_id, f"its annotation {key} is {value!r}, which is no hash")
+    if outer.get(key, value) != value:
+        raise _odd(container_id, f"its annotation {key} is {value} in one place and {outer[key]!r} in the other")
+    found = len(_inner(key, value).findall(data)), len(_outer(key, value).findall(data))
+    if found != (1, int(key in outer)):
+        raise _odd(container_id, f"its annotation {key} is found {found[0]} and {found[1]} times in the text")
+    return HashValue(value)
+
+
+def _without_hashes(container_id: ContainerId, data: bytes) -> object:
+    document = _parsed(container_id, data)
+    outer, inner = _annotations(container_id, data)
+    rest = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
+    return {**document, "annotations": rest}, {key: value for key, value in inner.items() if key not in KEYS}
+
+
+def _annotations(container_id: ContainerId, data: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the annotations of the specification, and those of the kubelet that CRI-O reads."""
+    match _parsed(container_id, data):
+        case {"annotations": dict(outer)}:
+            pass
+        case _:
+            raise _odd(container_id, "it has no annotations")
+    if missing := [name for name in NEEDED if f"io.kubernetes.cri-o.{name}" not in outer]:
+        raise _odd(container_id, f"it lacks what CRI-O needs to find it again: {', '.join(missing)}")
+    if outer.get(MANAGER, "cri-o") != "cri-o":
+        raise _odd(container_id, f"it is managed by {outer[MANAGER]}")
+    try:
+        inner = json.loads(outer[INNER])
+    except (ValueError, TypeError) as error:
+        raise _odd(container_id, f"its annotations for CRI-O are not JSON ({error})") from error
+    if not isinstance(inner, dict):
+        raise _odd(container_id, "its annotations for CRI-O are no map")
+    return outer, inner
+
+
+def _parsed(container_id: ContainerId, data: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise _odd(container_id, f"its config.json is not JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise _odd(container_id, "its config.json is no map")
+    return document
+
+
+def _outer(key: str, value: str) -> re.Pattern[bytes]:
+    return re.compile(rb'((?<!\\)"%b"\s*:\s*")%b(")' % (re.escape(key).encode(), value.encode()))
+
+
+def _inner(key: str, value: str) -> re.Pattern[bytes]:
+    return re.compile(rb'((?<!\\)\\"%b\\"\s*:\s*\\")%b(\\")' % (re.escape(key).encode(), value.encode()))
+
+
+def _odd(container_id: ContainerId, why: str) -> OddMetadata:
+    return OddMetadata(
+        f"cannot change the stored hash of container {container_id} because {why}; "
+        "it was left as it is, report this with your CRI-O version"
+    )

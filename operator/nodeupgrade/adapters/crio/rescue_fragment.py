@@ -1,0 +1,85 @@
+"""Shell functions with which the rescue script restores the hashes that CRI-O stores. See docs/decisions/rescue.md."""
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from shlex import quote
+
+from nodeupgrade.adapters.cri import Call
+from nodeupgrade.adapters.cri.rescue_questions import questions, wrong_hashes
+from nodeupgrade.adapters.crio.image import decoded, is_ended
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.run.rescue_script import RescueFragment
+from nodeupgrade.domain.node.run.shell import function, piped
+from nodeupgrade.ports.node.runtime import BeforeImage
+
+
+def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+    """Return what HashStore does, as shell functions.
+
+    ``put`` is the script's own: it replaces a file atomically, and does nothing if the file is as wanted.
+    """
+    every = tuple(changes)
+    lines = [
+        *questions(socket, listing, wrong_hashes(every)),
+        *function("restore_states", (line for image, _ in every for line in _state(image))),
+        *function("restore_configs", (line for image, _ in every for line in _config(image))),
+    ]
+    return RescueFragment(restores=bool(every), text="\n".join(lines) + LOGIC)
+
+
+def _config(image: BeforeImage) -> Iterator[str]:
+    before = decoded(image)
+    path, digest = quote(str(before.config_path)), sha256(before.config).hexdigest()
+    yield f"    if [ -e {path} ]; then"
+    yield piped(f"put {path} {digest}", before.config)
+    yield "    fi"
+
+
+def _state(image: BeforeImage) -> Iterator[str]:
+    before = decoded(image)
+    path, digest = quote(str(before.state_path)), sha256(before.state).hexdigest()
+    if is_ended(image.container_id, before.state):
+        return
+    yield f"    if taken_for_ended {path} && still_runs {quote(image.container_id)}; then"
+    yield "    stop_runtime || return 1"
+    yield piped(f"put {path} {digest}", before.state)
+    yield "    fi"
+
+
+LOGIC = r"""
+# A container that is gone needs no hash. CRI-O reads these files when it starts, and not before.
+restore_hashes() {
+    trouble='a file could not be written'
+    restore_configs
+}
+
+# What one look finds is put back while nothing else can write it.
+reinstate() {
+    stopped=''
+    restore_states || stopped=${stopped:-failed}
+    [ -n "$stopped" ] || return 1
+    systemctl reset-failed "$runtime_unit"
+    systemctl start "$runtime_unit" && [ "$stopped" = yes ]
+}
+
+# CRI-O has written down that it ended.
+taken_for_ended() {
+    grep -q '"status": *"stopped"\|"exitCode":' "$1" 2> /dev/null
+}
+
+# The process that it had when the run was planned is there, by the word of the kernel.
+still_runs() {
+    set -- $(baseline | grep "^$1 ")
+    [ $# = 3 ] || return 1
+    wanted=$3
+    { read -r stat < "/proc/$2/stat"; } 2> /dev/null || return 1
+    set -- ${stat##*) }
+    case $1 in [ZXx]) return 1 ;; esac
+    [ "${20}" = "$wanted" ]
+}
+
+stop_runtime() {
+    [ -z "$stopped" ] || return 0
+    systemctl stop "$runtime_unit" && stopped=yes
+}
+"""

@@ -1,0 +1,1 @@
+"""Restarting CRI-O: the configuration it would start with, and the hazards."""
