@@ -8,6 +8,7 @@ import pytest
 
 from e2e.lab import Lab, LabSpec
 from e2e.lab.node import Node
+from tests.contract.node.crio_world import CrioWorld
 from tests.contract.node.doubles import (
     ModelDiskWorld,
     SimulatedFilesWorld,
@@ -20,6 +21,8 @@ from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld, 
 
 FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
 RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [SimulatedRuntimeWorld]
+RECORDED_RUNTIMES = ["recorded cri-o"]
+"""Fixtures of this module: adapters on storage as real runtimes leave it, with servers that answer as they do."""
 SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
 
 SHIELD_DOUBLES: list[Callable[[], ShieldWorld]] = [SimulatedShieldWorld]
@@ -51,6 +54,14 @@ def containerd(node: Node) -> Iterator[ContainerdWorld]:
     world.close()
 
 
+@pytest.fixture(name="recorded cri-o")
+def recorded_crio(tmp_path: Path) -> Iterator[CrioWorld]:
+    """CRI-O's storage, with a server in the place of CRI-O."""
+    world = CrioWorld(tmp_path)
+    yield world
+    world.close()
+
+
 @pytest.fixture(params=UNIT_DIRECTORIES)
 def systemd(node: Node, request: pytest.FixtureRequest) -> Iterator[SystemdWorld]:
     """The real systemd."""
@@ -59,7 +70,13 @@ def systemd(node: Node, request: pytest.FixtureRequest) -> Iterator[SystemdWorld
     world.close()
 
 
-@pytest.fixture(params=[*RUNTIME_DOUBLES, *(pytest.param(name, marks=pytest.mark.e2e) for name in REAL_RUNTIMES)])
+@pytest.fixture(
+    params=[
+        *RUNTIME_DOUBLES,
+        *RECORDED_RUNTIMES,
+        *(pytest.param(name, marks=pytest.mark.e2e) for name in REAL_RUNTIMES),
+    ]
+)
 def runtime_world(request: pytest.FixtureRequest) -> RuntimeWorld:
     """Every runtime there is."""
     world: RuntimeWorld

@@ -1,0 +1,180 @@
+"""A server that answers as CRI-O does, from the storage that it loaded at its start: CRI and HTTP on one socket."""
+
+import contextlib
+import json
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from nodeupgrade.adapters.cri._pb import runtime_pb2 as pb
+from tests.contract.node.crio_storage import Loaded, Storage
+
+VERSION = "1.33.13"
+SERVICE = "/runtime.v1.RuntimeService/"
+STATES = {"running": pb.CONTAINER_RUNNING, "stopped": pb.CONTAINER_EXITED}
+NANOSECONDS = 1_763_632_800_123_456_789
+
+
+class CrioServer:
+    """One start of a CRI-O.
+
+    Raises:
+        OSError: somebody accepts connections at the path of its socket already, which makes a real one end at once.
+    """
+
+    def __init__(self, path: Path, storage: Storage, configuration: Callable[[], str]) -> None:
+        self._storage, self._configuration = storage, configuration
+        self.path = path
+        self._remove_unused()
+        self.loaded: dict[str, Loaded] = storage.load()
+        self._inner = path.with_name(f"{path.name}.inner")
+        self._pool = ThreadPoolExecutor(4)
+        self._grpc = grpc.server(self._pool)
+        self._grpc.add_generic_rpc_handlers((_Handler(self),))
+        self._grpc.add_insecure_port(f"unix:{self._inner}")
+        self._grpc.start()
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self) -> None:
+        """End, leaving the socket's name as a process does that is killed."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._grpc.stop(None).wait()
+        self._pool.shutdown()
+
+    def _remove_unused(self) -> None:
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            probe.connect(str(self.path))
+            raise OSError(f"already existing connection on {self.path}")
+        self.path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Tell HTTP/1 and HTTP/2 apart by their first bytes."""
+        with connection, contextlib.suppress(OSError):
+            if connection.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL) != b"PRI":
+                self._answer(connection)
+                return
+            with socket.socket(socket.AF_UNIX) as inner:
+                inner.connect(str(self._inner))
+                splice(connection, inner)
+
+    def _answer(self, connection: socket.socket) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request:
+            request += connection.recv(4096)
+        path = request.split()[1].decode()
+        known = {"/info": self._info, "/config": self._configuration}
+        body = known[path]().encode() if path in known else b"404"
+        status = "200 OK" if path in known else "404 Not Found"
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+    def _info(self) -> str:
+        root = self._storage.shown
+        return json.dumps({"storage_driver": "overlay", "storage_root": root, "cgroup_driver": "systemd"})
+
+    def answer(self, method: str, request: bytes, context: grpc.ServicerContext) -> Message:
+        """Answer one method of the CRI."""
+        match method:
+            case "Version":
+                return pb.VersionResponse(runtime_name="cri-o", runtime_version=VERSION, runtime_api_version="v1")
+            case "RuntimeConfig":
+                return pb.RuntimeConfigResponse(linux=pb.LinuxRuntimeConfiguration(cgroup_driver=pb.SYSTEMD))
+            case "ListContainers":
+                wanted = pb.ListContainersRequest.FromString(request).filter
+                items = [self._container(item) for item in self.loaded.values()]
+                if wanted.HasField("state"):
+                    items = [item for item in items if item.state == wanted.state.state]
+                return pb.ListContainersResponse(containers=items)
+            case "ListPodSandbox":
+                return pb.ListPodSandboxResponse(items=[self._sandbox(i) for i in self._storage.sandboxes])
+            case "ContainerStatus":
+                return self._status(pb.ContainerStatusRequest.FromString(request), context)
+            case "PodSandboxStatus":
+                return self._sandbox_status(pb.PodSandboxStatusRequest.FromString(request), context)
+            case _:
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {method}")
+
+    def _container(self, item: Loaded) -> pb.Container:
+        return pb.Container(
+            id=item.identity, pod_sandbox_id=item.sandbox, metadata=pb.ContainerMetadata(name="main"),
+            state=STATES[item.state["status"]], created_at=NANOSECONDS, labels=item.labels,
+            annotations=item.annotations,
+        )  # fmt: skip
+
+    def _status(self, request: pb.ContainerStatusRequest, context: grpc.ServicerContext) -> Message:
+        item = self.loaded.get(request.container_id)
+        if item is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "could not find container")
+        status = pb.ContainerStatus(
+            id=item.identity, state=STATES[item.state["status"]], started_at=NANOSECONDS,
+            exit_code=item.state.get("exitCode") or 0, annotations=item.annotations,
+        )  # fmt: skip
+        info = {"sandboxID": item.sandbox, "pid": item.state["pid"], "runtimeSpec": {}, "privileged": False}
+        return pb.ContainerStatusResponse(status=status, info={"info": json.dumps(info)} if request.verbose else {})
+
+    def _sandbox(self, identity: str) -> pb.PodSandbox:
+        told = self._storage.sandboxes[identity]
+        return pb.PodSandbox(
+            id=identity, metadata=pb.PodSandboxMetadata(name=told["name"], uid=told["uid"], namespace="contract"),
+            state=pb.SANDBOX_READY, created_at=NANOSECONDS, annotations={"kubernetes.io/config.source": "api"},
+        )  # fmt: skip
+
+    def _sandbox_status(self, request: pb.PodSandboxStatusRequest, context: grpc.ServicerContext) -> Message:
+        told = self._storage.sandboxes.get(request.pod_sandbox_id)
+        if told is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "could not find pod")
+        options = pb.NamespaceOption(network=pb.NODE)
+        linux = pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options))
+        info = {"runtimeSpec": {}} | ({"pid": told["pid"]} if told["pid"] else {})
+        return pb.PodSandboxStatusResponse(
+            status=pb.PodSandboxStatus(id=request.pod_sandbox_id, state=pb.SANDBOX_READY, linux=linux),
+            info={"info": json.dumps(info)} if request.verbose else {},
+        )
+
+
+class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs
+    def __init__(self, server: CrioServer) -> None:
+        self._server = server
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        service, _, method = str(details.method).rpartition("/")
+        if f"{service}/" != SERVICE:
+            return None
+
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            return self._server.answer(method, request, context).SerializeToString()
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def splice(one: socket.socket, other: socket.socket) -> None:
+    """Copy bytes in both directions until one side ends."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while True:
+            for key, _ in selector.select():
+                source = key.fileobj
+                assert isinstance(source, socket.socket)
+                if not (data := source.recv(65536)):
+                    return
+                key.data.sendall(data)

@@ -1,0 +1,211 @@
+"""The adapter of CRI-O on recorded storage: real files, real processes, and a server that answers as CRI-O does.
+
+No CRI-O can be had on every machine. What is not shown here, a real node has to show: see docs/adding-a-runtime.md.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.inventory import Process, StoredHashes
+from nodeupgrade.ports.node.services import ServiceManager
+from tests.contract.node.crio_server import VERSION, CrioServer
+from tests.contract.node.crio_storage import Storage, go_json, specification
+from tests.contract.node.cripods import HASH, WITHOUT_RESOURCES
+
+PROGRAM = "/usr/bin/crio"
+GRAPH = "/graph"
+"""Root of the storage, as everybody on the node names it."""
+COMMAND = (PROGRAM, "--config", "/etc/crio/crio.conf")
+CONMON = """#!/bin/sh
+sleep 100000 &
+echo $! > "$0.$2"
+wait
+"""
+PRINTS = """
+import sys
+root, *words = sys.argv[1:]
+if words[-1] == "--version":
+    print("crio version VERSION\\n   GitCommit:      unknown")
+else:
+    sys.stdout.write(open(root + "/etc/crio/crio.conf").read())
+"""
+PRINTED = """\
+[crio]
+# Path to the "root directory". CRI-O stores all of its data in this directory.
+root = "{root}"
+# runroot = "/run/containers/storage"
+# storage_driver = "overlay"
+[crio.api]
+# listen = "/var/run/crio/crio.sock"
+[crio.runtime]
+default_runtime = "{handler}"
+[crio.runtime.runtimes.{handler}]
+runtime_path = "/usr/sbin/{handler}"
+"""
+RUNS = """\
+[crio]
+  root = "{root}"
+  runroot = "/run/containers/storage"
+  storage_driver = "overlay"
+  [crio.api]
+    listen = "/var/run/crio/crio.sock"
+  [crio.runtime]
+    default_runtime = "runc"
+    [crio.runtime.runtimes]
+      [crio.runtime.runtimes.runc]
+        runtime_path = "/usr/sbin/runc"
+"""
+
+
+class Table(ProcessTable):
+    """The real processes; the one that answers on the socket is shown with CRI-O's command line."""
+
+    def arguments(self, pid: int) -> tuple[str, ...] | None:
+        return COMMAND if pid == os.getpid() else super().arguments(pid)
+
+
+class Services:
+    """The unit of this CRI-O, and nothing else."""
+
+    def __init__(self, world: "CrioWorld") -> None:
+        self._world = world
+        self.done: list[str] = []
+
+    def status(self, unit: str) -> UnitStatus:
+        assert unit == UNIT
+        up = self._world.server is not None
+        return UnitStatus(
+            name=UNIT, load_state="loaded", active_state="active" if up else "inactive",
+            sub_state="running" if up else "dead", main_pid=os.getpid() if up else 0, program=PROGRAM, command=COMMAND,
+            kill_mode="process",
+        )  # fmt: skip
+
+    def start(self, unit: str, *, wait: bool = True) -> None:
+        self.done.append(f"start {unit}")
+        self._world.start()
+
+    def stop(self, unit: str) -> None:
+        self.done.append(f"stop {unit}")
+        self._world.stop()
+
+
+class CrioWorld:
+    """A RuntimeWorld below a directory of its own, which plays the node's root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.processes = Table()
+        self.storage = Storage(root / "graph", GRAPH, lives=lambda pid: self.processes.stat(pid) is not None)
+        self.printed, self.runs = PRINTED.format(root=GRAPH, handler="runc"), RUNS.format(root=GRAPH)
+        self.server: CrioServer | None = None
+        self.services = Services(self)
+        self.socket = root / "crio.sock"
+        self._numbers = itertools.count()
+        self._conmons: dict[str, subprocess.Popen[bytes]] = {}
+        (root / "etc/crio").mkdir(parents=True)
+        self.print(self.printed)
+        self._conmon = root / "conmon"
+        self._conmon.write_text(CONMON)
+        self._conmon.chmod(0o755)
+        self.runtime = CrioRuntime(
+            self.socket,
+            processes=self.processes,
+            files=HostFiles(root),
+            services=cast("ServiceManager", self.services),
+            prefix=(sys.executable, "-c", PRINTS.replace("VERSION", VERSION), str(root)),
+        )
+        self.start()
+
+    @property
+    def unit(self) -> UnitStatus:
+        return self.services.status(UNIT)
+
+    def print(self, text: str) -> None:
+        """Have the program on disk print this configuration."""
+        (self.root / "etc/crio/crio.conf").write_text(text)
+
+    def start_container(self, hashes: StoredHashes) -> ContainerId:
+        number = next(self._numbers)
+        identity, sandbox = (hashlib.sha256(f"{kind}{number}".encode()).hexdigest() for kind in "cs")
+        stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
+        annotations = {key: value for key, value in stored.items() if value is not None}
+        annotations["io.kubernetes.container.restartCount"] = "0"
+        self.storage.sandboxes[sandbox] = {"name": f"pod{number}", "uid": f"uid{number}", "pid": self._run(sandbox)}
+        self.storage.create(identity, specification(identity, annotations, sandbox=sandbox), self._run(identity))
+        assert self.server is not None
+        self.server.loaded = self.server.loaded | {identity: self.storage.load()[identity]}
+        return ContainerId(identity)
+
+    def process(self, container_id: str) -> Process:
+        """The first process of a container."""
+        pid = int(Path(f"{self._conmon}.{container_id}").read_text())
+        found = self.processes.process(pid)
+        assert found is not None
+        return found
+
+    def remove_container(self, container_id: ContainerId) -> None:
+        assert self.server is not None
+        sandbox = self.server.loaded.pop(container_id).sandbox
+        del self.storage.sandboxes[sandbox]
+        self.storage.delete(container_id)
+        self.end(container_id)
+        self.end(sandbox)
+
+    def change_more_than_the_hash(self, container_id: ContainerId) -> None:
+        path = self.storage.directory(container_id) / "config.json"
+        document = json.loads(path.read_text())
+        document["process"]["env"].append("MORE=1")
+        path.write_text(go_json(document, indent=True))
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        self.server = self.server or CrioServer(self.socket, self.storage, lambda: self.runs)
+
+    def stop(self) -> None:
+        """Stop it, unless it is stopped."""
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+
+    def end(self, container_id: str) -> None:
+        """End a container's process, and its conmon with it."""
+        subprocess.run(["kill", "-KILL", str(self.process(container_id).pid)], check=True)
+        self._conmons.pop(container_id).wait()
+
+    def kill_conmon(self, container_id: ContainerId) -> None:
+        """Kill a container's conmon; whoever adopts the container's process is none."""
+        self._conmons[container_id].kill()
+        self._conmons[container_id].wait()
+
+    def close(self) -> None:
+        """End every process."""
+        self.runtime.close()
+        self.stop()
+        for identity, conmon in self._conmons.items():
+            subprocess.run(["kill", "-KILL", Path(f"{self._conmon}.{identity}").read_text().strip()], check=False)
+            conmon.kill()
+            conmon.wait()
+
+    def _run(self, identity: str) -> int:
+        self._conmons[identity] = subprocess.Popen([str(self._conmon), "-c", identity])
+        # $2 of the script is the id, so its file is named after it.
+        file = Path(f"{self._conmon}.{identity}")
+        while not (file.exists() and file.read_text().endswith("\n")):
+            assert self._conmons[identity].poll() is None
+        return int(file.read_text())
