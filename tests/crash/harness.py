@@ -86,7 +86,12 @@ class World:
 
 
 def world(
-    *, small: bool = False, turns_back: bool = False, loses: bool = False, joined_by: Json | None = None
+    *,
+    small: bool = False,
+    turns_back: bool = False,
+    loses: bool = False,
+    errs: bool = False,
+    joined_by: Json | None = None,
 ) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
 
@@ -94,6 +99,7 @@ def world(
         small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
         loses: the runtime comes back empty from its restart, until somebody repairs its configuration a while later.
+        errs: the runtime is of a kind that remembers ends, and after its restart takes running containers for ended.
         joined_by: a pod that comes while the new kubelet is watched, and that the agent tells of.
     """
     node = node_of(small=small)
@@ -105,6 +111,8 @@ def world(
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     if loses:
         lose(node)
+    if errs:
+        err(node)
     if joined_by is not None:
         join(node, plan, parse_pod(joined_by))
     return World(node, plan, disk)
@@ -122,6 +130,13 @@ def lose(node: SimulatedNode) -> None:
         node.calls.before(f"journal.append {step} held", lambda: node.timeline.after(REPAIRED_SECONDS, repair))
 
 
+def err(node: SimulatedNode) -> None:
+    """Have the runtime take every container for ended when the run restarts it first."""
+    node.runtime.kind = replace(node.runtime.kind, remembers_ends=True)
+    wrong = node.runtime.troubles.errs_about
+    node.calls.before(f"services.restart {RUNTIME_UNIT}", lambda: wrong.update(node.runtime.containers))
+
+
 def join(node: SimulatedNode, plan: RunPlan, pod: Pod) -> None:
     """Have a pod come, and an agent that knows of it."""
     node.ports = replace(node.ports, newcomers=lambda: newcomers(plan, node.kubelet.pods))
@@ -132,13 +147,20 @@ def join(node: SimulatedNode, plan: RunPlan, pod: Pod) -> None:
 forward = partial(world)
 back = partial(world, turns_back=True)
 losing = partial(world, loses=True)
+erring = partial(world, small=True, errs=True)
 joined = partial(world, small=True, turns_back=True, joined_by=pod_json("late", "app"))
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
 ALL_WAYS = pytest.mark.parametrize(
     "make",
     [
         pytest.param(make, id=name)
-        for name, make in (("forward", forward), ("back", back), ("losing", losing), ("joined", joined))
+        for name, make in (
+            ("forward", forward),
+            ("back", back),
+            ("losing", losing),
+            ("erring", erring),
+            ("joined", joined),
+        )
     ],
 )
 

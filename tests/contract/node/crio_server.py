@@ -111,7 +111,7 @@ class CrioServer:
             case "PodSandboxStatus":
                 return self._sandbox_status(pb.PodSandboxStatusRequest.FromString(request), context)
             case _:
-                context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {method}")
+                return context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {method}")
 
     def _container(self, item: Loaded) -> pb.Container:
         return pb.Container(

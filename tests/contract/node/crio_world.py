@@ -140,8 +140,8 @@ class CrioWorld:
         number = next(self._numbers)
         identity, sandbox = (hashlib.sha256(f"{kind}{number}".encode()).hexdigest() for kind in "cs")
         stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
-        annotations = {key: value for key, value in stored.items() if value is not None}
-        annotations["io.kubernetes.container.restartCount"] = "0"
+        annotations = {"io.kubernetes.container.restartCount": "0"}
+        annotations |= {key: value for key, value in stored.items() if value is not None}
         self.storage.sandboxes[sandbox] = {"name": f"pod{number}", "uid": f"uid{number}", "pid": self._run(sandbox)}
         self.storage.create(identity, specification(identity, annotations, sandbox=sandbox), self._run(identity))
         assert self.server is not None

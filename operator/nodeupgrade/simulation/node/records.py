@@ -12,11 +12,16 @@ ENCODING = "simulation/metadata"
 
 @dataclass(slots=True)
 class Stored:
-    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata next to them."""
+    """One container: ``instance`` as served from memory, ``hashes`` as on disk, ``other`` metadata next to them.
+
+    Attributes:
+        ended: what a runtime that remembers ends has written down about it.
+    """
 
     instance: ContainerInstance
     hashes: StoredHashes
     other: str = "log path, image, mounts"
+    ended: bool = False
 
     def document(self, hashes: StoredHashes | None = None) -> bytes:
         """Return the metadata on disk, with other hashes if given."""

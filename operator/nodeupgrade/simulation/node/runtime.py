@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import runtime_restart
@@ -49,6 +49,7 @@ class Troubles:
         hangs: it accepts calls and answers none.
         elsewhere: it is started with another, empty root, whatever its configuration file says.
         peer: the process that answers on its socket, if it is not the unit's.
+        errs_about: containers that it takes for ended at its next restart, although they run.
     """
 
     loses: set[ContainerId] = field(default_factory=set)
@@ -60,12 +61,14 @@ class Troubles:
     hangs: bool = False
     elsewhere: bool = False
     peer: int | None = None
+    errs_about: set[ContainerId] = field(default_factory=set)
 
 
 class SimulatedRuntime:
     """Implements ports.node.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
 
     Attributes:
+        kind: what it is; some runtimes remember that a container ended.
         numbered: the last number that was assigned.
         started: when its process was started, seconds since boot.
         asked: what it was asked to stop since then, according to its log.
@@ -79,6 +82,7 @@ class SimulatedRuntime:
         self.containers: dict[ContainerId, Stored] = {}
         self.sandboxes: dict[SandboxId, SandboxInstance] = {}
         self.troubles = Troubles()
+        self.kind = runtime_restart.KIND
         self._disk: MutableMapping[str, bytes] = {} if disk is None else disk
         self._timeline = timeline
         self._calls = calls
@@ -96,7 +100,7 @@ class SimulatedRuntime:
         """Ask the runtime for its identity."""
         self._reading("runtime.info")
         return RuntimeInfo(
-            name="containerd",
+            name=self.kind.name,
             version="2.1.9",
             cri_versions=("v1",),
             binary_version="2.1.9",
@@ -138,11 +142,6 @@ class SimulatedRuntime:
         found += [s.process for _, sandboxes in roots for s in sandboxes.values()]
         return frozenset(process for process in found if process is not None)
 
-    @property
-    def kind(self) -> RuntimeKind:
-        """Describe a runtime as most nodes have it."""
-        return runtime_restart.KIND
-
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         """Report how it would come back; only the relevant part of its configuration file is parsed."""
         self._calls.read("runtime.next_start")
@@ -180,9 +179,15 @@ class SimulatedRuntime:
                 raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
             stored.hashes = image.hashes
 
-    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - nothing is remembered
-        """Nothing is taken for ended."""
-        return frozenset()
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
+        """Forget the wrong ends, and restart."""
+        known = (image.container_id for image in images if image.container_id in self.containers)
+        if wrong := frozenset(i for i in known if self.containers[i].ended):
+            with self._calls.effect("runtime.reinstate"):
+                for container_id in wrong:
+                    self.containers[container_id].ended = False
+                self.restart(words=self.words)
+        return wrong
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What it was asked to stop; ``None`` if it logs nothing."""
@@ -230,12 +235,22 @@ class SimulatedRuntime:
         patience = TUNED_SECONDS if runtime_restart.is_tuned(words) else MONITORS_GET_SECONDS
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
+            self._remember(stored)
             lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > patience
             if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
+        self.troubles.errs_about.clear()
         self.asked.clear()
         waited = min(max(slow.values(), default=0.0), patience)
         self._answers_from = self._timeline.monotonic + waited + self.troubles.answers_after
+
+    def _remember(self, stored: Stored) -> None:
+        """Look whether a container runs, unless it is known to have ended."""
+        if stored.instance.process is None:
+            return
+        stored.ended = stored.ended or stored.instance.id in self.troubles.errs_about
+        state, code = (ContainerState.EXITED, KILLED) if stored.ended else (ContainerState.RUNNING, None)
+        stored.instance = replace(stored.instance, state=state, exit_code=code)
 
     def power_off(self) -> None:
         """End every process."""

@@ -1,0 +1,408 @@
+"""What only CRI-O does, on recorded storage: what it remembers, what it deletes, and what it says about itself."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.crio.metadata import OddMetadata
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import ContainerGone, StepFailed, Transient
+from nodeupgrade.domain.node.inventory import ContainerInstance, ContainerState, StoredHashes
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.ports.node.runtime import BeforeImage
+from tests.contract.node.crio_world import PRINTED, PROGRAM, RUNS, CrioWorld
+
+OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))
+LIMIT = 60.0
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[CrioWorld]:
+    made = CrioWorld(tmp_path)
+    yield made
+    made.close()
+
+
+def image_of(world: CrioWorld, container_id: ContainerId) -> BeforeImage:
+    return world.runtime.before_images([container_id])[container_id]
+
+
+def shown(world: CrioWorld, container_id: ContainerId) -> ContainerInstance | None:
+    world.runtime.wait_until_answering(LIMIT)
+    return world.runtime.inventory(full=True).container(container_id)
+
+
+def restarted(world: CrioWorld, container_id: ContainerId) -> ContainerInstance | None:
+    world.restart()
+    return shown(world, container_id)
+
+
+def config(world: CrioWorld, container_id: ContainerId) -> Path:
+    return world.storage.directory(container_id) / "config.json"
+
+
+def test_only_the_bytes_of_the_hash_are_rewritten_in_both_places(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    path = config(world, container_id)
+    path.chmod(0o640)
+    before = path.read_bytes()
+
+    world.runtime.rewrite([(image_of(world, container_id), NEW)])
+
+    after = path.read_bytes()
+    assert after == before.replace(b"aaaa0000", b"b1")
+    assert len(before) - len(after) == 2 * (len("aaaa0000") - len("b1"))
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in path.parent.iterdir() if entry.name not in {path.name, "state.json"}] == []
+
+
+def test_what_a_crashed_write_left_is_in_nobodys_way(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    image = image_of(world, container_id)
+    left = config(world, container_id).with_name(".config.json.nodeupgrade-new")
+    left.write_text("half a")
+
+    world.runtime.restore(image)
+    assert not left.exists()
+    left.write_text("half a")
+    world.runtime.rewrite([(image, NEW)])
+
+    assert not left.exists()
+    assert image_of(world, container_id).hashes == NEW
+
+
+@pytest.mark.parametrize("harm", ["truncated", "missing", "inner"])
+def test_a_container_that_cannot_be_loaded_is_deleted_which_is_the_control(world: CrioWorld, harm: str) -> None:
+    """Its process lives on; that is why no other byte may change."""
+    container_id = world.start_container(OLD)
+    process, path = world.process(container_id), config(world, container_id)
+    data = path.read_bytes()
+    match harm:
+        case "truncated":
+            path.write_bytes(data[:-5])
+        case "missing":
+            path.unlink()
+        case _:
+            path.write_bytes(data.replace(rb"{\"io", rb"{\"io\""))
+
+    assert restarted(world, container_id) is None
+
+    assert world.runtime.alive([process]) == {process}
+    image = world.runtime.before_images([container_id])
+    assert image == {}
+
+
+def test_a_container_whose_state_is_missing_is_refused(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    (world.storage.directory(container_id) / "state.json").unlink()
+
+    with pytest.raises(OddMetadata, match=r"no state\.json .* would delete it"):
+        image_of(world, container_id)
+
+
+@pytest.mark.parametrize("odd", ["../../etc", "", "a/b"])
+def test_an_id_that_is_no_name_leads_nowhere(world: CrioWorld, odd: str) -> None:
+    with pytest.raises(OddMetadata, match="not an id"):
+        world.runtime.before_images([ContainerId(odd)])
+
+
+# ── what it remembers ────────────────────────────────────────────────────────
+
+
+def test_without_help_a_wrong_verdict_lasts(world: CrioWorld) -> None:
+    """The control: the cause is gone, and still it is taken for ended."""
+    container_id = world.start_container(OLD)
+    world.storage.handler_fails = True
+    wrong = restarted(world, container_id)
+    world.storage.handler_fails = False
+
+    assert wrong is not None
+    assert (wrong.state, wrong.exit_code) == (ContainerState.EXITED, 255)
+    again = restarted(world, container_id)
+    assert again is not None
+    assert again.state is ContainerState.EXITED
+    assert world.runtime.alive([world.process(container_id)])
+
+
+def test_what_it_wrongly_remembers_is_put_back_while_it_is_stopped(world: CrioWorld) -> None:
+    first, second = world.start_container(OLD), world.start_container(OLD)
+    before = world.runtime.inventory(full=True)
+    images = world.runtime.before_images([first, second])
+    world.storage.handler_fails = True
+    restarted(world, first)
+    world.storage.handler_fails = False
+    world.services.done.clear()
+
+    assert world.runtime.reinstate(images.values()) == {first, second}
+
+    assert world.services.done == [f"stop {UNIT}", f"start {UNIT}"]
+    world.runtime.wait_until_answering(LIMIT)
+    assert world.runtime.inventory(full=True) == before
+    assert world.runtime.reinstate(images.values()) == frozenset(), "once is enough"
+    assert restarted(world, first) == before.container(first)
+
+
+def test_what_is_remembered_rightly_is_left_alone(world: CrioWorld) -> None:
+    """It ended before the image was made, so that there is nothing to put back."""
+    container_id = world.start_container(OLD)
+    world.storage.handler_fails = True
+    restarted(world, container_id)
+
+    assert world.runtime.reinstate([image_of(world, container_id)]) == frozenset()
+    assert world.services.done == []
+
+
+def test_a_container_that_is_gone_is_not_reinstated(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    image = image_of(world, container_id)
+    world.remove_container(container_id)
+
+    assert world.runtime.reinstate([image]) == frozenset()
+    with pytest.raises(ContainerGone):
+        world.runtime.restore(image)
+
+
+def test_it_is_started_if_it_was_left_stopped(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    world.stop()
+    with pytest.raises(Transient):
+        world.runtime.inventory(full=False)
+
+    assert shown(world, container_id) is not None
+    assert world.services.done == [f"start {UNIT}"]
+
+
+# ── processes ────────────────────────────────────────────────────────────────
+
+
+def test_a_container_that_lost_its_conmon_looks_well_and_is_found_out(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    before = shown(world, container_id)
+    world.kill_conmon(container_id)
+    after = shown(world, container_id)
+
+    assert before is not None
+    assert after is not None
+    assert after == replace(before, monitor=None)
+    assert before.monitor is not None
+
+
+def test_a_pod_without_a_process_of_its_own_has_none(world: CrioWorld) -> None:
+    """As most have; CRI-O then keeps only its namespaces."""
+    container_id = world.start_container(OLD)
+    container = shown(world, container_id)
+    assert container is not None
+    world.storage.sandboxes[container.sandbox_id]["pid"] = 0
+
+    [sandbox] = world.runtime.inventory(full=True).sandboxes
+
+    assert (sandbox.ready, sandbox.process, sandbox.monitor, sandbox.host_network) == (True, None, None, True)
+
+
+# ── the next start ───────────────────────────────────────────────────────────
+
+
+def next_start(world: CrioWorld) -> NextStart:
+    return world.runtime.next_start(world.unit, world.runtime.info().process)
+
+
+def test_the_storage_and_its_driver_are_told_by_the_daemon(world: CrioWorld) -> None:
+    info = world.runtime.info()
+
+    assert info.places is not None
+    assert info.places.root == "/graph/overlay-containers"
+    assert (info.binary_version, info.cgroup_driver) == (info.version, "systemd")
+    assert next_start(world).files[0] == "/etc/crio/crio.conf"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("/graph", "/elsewhere"), ('# storage_driver = "overlay"', 'storage_driver = "vfs"')]
+)
+def test_another_storage_on_disk_is_another_place(world: CrioWorld, old: str, new: str) -> None:
+    world.print(world.printed.replace(old, new))
+
+    found = next_start(world)
+
+    assert found.complaint == ""
+    assert found.places is not None
+    assert found.places != world.runtime.info().places
+
+
+def test_another_default_runtime_would_end_every_container(world: CrioWorld) -> None:
+    world.print(PRINTED.format(root="/graph", handler="crun"))
+
+    found = next_start(world)
+
+    assert found.places is None
+    assert "default_runtime would be crun instead of runc" in found.complaint
+    assert "no runtime handler runc" in found.complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[crio", "does not show its configuration (TOMLDecodeError"),
+        ("[crio]\n", "does not show its configuration (KeyError"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_said(world: CrioWorld, text: str, complaint: str) -> None:
+    world.print(text)
+
+    assert complaint in next_start(world).complaint
+    assert next_start(world).places is None
+
+
+def test_a_program_that_fails_is_quoted(world: CrioWorld) -> None:
+    (world.root / "etc/crio/crio.conf").unlink()
+
+    assert next_start(world).complaint.startswith("asked for its configuration, it says: FileNotFoundError")
+
+
+def test_where_systemd_expands_the_command_the_process_is_asked(world: CrioWorld) -> None:
+    unit = replace(world.unit, command=())
+
+    found = world.runtime.next_start(unit, world.runtime.info().process)
+
+    assert (found.as_it_runs, found.program, found.complaint) == (True, PROGRAM, "")
+    other = replace(world.unit, command=(PROGRAM, "--config", "/etc/other.conf"))
+    assert not world.runtime.next_start(other, world.runtime.info().process).as_it_runs
+
+
+def test_a_daemon_that_makes_no_sense_is_a_clear_error(world: CrioWorld) -> None:
+    world.runs = "[crio]\n"
+
+    with pytest.raises(StepFailed, match="cannot read what CRI-O says about itself"):
+        world.runtime.info()
+
+
+# ── hazards ──────────────────────────────────────────────────────────────────
+
+
+def hazards(world: CrioWorld, *, kill_mode: str = "control-group") -> RestartHazards:
+    runtime: CrioRuntime = world.runtime
+    return runtime.restart_hazards(
+        RuntimeAtWork(
+            info=runtime.info(),
+            unit=replace(world.unit, kill_mode=kill_mode),
+            inventory=runtime.inventory(full=True),
+            listing_seconds=0.0,
+        )
+    )
+
+
+@pytest.fixture
+def well(world: CrioWorld) -> ContainerId:
+    """A running container on a node where nothing is wrong."""
+    program = world.root / "usr/sbin/runc"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    return world.start_container(OLD)
+
+
+def within(world: CrioWorld, container_id: ContainerId, group: str) -> None:
+    """Have a container's conmon live in a control group, as far as the node's /proc says."""
+    seen = shown(world, container_id)
+    assert seen is not None
+    assert seen.monitor is not None
+    file = world.root / f"proc/{seen.monitor.pid}/cgroup"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"5:memory:/kubepods/pod1/crio-conmon-{container_id}\n1:name=systemd:{group}\n0::/\n")
+
+
+def test_nothing_is_wrong_with_a_node_that_is_well(world: CrioWorld, well: ContainerId) -> None:
+    within(world, well, f"/system.slice/crio-conmon-{well}.scope")
+
+    assert hazards(world) == RestartHazards()
+
+
+@pytest.mark.parametrize(("kill_mode", "harms"), [("control-group", True), ("mixed", True), ("process", False)])
+def test_a_conmon_in_the_units_own_group_dies_with_it(
+    world: CrioWorld, well: ContainerId, kill_mode: str, harms: bool
+) -> None:
+    within(world, well, "/system.slice/crio.service")
+
+    found = hazards(world, kill_mode=kill_mode).unit
+
+    assert [f"KillMode={kill_mode}" in finding.detail for finding in found] == [True] * harms
+
+
+def test_a_container_without_a_conmon_is_refused(world: CrioWorld, well: ContainerId) -> None:
+    world.kill_conmon(well)
+
+    [found] = hazards(world).runtime
+    assert (found.subject, "has no conmon" in found.detail) == ("contract/pod0/main", True)
+
+
+def test_a_handler_that_is_gone_would_end_every_container(world: CrioWorld, well: ContainerId) -> None:
+    (world.root / "usr/sbin/runc").chmod(0o644)
+
+    [found] = hazards(world).runtime
+    assert well
+    assert "/usr/sbin/runc, the program of runtime handler runc, cannot be executed" in found.detail
+
+
+@pytest.mark.parametrize(("what", "lacks"), [("containers", "no record of it"), ("layers", "no record of its layer")])
+def test_a_storage_with_a_hole_is_not_restarted(world: CrioWorld, well: ContainerId, what: str, lacks: str) -> None:
+    path = world.storage.root / f"overlay-{what}/{what}.json"
+    whole = path.read_text()
+    path.write_text("[]")
+
+    [found] = hazards(world).runtime
+
+    assert lacks in found.detail
+    path.write_text("[{}]")
+    assert "cannot read the records" in hazards(world).runtime[0].detail
+    path.write_text("[]")
+    path.with_name(f"volatile-{what}.json").write_text(whole)
+    assert hazards(world).runtime == (), "it may be in the volatile list"
+
+
+def test_the_log_tells_what_it_was_asked_to_stop(world: CrioWorld) -> None:
+    lines = [
+        'time="2026-11-20 10:00:00.1Z" level=info msg="Starting CRI-O" ',
+        'time="2026-11-20 10:00:01.1Z" level=info msg="Stopping container: aa11 (timeout: 30s)" id=7 name=/runtime.v1',
+        'time="2026-11-20 10:00:01.2Z" level=info msg="Stopped container aa12: default/a/b" id=7 name=/runtime.v1',
+        'time="2026-11-20 10:00:02.1Z" level=info msg="Stopping pod sandbox: bb22" id=8 name=/runtime.v1',
+    ]
+    assert world.runtime.asked_to_stop(lines) == frozenset({"aa11", "bb22"})
+    assert world.runtime.asked_to_stop([]) is None
+    assert world.runtime.asked_to_stop([*lines, "Suppressed 7 messages from crio.service"]) is None
+    assert world.runtime.asked_to_stop(['time="x" level=warning msg="Stopping"']) is None
+
+
+def test_it_does_not_start_where_somebody_listens_already(world: CrioWorld) -> None:
+    """A real one ends with this message; a shield that stays at the path would keep it from coming back."""
+    with pytest.raises(OSError, match="already existing connection"):
+        type(world.server)(world.socket, world.storage, lambda: RUNS)  # type: ignore[misc]
+
+
+def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
+    container_id = world.start_container(OLD)
+    path = config(world, container_id)
+    document = json.loads(path.read_bytes())
+    document["annotations"]["io.kubernetes.container.hash"] = "b1"
+    path.write_text(json.dumps(document))
+    seen = restarted(world, container_id)
+
+    assert seen is not None
+    assert seen.hashes == OLD, "the annotation outside is not the one that counts"
+    with pytest.raises(OddMetadata, match="in one place"):
+        image_of(world, container_id)
+
+
+def test_processes_end_with_the_world(tmp_path: Path) -> None:
+    made = CrioWorld(tmp_path)
+    container_id = made.start_container(OLD)
+    process = made.process(container_id)
+    made.close()
+
+    assert made.runtime.alive([process]) == frozenset()
+    assert subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout == b""
