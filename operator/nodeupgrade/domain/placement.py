@@ -5,6 +5,7 @@ no longer fit (``GeneralPredicates`` and, from 1.24 on, NoExecute taints: kubern
 was harmless until now becomes fatal with any kubelet restart, ours included.
 """
 
+import math
 from collections.abc import Mapping
 
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
@@ -56,6 +57,16 @@ def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
         return None
     fatal = (taint for taint in node.taints if taint.effect == "NoExecute")
     return next((taint for taint in fatal if not any(_tolerates(t, taint) for t in pod.tolerations)), None)
+
+
+def tolerated_seconds(pod: Pod, taint: Taint) -> float:
+    """Return for how long a pod stays on a node that gets a NoExecute taint: 0 if it does not tolerate it."""
+    if pod.mirror:
+        return math.inf
+    toleration = next((each for each in pod.tolerations if _tolerates(each, taint)), None)
+    if toleration is None:
+        return 0
+    return math.inf if toleration.seconds is None else max(0, toleration.seconds)
 
 
 def _meets_term(term: NodeSelectorTerm, node: NodeView) -> bool:

@@ -54,12 +54,17 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration of a pod."""
+    """A toleration of a pod.
+
+    Attributes:
+        seconds: for how long; ``None`` for ever.
+    """
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,4 +278,5 @@ def _toleration(body: Any) -> Toleration:
         operator=body.get("operator") or "Equal",
         value=body.get("value", ""),
         effect=body.get("effect", ""),
+        seconds=body.get("tolerationSeconds"),
     )

@@ -7,9 +7,10 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
+from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.values import Digest, SandboxId
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.pods import taints_are_tolerated
+from nodeupgrade.domain.node.checks.pods import pods_outlast_a_node_that_is_not_ready, taints_are_tolerated
 from nodeupgrade.domain.node.checks.registry import CHECKS, preflight
 from nodeupgrade.domain.node.host import RuntimeInfo
 from nodeupgrade.domain.node.inventory import Process
@@ -31,6 +32,7 @@ from tests.unit.domain.sound import (
     runtime_found,
     sandbox,
     socket,
+    task_spec,
     traffic,
     unit,
 )
@@ -290,6 +292,36 @@ def test_every_check_is_tried_by_some_defect() -> None:
 )
 def test_a_taint_that_harms_nobody_is_passed_over(fine: dict[str, Any]) -> None:
     assert not list(taints_are_tolerated(facts(node=TAINTED, **fine)))
+
+
+BRIEF = [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]
+OTHER = [{"key": "other", "operator": "Exists"}]
+BACK = KubeletVersion.parse("v1.29.15")
+
+
+@pytest.mark.parametrize("tolerations", [BRIEF, [], OTHER], ids=["5 s", "none", "other"])
+def test_pods_that_leave_a_node_at_once_are_told_of(tolerations: list[Any]) -> None:
+    (finding,) = pods_outlast_a_node_that_is_not_ready(facts(target=BACK, pods=pods(tolerations=tolerations)))
+
+    assert (finding.reason, finding.forbids) == (Reason.TAINT_NOT_TOLERATED, False)
+    assert "delete 1 pod without a toleration of node.kubernetes.io/not-ready for 30 s: default/web" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"target": BACK, "pods": pods(tolerations=[{**BRIEF[0], "tolerationSeconds": 300}])},
+        {"target": BACK, "pods": pods(tolerations=[{"operator": "Exists"}])},
+        {
+            "spec": replace(task_spec(), to_version=str(BACK), guard=GuardGrant(wanted=True)),
+            "pods": pods(tolerations=BRIEF),
+        },
+        {"target": KubeletVersion.parse("v1.31.1"), "pods": pods(tolerations=BRIEF)},
+    ],
+    ids=["300 s", "for ever", "guarded", "from 1.31 on"],
+)
+def test_pods_that_stay_are_not_told_of(fine: dict[str, Any]) -> None:
+    assert not list(pods_outlast_a_node_that_is_not_ready(facts(**fine)))
 
 
 def test_what_is_wrong_with_pods_names_them() -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.domain.check import Check, check
-from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.nodes import view_node
-from nodeupgrade.domain.placement import unmet_placement, untolerated_taint
+from nodeupgrade.domain.nodes import Taint, view_node
+from nodeupgrade.domain.placement import tolerated_seconds, unmet_placement, untolerated_taint
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import (
     UnhashableContainer,
@@ -18,6 +18,10 @@ from nodeupgrade.kubelethash import (
     qos_class,
     resize_may_restart,
 )
+
+NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
+NOT_READY_SECONDS = 30
+"""Longer than a starting kubelet reports its node as not ready, and than the control plane takes to see the end."""
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, covers=(Hazard.HASH_NOT_REPRODUCED,), acceptable=False)
@@ -179,6 +183,33 @@ def taints_are_tolerated(facts: NodeFacts) -> Iterator[Finding]:
             yield Finding(reason=Reason.TAINT_NOT_TOLERATED, subject=str(pod.ref), detail=detail)
 
 
+@check(
+    Reason.TAINT_NOT_TOLERATED,
+    follows=(history.NODE_STEADY,),
+    covers=(Hazard.NODE_REPORTS_NOT_READY, Hazard.ACTORS_REACT),
+)
+def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Finding]:
+    """Every pod tolerates for a while that its node is not ready, if the new kubelet may report so when it starts.
+
+    The control plane taints such a node, and deletes pods that do not tolerate the taint for long enough.
+    """
+    if history.NODE_STEADY.applies_to(facts.target) or facts.spec.guard.wanted:
+        return
+    short = [
+        str(pod.ref)
+        for pod in facts.running_pods()
+        if not (pod.from_manifest or pod.terminating) and tolerated_seconds(pod, NOT_READY) < NOT_READY_SECONDS
+    ]
+    if short:
+        detail = (
+            f"kubelet {facts.target} may report its node NotReady once when it starts "
+            f"({history.NODE_STEADY.reference}), and the control plane may then delete {counted(len(short), 'pod')} "
+            f"without a toleration of {NOT_READY.key} for {NOT_READY_SECONDS} s: {named(short)}"
+        )
+        remedy = f"choose {history.NODE_STEADY.since} or later, or let these pods tolerate it longer"
+        yield Finding(reason=Reason.TAINT_NOT_TOLERATED, severity=Severity.WARN, detail=detail, remedy=remedy)
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     stored_is_served,
     runtime_holds_the_pods,
@@ -187,3 +218,4 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     pods_keep_their_cgroup,
     nothing_is_resized,
 )
+WARNINGS: tuple[Check[NodeFacts], ...] = (pods_outlast_a_node_that_is_not_ready,)

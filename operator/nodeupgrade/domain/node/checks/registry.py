@@ -74,6 +74,7 @@ PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 
 WARNINGS: tuple[Check[NodeFacts], ...] = (
     *runtime.WARNINGS,
+    *pods.WARNINGS,
     *_reading(lambda facts: facts.readiness, startup.WARNINGS),
     *_reading(lambda facts: facts.drift, drift.WARNINGS),
     *_reading(lambda facts: facts.probed, probes.WARNINGS),
