@@ -13,7 +13,7 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo bench images wheels checks crds history oracle proto proto-check lock clean
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -58,6 +58,9 @@ e2e-preflight: setup ## Make every hazard that preflight knows on a real node, a
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo
+
+tour: venv ## Show planner, engine and command line over forty simulated nodes, in two minutes (no root, nothing built)
+	@$(BIN)/python -m tools.tour
 
 bench: setup ## Measure hashing, and how long a node is without a kubelet, against the floor
 	@$(BIN)/python bench/hash_speed.py

@@ -6,7 +6,7 @@ a script, so that a story can cover every way in which a run can end.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from nodeupgrade.api.json import Json, timestamp, to_json
@@ -140,7 +140,10 @@ class FleetSimulator:
             await self._begin(task, ask)
         elif part is Part.HANG and task.spec.action is not TaskAction.ABORT:
             return
-        elif reported.guard.state is GuardState.IN_FORCE and (following := _next_phase(reported, part)) is not None:
+        elif (
+            reported.guard.state is GuardState.IN_FORCE
+            and (following := _next_phase(reported, part, self.kube.utcnow())) is not None
+        ):
             await self._report(task, phase=following[0], steps=following[1])
         else:
             await self._end(task, part)
@@ -205,7 +208,7 @@ class FleetSimulator:
             TaskPhase.ROLLBACK_FAILED,
         }
         counts = replace(before.containers, readiness_flaps=flaps or before.containers.readiness_flaps)
-        step = StepStatus(name=Step.STOP_KUBELET, result=StepResult.DONE, started_at=before.started_at)
+        running = max(1, len(tuple(await self._workload(task.name)))) if touched else 0
         status: TaskStatus = replace(
             before,
             observed_generation=task.generation,
@@ -214,10 +217,10 @@ class FleetSimulator:
             message=message,
             started_at=before.started_at or now,
             finished_at=now if phase.terminal else None,
-            steps=steps or ((step,) if touched else ()),
+            steps=steps or (_steps_at_the_end(phase, before, now) if touched else ()),
             guard=guard or before.guard,
             preview=preview,
-            containers=replace(counts, baseline=1, rewritten=1, unchanged=1) if touched else counts,
+            containers=replace(counts, baseline=running, rewritten=running, unchanged=running) if touched else counts,
         )
         await self.kube.replace_status(TASKS, task.name, to_json(status))
 
@@ -227,7 +230,7 @@ class FleetSimulator:
         await self.kube.replace_status(NODES, task.name, node["status"])
 
     async def _restart_containers(self, node: str) -> None:
-        now = timestamp(self.kube.utcnow() + timedelta(seconds=1))
+        now = timestamp(self.kube.utcnow())
         for pod in await self._workload(node):
             status = pod["status"]["containerStatuses"][0]
             status |= {"containerID": "containerd://fffffffffffff", "restartCount": 1}
@@ -280,14 +283,36 @@ def pod_object(name: str, node: str) -> Json:
     }
 
 
-def _next_phase(reported: TaskStatus, part: Part) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
+def _next_phase(reported: TaskStatus, part: Part, now: datetime) -> tuple[TaskPhase, tuple[StepStatus, ...]] | None:
     """Return the next phase and its steps around a kubelet's start: the new one's, or the old one's in a rollback."""
-    stopped = StepStatus(name=Step.STOP_KUBELET, result=StepResult.DONE, started_at=reported.started_at)
     if reported.phase is TaskPhase.RUNNING:
-        return TaskPhase.VERIFYING, (stopped, StepStatus(name=Step.START_KUBELET, result=StepResult.DONE))
+        verifying = StepStatus(name=Step.VERIFY, result=StepResult.DOING, started_at=now)
+        return TaskPhase.VERIFYING, (*_steps(_STARTED, StepResult.DONE, reported, now), verifying)
     if reported.phase is TaskPhase.VERIFYING and part in {Part.ROLL_BACK, Part.HANG}:
-        return TaskPhase.ROLLING_BACK, (stopped, StepStatus(name=Step.START_KUBELET, result=StepResult.UNDOING))
+        undoing = StepStatus(name=Step.START_KUBELET, result=StepResult.UNDOING, started_at=reported.started_at)
+        return TaskPhase.ROLLING_BACK, (*_steps(_STARTED[:-1], StepResult.DONE, reported, now), undoing)
     return None
+
+
+_STARTED = tuple(Step)[: tuple(Step).index(Step.START_KUBELET) + 1]
+"""The steps until the new kubelet runs."""
+
+
+def _steps(steps: Iterable[Step], result: StepResult, reported: TaskStatus, now: datetime) -> tuple[StepStatus, ...]:
+    """Return steps that end now if they have not before; a script's steps take no time of their own."""
+    known = {step.name: step for step in reported.steps}
+
+    def ended(step: Step) -> StepStatus:
+        before = known.get(step, StepStatus(name=step, result=result, started_at=now))
+        return replace(before, result=result, finished_at=before.finished_at or now)
+
+    return tuple(map(ended, steps))
+
+
+def _steps_at_the_end(phase: TaskPhase, reported: TaskStatus, now: datetime) -> tuple[StepStatus, ...]:
+    if phase is TaskPhase.SUCCEEDED:
+        return _steps(Step, StepResult.DONE, reported, now)
+    return _steps(_STARTED, StepResult.UNDONE, reported, now)
 
 
 def _running() -> Json:

@@ -1,0 +1,24 @@
+"""The tour shows what it says, at any speed."""
+
+import pytest
+from click.testing import CliRunner
+
+from tools.tour import cluster
+from tools.tour.show import main
+
+
+def test_the_tour_ends_as_it_says() -> None:
+    result = CliRunner().invoke(main, ["--speed", "0"], env={"COLUMNS": "100"})
+    assert result.exception is None, result.output
+    told = " ".join(result.output.split())
+    assert "39 of 40 simulated nodes run v1.33.13" in told
+    assert "200 of 200 simulated containers are what they were" in told
+    for said in ("proves nothing about restarts", "StoredHashNotReproduced: 1 node", "KubeletDidNotStart: 1 node"):
+        assert said in told
+
+
+def test_a_tour_whose_cluster_does_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "TURNS_BACK", "nobody")
+    result = CliRunner().invoke(main, ["--speed", "0"])
+    assert result.exit_code == 1
+    assert "the tour is wrong" in result.output
