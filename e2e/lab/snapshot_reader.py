@@ -1,7 +1,7 @@
-"""Take a snapshot of a node: from the CRI, from containerd's own store, and from the kernel."""
+"""Take a snapshot of a node: from the CRI, from what the runtime stores, and from the kernel."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,14 @@ def runtime_ready(socket: Path) -> bool:
     return any(entry.text(1) == "RuntimeReady" and entry.number(2) for entry in status.messages(1))
 
 
-def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
+def read(node: str, socket: Path, root: Path, hashes: Callable[[], Mapping[str, str]] | None = None) -> NodeSnapshot:
     """Take a snapshot.
 
     Args:
         node: name to put into it.
-        socket: containerd's socket as seen from this process.
+        socket: the runtime's socket as seen from this process.
         root: the node's root as seen from this process; processes are looked up in its ``/proc``.
+        hashes: returns container id → stored hash; by default, from containerd's metadata store.
 
     Raises:
         LabError: if the runtime does not answer.
@@ -64,13 +65,13 @@ def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
     try:
         with _open(socket) as channel:
             runtime = _Runtime(channel)
-            stored = _stored_hashes(runtime)
+            stored = _stored_hashes(runtime) if hashes is None else hashes()
             sandboxes = [_sandbox(answer, root) for answer in _each(runtime, "ListPodSandbox", "PodSandboxStatus")]
             containers = [
                 _container(answer, stored, root) for answer in _each(runtime, "ListContainers", "ContainerStatus")
             ]
     except grpc.RpcError as error:
-        raise LabError(f"cannot read the containers of node {node} because containerd says: {error}") from error
+        raise LabError(f"cannot read the containers of node {node} because its runtime says: {error}") from error
     return NodeSnapshot(
         node=node,
         containers=tuple(sorted(containers, key=lambda entry: entry.id)),
@@ -100,7 +101,17 @@ def _stored_hashes(runtime: _Runtime) -> dict[str, str]:
     return found
 
 
-def _container(answer: Message, stored: dict[str, str], root: Path) -> ContainerInstance:
+def hashes_in(storage: Path) -> dict[str, str]:
+    """Return container id → hash from the files that CRI-O keeps, which survive its restart."""
+    found = {}
+    for file in storage.glob("*/userdata/config.json"):
+        annotations = json.loads(file.read_bytes())["annotations"]
+        inner = json.loads(annotations.get("io.kubernetes.cri-o.Annotations", "{}"))
+        found[file.parent.parent.name] = inner.get(_HASH, "")
+    return found
+
+
+def _container(answer: Message, stored: Mapping[str, str], root: Path) -> ContainerInstance:
     status, labels = answer.message(1), answer.message(1).texts(12)
     identity, pid = status.text(1), _pid(answer)
     return ContainerInstance(

@@ -23,7 +23,7 @@ def test_what_was_written_down_is_put_back_and_nothing_restarts() -> None:
 
 def test_without_that_every_container_is_made_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the run is held until somebody gives up on them."""
-    monkeypatch.setattr(images_kept, "reinstate", lambda _node, _plan: None)
+    monkeypatch.setattr(images_kept, "reinstated", lambda _node, _plan: ())
 
     after = erring().run()
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from e2e.lab.errors import LabError
 from e2e.lab.runtimes.containerd import Containerd
+from e2e.lab.runtimes.crio import Crio
 from e2e.lab.runtimes.docker import Docker
 from e2e.lab.runtimes.runtime import LabRuntime
 
@@ -13,6 +14,7 @@ RUNTIMES: Mapping[str, LabRuntime] = {
     runtime.name: runtime
     for runtime in (
         Containerd(),
+        Crio(),
         Docker(),
     )
 }

@@ -7,6 +7,7 @@ class SupportedRuntime(StrEnum):
     """Runtimes by their name in the CRI and in a Node's ``containerRuntimeVersion``."""
 
     CONTAINERD = "containerd"
+    DOCKER = "docker"
     CRIO = "cri-o"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodeupgrade.kubelet import built_in_runtime
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured, configured
 
 DEFAULT_ROOT = "/var/lib/kubelet"
@@ -40,6 +41,8 @@ class KubeletLayout:
         kubeconfig: path of the kubelet's kubeconfig, if it has one.
         settings: the complete configuration.
         root: the kubelet's directory of state and pods.
+        built_in: whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's.
+        runtime: name of what its runtime is reached through; empty if it was not asked for.
     """
 
     endpoint: str
@@ -52,6 +55,8 @@ class KubeletLayout:
     kubeconfig: str | None = None
     settings: Configured = UNCONFIGURED
     root: str = DEFAULT_ROOT
+    built_in: bool = False
+    runtime: str = ""
 
     @property
     def resizes_in_place(self) -> bool:
@@ -74,22 +79,27 @@ def is_drop_in(name: str) -> bool:
     return name.endswith(".conf")
 
 
-def read_layout(words: tuple[str, ...], *configs: bytes) -> KubeletLayout:
+def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> KubeletLayout:
     """Read the layout of a kubelet.
 
     Args:
         words: the arguments, without the program.
         configs: contents of the configuration file, if there is one, and of the drop-ins that override it, in order.
+        runtime: name of its runtime, as the Node reports it.
 
     Raises:
         ValueError: a configuration file is not a YAML map, or a value is invalid.
     """
     settings = configured(words, *configs)
     root = settings.flag("root-dir") or DEFAULT_ROOT
+    built_in = built_in_runtime.is_used(settings, runtime)
+    remote = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
     return KubeletLayout(
         root=root,
         settings=settings,
-        endpoint=_socket(settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)),
+        endpoint=_socket(built_in_runtime.endpoint(settings) if built_in else remote),
+        built_in=built_in,
+        runtime=built_in_runtime.adapter_for(runtime, built_in=built_in),
         healthz_url=_healthz(
             settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
             settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),

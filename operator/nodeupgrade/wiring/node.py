@@ -69,7 +69,7 @@ class MountedHost:
         """
         return Node(
             runtime=runtime_named(runtime)(
-                self.root / PurePosixPath(endpoint).relative_to("/"),
+                self.files.seen(PurePosixPath(endpoint)),
                 processes=self.processes,
                 files=self.files,
                 services=self.services,
@@ -79,7 +79,7 @@ class MountedHost:
             files=self.files,
             kubelet=self.kubelet,
             clock=self.clock,
-            shield=HostShield(self.root / PurePosixPath(endpoint).relative_to("/"), self.root / "run"),
+            shield=HostShield(self.files.seen(PurePosixPath(endpoint)), self.root / "run"),
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:

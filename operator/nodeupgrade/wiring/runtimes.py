@@ -5,12 +5,13 @@ from typing import Protocol
 
 from nodeupgrade.adapters.containerd import ContainerdRuntime
 from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.docker import DockerRuntime
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.ports.node.files import Files
 from nodeupgrade.ports.node.runtime import ContainerRuntime
 from nodeupgrade.ports.node.services import ServiceManager
 
@@ -28,7 +29,7 @@ class RuntimeAdapter(Protocol):
         socket: Path,
         *,
         processes: ProcessTable,
-        files: Files,
+        files: HostFiles,
         services: ServiceManager,
         prefix: tuple[str, ...],
     ) -> ContainerRuntime:
@@ -46,6 +47,7 @@ class RuntimeAdapter(Protocol):
 
 RUNTIMES: tuple[RuntimeAdapter, ...] = (
     ContainerdRuntime,
+    DockerRuntime,
     CrioRuntime,
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.lab import Lab, LabSpec
 from e2e.lab.node import Node
+from e2e.lab.runtimes.crio import why_not
 from tests.contract.node.crio_world import CrioWorld
 from tests.contract.node.doubles import (
     ModelDiskWorld,
@@ -17,6 +18,8 @@ from tests.contract.node.doubles import (
     SimulatedShieldWorld,
 )
 from tests.contract.node.real import ContainerdWorld, RealFilesWorld, RealShieldWorld, SystemdWorld
+from tests.contract.node.real_crio import RealCrioWorld
+from tests.contract.node.real_docker import DockerWorld
 from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld, ShieldWorld
 
 FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
@@ -30,7 +33,7 @@ SHIELD_DOUBLES: list[Callable[[], ShieldWorld]] = [SimulatedShieldWorld]
 UNIT_DIRECTORIES = ["/etc/systemd/system", "/usr/lib/systemd/system"]
 """Where people and where packages put unit files."""
 
-REAL_RUNTIMES = ["containerd"]
+REAL_RUNTIMES = ["containerd", "docker", "cri-o"]
 """Fixtures of this module, one for each runtime, and of its name."""
 
 
@@ -54,10 +57,53 @@ def containerd(node: Node) -> Iterator[ContainerdWorld]:
     world.close()
 
 
+@pytest.fixture(scope="package")
+def crio_node() -> Iterator[Node]:
+    """As ``node``, with CRI-O, where that can be had."""
+    if why := why_not():
+        pytest.skip(why)
+    lab = Lab.up(LabSpec(name=f"crio-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}", runtime="crio"))
+    try:
+        node = lab.node("node1")
+        node.exec("systemctl", "disable", "--now", "kubelet")
+        yield node
+    finally:
+        lab.down()
+
+
+@pytest.fixture(scope="package")
+def docker_node() -> Iterator[Node]:
+    """A node with Docker, whose kubelet is stopped."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    lab = Lab.up(LabSpec(name=f"adapters-docker-{worker}", kubelet="1.20.15", runtime="docker"))
+    try:
+        node = lab.node("node1")
+        node.exec("systemctl", "disable", "--now", "kubelet")
+        yield node
+    finally:
+        lab.down()
+
+
+@pytest.fixture(name="cri-o")
+def crio(crio_node: Node) -> Iterator[RealCrioWorld]:
+    """The real CRI-O."""
+    world = RealCrioWorld(crio_node)
+    yield world
+    world.close()
+
+
 @pytest.fixture(name="recorded cri-o")
 def recorded_crio(tmp_path: Path) -> Iterator[CrioWorld]:
     """CRI-O's storage, with a server in the place of CRI-O."""
     world = CrioWorld(tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def docker(docker_node: Node) -> Iterator[DockerWorld]:
+    """The real Docker."""
+    world = DockerWorld(docker_node)
     yield world
     world.close()
 

@@ -10,7 +10,7 @@ again: two strings are replaced in the bytes, and everything else is proven to b
 import json
 from typing import Any
 
-from nodeupgrade.adapters.cri.hashes import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes

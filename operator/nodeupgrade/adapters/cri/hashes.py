@@ -1,15 +1,10 @@
-"""The annotations in which a kubelet stores a container's hashes, which every runtime keeps and serves unchanged."""
+"""A container's hashes, as the CRI serves them."""
 
-import re
 from collections.abc import Mapping
 
+from nodeupgrade.adapters.cri.annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.kubelethash import HashValue
-
-HASH_KEY = "io.kubernetes.container.hash"
-HASH_WITHOUT_RESOURCES_KEY = "io.kubernetes.container.hashWithoutResources"
-# strconv.FormatUint(hash, 16); no kubelet writes a value of any other form.
-HASH = re.compile(r"[0-9a-f]{1,16}")
 
 
 def served_hashes(annotations: Mapping[str, str]) -> StoredHashes:

@@ -15,7 +15,7 @@ COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]$", re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class CrioConfiguration:
     """Settings of CRI-O.
 
     Attributes:
@@ -35,7 +35,7 @@ class Configuration:
     handlers: Mapping[str, str]
 
 
-def configured(document: Mapping[str, Any]) -> Configuration:
+def configured(document: Mapping[str, Any]) -> CrioConfiguration:
     """Read a configuration in which every setting stands.
 
     Raises:
@@ -44,7 +44,7 @@ def configured(document: Mapping[str, Any]) -> Configuration:
     crio = document["crio"]
     runtime = crio["runtime"]
     handlers = {str(name): str(table.get("runtime_path", "")) for name, table in runtime["runtimes"].items()}
-    return Configuration(
+    return CrioConfiguration(
         root=_text(crio["root"]),
         runroot=_text(crio["runroot"]),
         driver=_text(crio["storage_driver"]),
@@ -54,7 +54,7 @@ def configured(document: Mapping[str, Any]) -> Configuration:
     )
 
 
-def printed(text: str) -> Configuration:
+def printed(text: str) -> CrioConfiguration:
     """Read what CRI-O's program prints as its configuration.
 
     Raises:
@@ -73,7 +73,7 @@ def printed(text: str) -> Configuration:
     return configured({"crio": {**base, **crio, "api": api, "runtime": runtime}})
 
 
-def harm(running: Configuration, following: Configuration) -> Iterator[str]:
+def harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[str]:
     """Yield the differences for which CRI-O would take running containers for ended.
 
     It asks the program of each container's handler whether that runs, and writes down what it hears.

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.adapters.crio.configuration import Configuration, configured
+from nodeupgrade.adapters.crio.configuration import CrioConfiguration, configured
 from nodeupgrade.domain.errors import StepFailed, Transient
 
 TIMEOUT_SECONDS = 5.0
@@ -24,7 +24,7 @@ class CrioDaemon:
     """
 
     storage: PurePosixPath
-    configuration: Configuration
+    configuration: CrioConfiguration
 
 
 def ask(path: Path) -> CrioDaemon:

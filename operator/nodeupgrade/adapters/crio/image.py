@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.crio.metadata import OddMetadata, read_hashes
+from nodeupgrade.adapters.crio.metadata import OddSpecification, read_hashes
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.ports.node.runtime import BeforeImage
 
@@ -42,7 +42,7 @@ def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
     """Return the before-image.
 
     Raises:
-        OddMetadata: one of the files is not what CRI-O writes.
+        OddSpecification: one of the files is not what CRI-O writes.
     """
     is_ended(container_id, stored.state)
     document = {
@@ -62,10 +62,12 @@ def decoded(image: BeforeImage) -> StoredContainer:
     """Return the files of a before-image.
 
     Raises:
-        OddMetadata: it is not one of encoded().
+        OddSpecification: it is not one of encoded().
     """
     if image.encoding != ENCODING:
-        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}")
+        raise OddSpecification(
+            f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}"
+        )
     try:
         document = json.loads(image.data)
         return StoredContainer(
@@ -74,17 +76,17 @@ def decoded(image: BeforeImage) -> StoredContainer:
             state=base64.b64decode(document["state"], validate=True),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error
+        raise OddSpecification(f"cannot read the before-image of container {image.container_id}: {error}") from error
 
 
 def is_ended(container_id: ContainerId, data: bytes) -> bool:
     """Report whether a ``state.json`` says that the container ended, so that CRI-O asks nobody about it any more.
 
     Raises:
-        OddMetadata: it is not what CRI-O writes.
+        OddSpecification: it is not what CRI-O writes.
     """
     try:
         document = json.loads(data)
         return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OddMetadata(f"cannot read the {STATE} of container {container_id}: {error}") from error
+        raise OddSpecification(f"cannot read the {STATE} of container {container_id}: {error}") from error

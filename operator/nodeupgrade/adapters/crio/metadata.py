@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nodeupgrade.adapters.cri.hashes import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -24,7 +24,7 @@ NEEDED = ("Labels", "Metadata", "Annotations", "Created", "SandboxID", "Name")
 KEYS = (HASH_KEY, HASH_WITHOUT_RESOURCES_KEY)
 
 
-class OddMetadata(StepFailed):
+class OddSpecification(StepFailed):
     """Stored metadata has an unknown form and must not be changed."""
 
 
@@ -32,7 +32,7 @@ def read_hashes(container_id: ContainerId, data: bytes) -> StoredHashes:
     """Return the hash annotations of a stored file, after proving that they can be replaced.
 
     Raises:
-        OddMetadata: the file is not what CRI-O writes for a container.
+        OddSpecification: the file is not what CRI-O writes for a container.
     """
     container, without_resources = (_value(container_id, data, key) for key in KEYS)
     return StoredHashes(container=container, without_resources=without_resources)
@@ -44,7 +44,7 @@ def rewritten(container_id: ContainerId, data: bytes, wanted: StoredHashes) -> b
     A hash that is ``None`` in ``wanted`` is kept; a missing annotation is never added.
 
     Raises:
-        OddMetadata: as for read_hashes(), or a wanted value is not a hash.
+        OddSpecification: as for read_hashes(), or a wanted value is not a hash.
     """
     stored = read_hashes(container_id, data)
     result = data
@@ -125,8 +125,8 @@ def _inner(key: str, value: str) -> re.Pattern[bytes]:
     return re.compile(rb'((?<!\\)\\"%b\\"\s*:\s*\\")%b(\\")' % (re.escape(key).encode(), value.encode()))
 
 
-def _odd(container_id: ContainerId, why: str) -> OddMetadata:
-    return OddMetadata(
+def _odd(container_id: ContainerId, why: str) -> OddSpecification:
+    return OddSpecification(
         f"cannot change the stored hash of container {container_id} because {why}; "
         "it was left as it is, report this with your CRI-O version"
     )

@@ -12,7 +12,7 @@ from nodeupgrade.adapters.crio.log import asked_to_stop
 from nodeupgrade.adapters.crio.program import CrioProgram
 from nodeupgrade.adapters.crio.rescue_fragment import rendered
 from nodeupgrade.adapters.crio.restart import hazards, next_start
-from nodeupgrade.adapters.crio.store import HashStore
+from nodeupgrade.adapters.crio.store import SpecificationStore
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.proc import ProcessTable, listener
 from nodeupgrade.api.values import ContainerId
@@ -60,7 +60,7 @@ class CrioRuntime:
         self._files: Files = files or HostFiles()
         self._services = services
         self._program = CrioProgram(prefix)
-        self._store = HashStore(self._files)
+        self._store = SpecificationStore(self._files)
         self._daemon: daemon.CrioDaemon | None = None
         self._pids: dict[str, int] = {}
         self._networks: dict[str, bool] = {}
@@ -111,7 +111,7 @@ class CrioRuntime:
         """Read the stored files; until CRI-O restarts, the CRI may serve what they held before.
 
         Raises:
-            OddMetadata: the files of a container have an unknown form and cannot be rewritten.
+            OddSpecification: the files of a container have an unknown form and cannot be rewritten.
         """
         return self._store.before_images((self._daemon or self._asked()).storage, ids)
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.crio import metadata
 from nodeupgrade.adapters.crio.image import CONFIG, STATE, StoredContainer, decoded, encoded, is_ended
-from nodeupgrade.adapters.crio.metadata import OddMetadata
+from nodeupgrade.adapters.crio.metadata import OddSpecification
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -20,7 +20,7 @@ NAME = re.compile(r"[0-9A-Za-z]+")
 USER_DATA = "userdata"
 
 
-class HashStore:
+class SpecificationStore:
     """The hashes stored in CRI-O's storage."""
 
     def __init__(self, files: Files) -> None:
@@ -34,7 +34,7 @@ class HashStore:
             ids: of the containers.
 
         Raises:
-            OddMetadata: the files of a container cannot be rewritten.
+            OddSpecification: the files of a container cannot be rewritten.
         """
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
         return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
@@ -47,7 +47,7 @@ class HashStore:
         Raises:
             MetadataConflict: the stored file is neither the before-image's nor the wanted one.
             ContainerGone: there is no such container.
-            OddMetadata: a before-image cannot be rewritten.
+            OddSpecification: a before-image cannot be rewritten.
         """
         writes: dict[PurePosixPath, tuple[BeforeImage, bytes]] = {}
         for image, hashes in changes:
@@ -75,7 +75,7 @@ class HashStore:
             return
         try:
             restored = metadata.rewritten(image.container_id, present, image.hashes)
-        except OddMetadata as error:
+        except OddSpecification as error:
             raise _conflict(image) from error
         if restored != before.config:
             raise _conflict(image)
@@ -102,14 +102,16 @@ class HashStore:
 
     def _stored(self, storage: PurePosixPath, container_id: ContainerId) -> StoredContainer | None:
         if not NAME.fullmatch(container_id):
-            raise OddMetadata(f"cannot look for container {container_id!r} because that is not an id of CRI-O's")
+            raise OddSpecification(f"cannot look for container {container_id!r} because that is not an id of CRI-O's")
         directory = storage / container_id / USER_DATA
         config = self._files.read(directory / CONFIG)
         if config is None:
             return None
         state = self._files.read(directory / STATE)
         if state is None:
-            raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
+            raise OddSpecification(
+                f"there is no {STATE} of container {container_id}, without which CRI-O would delete it"
+            )
         return StoredContainer(directory=directory, config=config, state=state)
 
     def _present(self, image: BeforeImage, before: StoredContainer) -> bytes:

@@ -51,6 +51,15 @@ class HostFiles:
         self._root = root
         self._disk = disk
 
+    def seen(self, path: PurePosixPath) -> Path:
+        """Return a path of the node as this process sees it, symbolic links followed as the node would."""
+        with _translated(f"cannot follow {path}"):
+            return resolve(self._root, path, follow_last=True, disk=self._disk)
+
+    def on_node(self, seen: Path) -> PurePosixPath:
+        """Return the path on the node of what this process sees at ``seen``."""
+        return PurePosixPath("/") / seen.relative_to(self._root)
+
     def read(self, path: PurePosixPath) -> bytes | None:
         """Return the whole content; ``None`` if there is no such file."""
         with _translated(f"cannot read {path}"):

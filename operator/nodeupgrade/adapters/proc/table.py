@@ -141,6 +141,24 @@ class ProcessTable:
                     count += str(opened.readlink()) == target
         return count
 
+    def has_open(self, pid: int, target: str) -> bool:
+        """Report whether a process has a file open that is a link to ``target``, such as ``socket:[123]``."""
+        return self._named(self._root / str(pid), target) > 0
+
+    def holders(self, target: str) -> tuple[int, ...]:
+        """Return the PIDs of all processes that have such a file open."""
+        names = (process.name for process in self._root.iterdir())
+        return tuple(
+            pid for pid in sorted(int(name) for name in names if name.isdecimal()) if self.has_open(pid, target)
+        )
+
+    def network_file(self, pid: int, name: str) -> str | None:
+        """Return ``/proc/PID/net/NAME``, as the process's network namespace has it; ``None`` if there is none."""
+        try:
+            return (self._root / str(pid) / "net" / name).read_text(errors="surrogateescape")
+        except OSError:
+            return None
+
     def own_number(self, pid: int) -> int | None:
         """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
 

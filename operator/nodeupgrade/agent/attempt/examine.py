@@ -129,14 +129,15 @@ class Examiner:
         self, task: Task, attempt: RunId, replacement: Replacement | Finding, cluster: _ClusterView
     ) -> Examination:
         spec = task.spec
-        running = self.running(task)
+        runtime = view_node(dict(cluster.node)).runtime_name
+        running = replace(self.running(task), runtime=runtime)
         program = _program(running)
         layout = gather.kubelet_layout(self._host.files, running)
         found_drift = find(drift.look(self._host, running, layout, cluster.node), spec.kubelet.configuration_drift)
         if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
             running = replace(running, words=found_drift.words)
             layout = gather.kubelet_layout(self._host.files, running)
-        node = self._host.node(layout.endpoint, view_node(dict(cluster.node)).runtime_name)
+        node = self._host.node(layout.endpoint, layout.runtime)
         request = RunRequest(
             spec=spec,
             run_id=attempt,

@@ -47,6 +47,7 @@ class RuntimeInfo:
         process: ``None`` if unknown.
         places: those in use, as it reports them; ``None`` if it does not.
         images: directory on the filesystem of images, as it reports it to kubelets; ``None`` if it does not.
+        objections: why its present settings forbid a restart.
     """
 
     name: str
@@ -57,6 +58,7 @@ class RuntimeInfo:
     process: RuntimeProcess | None = None
     places: RuntimePlaces | None = None
     images: str | None = None
+    objections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

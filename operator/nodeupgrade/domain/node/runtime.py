@@ -25,6 +25,7 @@ class RuntimeKind:
         exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
         remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
             start would last (see ContainerRuntime.reinstate).
+        stops_for_rewriting: whether it is stopped for hashes to be written, and starts only when it is next needed.
     """
 
     name: str
@@ -32,6 +33,7 @@ class RuntimeKind:
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False
     remembers_ends: bool = False
+    stops_for_rewriting: bool = False
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from nodeupgrade.api.json import JsonValue, from_json
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.plan import PlannedContainer, RunPlan
+from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.ports.node.runtime import BeforeImage
 
@@ -25,24 +24,20 @@ def read(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
     return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
-def reinstate(node: Node, plan: RunPlan) -> None:
-    """Have the runtime show again what it has come to take for ended although it runs.
+def reinstated(node: Node, plan: RunPlan) -> tuple[str, ...]:
+    """Have the runtime show again what it has come to take for ended although it runs; return the containers.
 
     Raises:
-        StepFailed: there was something; it is shown again, but nobody knows why the runtime erred.
-        Transient: the runtime does not answer afterwards.
+        StepFailed: it might not come back from a restart, or cannot be stopped or started.
+        Transient: it does not answer.
     """
     if not node.runtime.kind.remembers_ends:
-        return
+        return ()
     running = {c.id: c.process for c in plan.baseline.running() if c.process is not None}
     living = node.runtime.alive(running.values())
     images = read(node.recorded(Step.REWRITE_HASHES) or {}).values()
     concerned = [image for image in images if running.get(image.container_id) in living]
+    last_look.require_runtime_as_planned(node, plan)
     if taken := node.runtime.reinstate(concerned):
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        labels = [f"{c.pod}/{c.name}" for c in plan.containers if c.id in taken]
-        raise StepFailed(
-            f"the restarted runtime took {len(taken)} containers for ended although they run, first: {labels[0]}; "
-            "what it had written down about them was put back",
-            reason=Reason.VERIFICATION_FAILED,
-        )
+    return tuple(f"{c.pod}/{c.name}" for c in plan.containers if c.id in taken)

@@ -143,6 +143,17 @@ class Running:
         return planned is None or planned.program == self.plan.swap.path or unit.program != planned.program
 
 
+def require_startable(node: Node, plan: RunPlan) -> None:
+    """Require the same of a runtime that was stopped to write what it stores, before anything starts it.
+
+    Raises:
+        StepFailed: as for require_runtime_as_planned(). It stays stopped, and its containers run.
+    """
+    kind = node.runtime.kind
+    if (kind.stops_for_rewriting or kind.remembers_ends) and not node.services.status(plan.runtime_unit).running:
+        require_runtime_as_planned(node, plan)
+
+
 def _difference(node: Node, planned: UnitStart, *, override: str | None = None) -> str | None:
     unit = node.services.status(planned.unit)
     now = read_again(node.files, unit, planned)

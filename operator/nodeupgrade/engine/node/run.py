@@ -31,7 +31,7 @@ from nodeupgrade.domain.node.run.machine import (
     needs_runtime,
 )
 from nodeupgrade.domain.node.run.report import RunReport
-from nodeupgrade.engine.node import lease, restart_tuning, shield
+from nodeupgrade.engine.node import images_kept, lease, restart_tuning, shield
 from nodeupgrade.engine.node.evidence import shown
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.engine.node.report import report
@@ -152,7 +152,13 @@ class NodeRun:
         stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
-            return shown.lack(self.node, self.plan, rebooted=rebooted)
+            lack = shown.lack(self.node, self.plan, rebooted=rebooted)
+            if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
+                return lack
+            with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
+                if images_kept.reinstated(replace(self.node, recorded=journal.payload), self.plan):
+                    return shown.lack(self.node, self.plan, rebooted=rebooted)
+            return lack
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Lack(reason=_reason(error), why=_sentence(error))
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.crio.configuration import Configuration
+from nodeupgrade.adapters.crio.configuration import CrioConfiguration
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.finding import Finding
@@ -18,7 +18,7 @@ RECORDS = ("containers.json", "volatile-containers.json")
 LAYERS = ("layers.json", "volatile-layers.json")
 
 
-def find(files: FilesView, configuration: Configuration, seen: RuntimeAtWork) -> RestartHazards:
+def find(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
     return RestartHazards(
         unit=tuple(_conmons_outlive_the_unit(files, seen)),
@@ -71,7 +71,7 @@ def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)
 
 
-def _handler_is_there(files: FilesView, configuration: Configuration) -> Iterator[Finding]:
+def _handler_is_there(files: FilesView, configuration: CrioConfiguration) -> Iterator[Finding]:
     """A starting CRI-O asks this program about every container, and takes a container for ended if it fails."""
     name = configuration.default_runtime
     path = configuration.handlers.get(name, "")
@@ -82,7 +82,7 @@ def _handler_is_there(files: FilesView, configuration: Configuration) -> Iterato
         yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
 
 
-def _storage_knows_them(files: FilesView, configuration: Configuration, seen: RuntimeAtWork) -> Iterator[Finding]:
+def _storage_knows_them(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> Iterator[Finding]:
     """The storage has a record of every running container, and of its layer.
 
     CRI-O deletes what it finds otherwise; and if it was not stopped cleanly, it may wipe the whole storage.

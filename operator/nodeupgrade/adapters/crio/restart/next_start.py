@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from nodeupgrade.adapters.crio.configuration import Configuration, harm, printed
+from nodeupgrade.adapters.crio.configuration import CrioConfiguration, harm, printed
 from nodeupgrade.adapters.crio.program import Shows
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
@@ -24,7 +24,7 @@ def find(
     unit: UnitStatus,
     process: RuntimeProcess | None,
     *,
-    runs: Configuration | None,
+    runs: CrioConfiguration | None,
     environment: Mapping[str, str],
 ) -> NextStart:
     """Ask the program on disk, with the unit's command line or, if systemd expands it, the running process's.
@@ -56,7 +56,7 @@ def find(
     )
 
 
-def places(configuration: Configuration) -> RuntimePlaces:
+def places(configuration: CrioConfiguration) -> RuntimePlaces:
     """Return where CRI-O keeps its containers; the storage's driver is part of that."""
     return RuntimePlaces(
         root=str(PurePosixPath(configuration.root) / f"{configuration.driver}-containers"),
@@ -67,7 +67,7 @@ def places(configuration: Configuration) -> RuntimePlaces:
 
 def _configuration(
     shows: Shows, words: tuple[str, ...], environment: Mapping[str, str]
-) -> tuple[Configuration | None, str]:
+) -> tuple[CrioConfiguration | None, str]:
     """Return what the program would be configured to do, or why that is unknown."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
         return None, "it is started in a way that is not known"
@@ -79,7 +79,7 @@ def _configuration(
         return None, f"{words[0]} does not show its configuration ({type(error).__name__} {error})"
 
 
-def _complaint(runs: Configuration | None, following: Configuration) -> str:
+def _complaint(runs: CrioConfiguration | None, following: CrioConfiguration) -> str:
     if runs is None:
         return "the running one does not show its configuration"
     return "; ".join(harm(runs, following))

@@ -8,12 +8,12 @@ from nodeupgrade.domain.check import Check, check, check_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet import built_in_runtime, history
 
 
 @check(
     Reason.UNSUPPORTED_RUNTIME,
-    follows=(history.CRI_V1_REQUIRED,),
+    follows=(history.CRI_V1_REQUIRED, built_in_runtime.REMOVED),
     covers=(Hazard.RUNTIME_API_TOO_OLD, Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
     acceptable=False,
 )
@@ -36,7 +36,10 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
             "an upgrade of the runtime; restart it at a time of your choice first"
         )
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-    if history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
+    if facts.readiness.layout.built_in:
+        if objection := built_in_runtime.objection(facts.target):
+            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=objection)
+    elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
         detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 

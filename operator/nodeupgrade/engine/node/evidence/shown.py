@@ -5,6 +5,7 @@ from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.evidence.shown import GO_ON, NAMED, Lack, unshown
 from nodeupgrade.domain.node.inventory import Inventory
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 from nodeupgrade.engine.node.node import Node
 
@@ -20,7 +21,7 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Lack | None:
     try:
         if node.services.status(plan.swap.unit).main_pid:
             return None
-        now = _inventory(node)
+        now = _inventory(node, plan)
         hidden = () if rebooted else unshown(plan, now, node.runtime.alive)
     except Transient:
         return Lack(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
@@ -51,9 +52,10 @@ def require_shown(node: Node, plan: RunPlan) -> None:
         )
 
 
-def _inventory(node: Node) -> Inventory:
+def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
         return node.runtime.inventory(full=False)
     except Transient:
+        last_look.require_startable(node, plan)
         node.runtime.wait_until_answering(PATIENCE_SECONDS)
         return node.runtime.inventory(full=False)

@@ -43,11 +43,16 @@ STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningKubelet:
-    """The running kubelet: its unit, program and arguments."""
+    """The running kubelet: its unit, program and arguments.
+
+    Attributes:
+        runtime: name of its runtime, as the Node reports it; empty if nobody asked.
+    """
 
     unit: UnitStatus
     program: PurePosixPath | None
     words: tuple[str, ...]
+    runtime: str = ""
 
 
 def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
@@ -76,7 +81,8 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
     """
     paths = config_files(files, running.words)
     try:
-        return read_layout(running.words, *(data for path in paths if (data := files.read(path)) is not None))
+        configs = (data for path in paths if (data := files.read(path)) is not None)
+        return read_layout(running.words, *configs, runtime=running.runtime)
     except ValueError as error:
         raise Refused(
             Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"

@@ -1,7 +1,6 @@
 """Restart the runtime, which serves annotations from memory, so that it reads the rewritten hashes."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
@@ -33,17 +32,16 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
         node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
     except Transient as error:
         raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
-    images_kept.reinstate(node, plan)
+    if taken := images_kept.reinstated(node, plan):
+        raise StepFailed(
+            f"the restarted runtime took {len(taken)} containers for ended although they run, first: {taken[0]}; "
+            "what it had written down about them was put back",
+            reason=Reason.VERIFICATION_FAILED,
+        )
 
 
-def undo(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
-    """Put back what an interrupted restart may have harmed.
-
-    Undoing REWRITE_HASHES comes next, and restarts the runtime after restoring the hashes. It waits until everything
-    that runs is shown.
-    """
-    with suppress(StepFailed):
-        images_kept.reinstate(node, plan)
+def undo(_node: Node, _plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
+    """Do nothing: undoing REWRITE_HASHES comes next, and restarts the runtime after restoring the hashes."""
 
 
 def is_done(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> bool:

@@ -42,7 +42,12 @@ def prepare(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
 
 
 def do(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> None:
-    """Rewrite all hashes; a repetition skips those that are written."""
+    """Rewrite all hashes; a repetition skips those that are written.
+
+    A runtime that is stopped for that has to be started again, so its start is checked first.
+    """
+    if node.runtime.kind.stops_for_rewriting:
+        last_look.require_runtime_as_planned(node, plan)
     images = images_kept.read(payload)
     changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
     node.runtime.rewrite(changes[:1])
@@ -56,6 +61,7 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
     Containers that the new kubelet created meanwhile carry its hashes: they get the old kubelet's, or that would
     replace them a second time. For pods that were added after planning, the agent reports the hashes.
     """
+    last_look.require_startable(node, plan)
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
     for image in images_kept.read(payload).values():
         with suppress(ContainerGone):
@@ -70,8 +76,6 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
         last_look.require_runtime_as_planned(node, plan)
         node.services.restart(plan.runtime_unit)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        with suppress(StepFailed):  # it is mended then, and what is not is looked for before a kubelet starts
-            images_kept.reinstate(node, plan)
         if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
             raise StepFailed(
                 f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"

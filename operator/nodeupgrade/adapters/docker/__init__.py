@@ -1,0 +1,5 @@
+"""Docker, reached through its own API: the runtime of kubelets that contain dockershim, and beneath cri-dockerd."""
+
+from nodeupgrade.adapters.docker.runtime import DockerRuntime
+
+__all__ = ["DockerRuntime"]

@@ -1,0 +1,143 @@
+"""A few calls of the Docker Engine API, over its unix socket.
+
+The API's paths without a version are served by every version of Docker, as are the fields that are read here (tried
+with 20.10, API 1.41). See docs/decisions/docker-engine-api.md for why this is not a library.
+"""
+
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+
+Document: TypeAlias = dict[str, Any]
+R = TypeVar("R")
+
+TYPE_LABEL = "io.kubernetes.docker.type"
+"""Label of every container that a kubelet makes; its value says whether it is a sandbox."""
+OURS = quote(json.dumps({"label": [TYPE_LABEL]}))
+SERVER_ERROR = 500
+
+
+class EngineClient:
+    """Reads from dockerd. Changes nothing.
+
+    Args:
+        path: dockerd's socket.
+        timeout: seconds for one call.
+        patience: seconds for which a call is repeated while dockerd is unavailable.
+    """
+
+    def __init__(self, path: Path, *, timeout: float = 10.0, patience: float = 2.0) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._patience = patience
+
+    def version(self) -> Document:
+        """Return what dockerd says about its program.
+
+        Raises:
+            Transient: dockerd does not answer.
+            StepFailed: it answers something else.
+        """
+        return _object("/version", self._ask("/version"))
+
+    def info(self) -> Document:
+        """Return what dockerd says about itself and its settings, as they are in effect.
+
+        Raises:
+            As for version().
+        """
+        return _object("/info", self._ask("/info"))
+
+    def containers(self, *, timeout: float | None = None, patience: float | None = None) -> list[Document]:
+        """List all containers and sandboxes of Kubernetes, running or not.
+
+        Raises:
+            As for version().
+        """
+        path = f"/containers/json?all=1&filters={OURS}"
+        found = self._ask(path, timeout=timeout, patience=patience)
+        if not isinstance(found, list):
+            raise StepFailed(f"dockerd answers {path} with {type(found).__name__}, not with a list")
+        return [_object(path, entry) for entry in found]
+
+    def inspect(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return the details of containers by id; those that are gone are left out.
+
+        Raises:
+            As for version().
+        """
+        wanted = list(ids)
+        answers = self._all([f"/containers/{quote(i)}/json" for i in wanted])
+        return {i: _object(i, answer) for i, answer in zip(wanted, answers, strict=True) if answer is not None}
+
+    def _ask(self, path: str, *, timeout: float | None = None, patience: float | None = None) -> Any:
+        [answer] = self._all([path], timeout=timeout, patience=patience)
+        if answer is None:
+            raise StepFailed(f"dockerd does not know {path}")
+        return answer
+
+    def _all(self, paths: list[str], *, timeout: float | None = None, patience: float | None = None) -> list[Any]:
+        """Send requests one after the other on one connection; ``None`` stands for what does not exist."""
+        return self._retry(lambda: self._once(paths, timeout or self._timeout), patience)
+
+    def _retry(self, call: Callable[[], R], patience: float | None) -> R:
+        retrying = Retrying(
+            retry=retry_if_exception_type(Transient),
+            stop=stop_after_delay(self._patience if patience is None else patience),
+            wait=wait_fixed(0.05),
+            reraise=True,
+        )
+        return retrying(call)
+
+    def _once(self, paths: list[str], timeout: float) -> list[Any]:
+        connection = _UnixConnection(self._path, timeout)
+        try:
+            return [_answer(connection, path) for path in paths]
+        except (OSError, http.client.HTTPException) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+            raise Transient(f"dockerd does not answer on {self._path}: {reason}") from error
+        finally:
+            connection.close()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP on a unix socket."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _answer(connection: http.client.HTTPConnection, path: str) -> Any:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read()
+    if response.status == http.client.NOT_FOUND:
+        return None
+    if response.status != http.client.OK:
+        text = f"dockerd answers {path} with status {response.status}: {body.decode(errors='replace').strip()[:200]}"
+        raise Transient(text) if response.status >= SERVER_ERROR else StepFailed(text)
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise StepFailed(f"dockerd answers {path} with something else than JSON: {error}") from error
+
+
+def _object(what: str, value: Any) -> Document:
+    if not isinstance(value, dict):
+        raise StepFailed(f"dockerd answers {what} with {type(value).__name__}, not with an object")
+    return value

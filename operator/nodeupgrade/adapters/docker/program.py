@@ -1,0 +1,64 @@
+"""Runs dockerd's program to get its version, and what it says to its configuration; starts no daemon."""
+
+import re
+import subprocess
+
+from nodeupgrade.domain.errors import StepFailed
+
+VERSION = re.compile(r"version v?([^\s,]+)")
+VALIDATE = "--validate"
+"""Known to dockerd since 23.0."""
+
+
+class DockerdProgram:
+    """Runs dockerd's program.
+
+    Args:
+        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
+        timeout: seconds for one call.
+    """
+
+    def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
+        self._prefix = prefix
+        self._timeout = timeout
+
+    def version(self, program: str) -> str | None:
+        """Return the version of the program at that path; ``None`` if it prints none.
+
+        Raises:
+            StepFailed: the program does not end in time.
+        """
+        try:
+            found = VERSION.search(self._run((program, "--version")).stdout.decode(errors="replace"))
+        except OSError:
+            return None
+        return found[1] if found else None
+
+    def complaint(self, command: tuple[str, ...]) -> str:
+        """Return what the program says against its configuration; empty if nothing, or if it cannot be asked.
+
+        Raises:
+            StepFailed: the program does not end in time, or cannot be run.
+        """
+        try:
+            # A program that did not know the option would not start either, but that is not worth a try.
+            if VALIDATE.encode() not in self._run((command[0], "--help")).stdout:
+                return ""
+            done = self._run((*command, VALIDATE))
+        except OSError as error:
+            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
+        return "" if done.returncode == 0 else lines[-1]
+
+    def _run(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                [*self._prefix, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._timeout,
+                check=False,
+                cwd="/",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StepFailed(f"{words[0]} {words[-1]} did not end within {self._timeout:g} s") from error

@@ -1,0 +1,1 @@
+"""What a restart of dockerd would be like, found out without one."""

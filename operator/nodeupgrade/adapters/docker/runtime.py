@@ -1,0 +1,229 @@
+"""The ContainerRuntime port (ports.node.runtime), implemented for Docker."""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.adapters.docker import daemon
+from nodeupgrade.adapters.docker.client import Document, EngineClient
+from nodeupgrade.adapters.docker.kind import DOCKER, SOCKET_UNIT, UNIT
+from nodeupgrade.adapters.docker.listing import Details, details, is_running, to_inventory
+from nodeupgrade.adapters.docker.program import DockerdProgram
+from nodeupgrade.adapters.docker.rescue_fragment import rendered
+from nodeupgrade.adapters.docker.restart import hazards, next_start
+from nodeupgrade.adapters.docker.store import LabelStore
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
+from nodeupgrade.domain.node.inventory import Inventory, Process, StoredHashes
+from nodeupgrade.domain.node.run.rescue_script import RescueFragment
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.ports.node.runtime import BeforeImage, RuntimeInfo
+from nodeupgrade.ports.node.services import ServiceManager
+
+POLL_INTERVAL = 0.01
+POLL_DEADLINE = 1.0
+DOWN = frozenset({"inactive", "failed"})
+NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+
+
+class DockerRuntime:
+    """The Docker of one node, reached through its own socket.
+
+    A kubelet with dockershim serves the CRI itself, so that there is none while it is down. What dockershim would
+    answer is in dockerd's labels and names.
+
+    Args:
+        socket: dockerd's socket, as this process sees it.
+        processes: the node's processes.
+        services: the node's units.
+        files: the node's files.
+        prefix: command prefix for dockerd's program, for example ``("chroot", "/host")`` in a pod.
+        timeout: seconds for one call.
+        patience: seconds for which a call is repeated while dockerd is unavailable.
+    """
+
+    kind = DOCKER
+
+    def __init__(
+        self,
+        socket: Path,
+        *,
+        processes: ProcessTable,
+        services: ServiceManager,
+        files: HostFiles | None = None,
+        prefix: tuple[str, ...] = (),
+        timeout: float = 10.0,
+        patience: float = 2.0,
+    ) -> None:
+        self._files = files or HostFiles()
+        self._endpoint = self._files.on_node(socket)
+        self._engine = EngineClient(socket, timeout=timeout, patience=patience)
+        self._processes = processes
+        self._services = services
+        self._program = DockerdProgram(prefix)
+        self._store = LabelStore(self._files, root=self._root, stop=self._stop, stopped=self._is_down)
+        self._known: dict[str, Details] = {}
+        self._last_root: PurePosixPath | None = None
+
+    def info(self) -> RuntimeInfo:
+        """Return name, version and places of the running dockerd, and the version of the program on disk."""
+        about, version = self._engine.info(), str(self._engine.version().get("Version", ""))
+        unit = self._services.status(UNIT)
+        process = daemon.listener(self._endpoint, unit.main_pid, self._processes, self._files)
+        return RuntimeInfo(
+            name=self.kind.name,
+            version=version,
+            cri_versions=(),
+            binary_version=self._program.version(unit.program) if unit.program else None,
+            cgroup_driver=about.get("CgroupDriver") or None,
+            process=process,
+            places=self._places(about, process),
+            objections=tuple(daemon.objections(about, _numbers(version))),
+        )
+
+    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+        """List every container and sandbox of Kubernetes: one call, and one for each that has not been seen yet.
+
+        Details are cached unless ``full``: most of them never change. A cached PID belongs to a process that started at
+        another time if the container was started again.
+        """
+        listed = self._engine.containers()
+        ids = [str(entry.get("Id")) for entry in listed]
+        wanted = ids if full else [i for i, entry in zip(ids, listed, strict=True) if self._is_unknown(i, entry)]
+        for container_id, inspected in self._engine.inspect(wanted).items():
+            self._known[container_id] = details(inspected)
+        self._known = {i: known for i, known in self._known.items() if i in set(ids)}
+        return to_inventory(listed, self._known, self._processes, full=full, addresses=addresses)
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Read the stored configurations, whether dockerd runs or not.
+
+        Raises:
+            OddConfiguration: that of a container has an unknown form and cannot be rewritten.
+        """
+        return self._store.before_images(ids)
+
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Replace the stored hashes; if there is anything to replace, dockerd is stopped, and stays so."""
+        self._store.rewrite(changes)
+
+    def restore(self, image: BeforeImage) -> None:
+        """Store the configuration of the before-image again; if that differs, dockerd is stopped, and stays so."""
+        self._store.restore(image)
+
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
+        """Do nothing: a starting dockerd asks about every container that it finds running."""
+        return frozenset()
+
+    def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
+        """Return those processes that still run, according to the kernel."""
+        return frozenset(process for process in processes if self._processes.lives(process))
+
+    def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
+        """Read the configuration as the program on disk would."""
+        return next_start.find(self._files, self._program, unit, running, self._endpoint)
+
+    def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
+        """Return the known hazards of restarting this dockerd."""
+        return hazards.find(seen)
+
+    def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
+        """Return nothing: there is no limit of time within which shims have to answer a starting dockerd."""
+        return RestartTuning()
+
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:  # noqa: ARG002 - see below
+        """Return ``None``: dockerd logs requests at level debug only."""
+        return None
+
+    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+        """Return what restore() does, as shell functions."""
+        return rendered(self._endpoint, self._root(), changes)
+
+    def wait_until_answering(self, timeout: float) -> None:
+        """Start dockerd if it is stopped, and wait until it lists containers.
+
+        Raises:
+            Transient: it does not answer in time.
+            StepFailed: it does not start.
+        """
+        deadline = time.monotonic() + timeout
+        if self._is_down():
+            self._services.start(UNIT)
+        while True:
+            try:
+                self._engine.containers(timeout=POLL_DEADLINE, patience=0)
+            except Transient as error:
+                if time.monotonic() >= deadline:
+                    raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
+                time.sleep(POLL_INTERVAL)
+            else:
+                return
+
+    def close(self) -> None:
+        """Do nothing: no connection outlives a call."""
+
+    def _is_unknown(self, container_id: str, listed: Document) -> bool:
+        known = self._known.get(container_id)
+        return known is None or (is_running(listed) and not known.pid)
+
+    def _is_down(self) -> bool:
+        return self._services.status(UNIT).active_state in DOWN
+
+    def _stop(self) -> None:
+        """Stop dockerd and the socket that would start it again, once it says that this costs no container.
+
+        Raises:
+            StepFailed: it would end containers, or does not stop.
+            Transient: it runs, and does not answer.
+        """
+        if not self._is_down():
+            daemon.require_live_restore(self._engine.info())
+        # The service requires the socket, and is stopped with it. An automatic restart may be pending all the same.
+        self._services.stop(SOCKET_UNIT)
+        self._services.stop(UNIT)
+
+    def _root(self) -> PurePosixPath:
+        """Return dockerd's directory, as it says itself or, while it is stopped, as it is configured.
+
+        Raises:
+            StepFailed: it is stopped, and its configuration cannot be read.
+            Transient: it runs, and does not answer.
+        """
+        if self._last_root is None:
+            if self._is_down():
+                self._last_root = self._configured_root()
+            else:
+                self._last_root = PurePosixPath(str(self._engine.info().get("DockerRootDir", "")))
+            if not self._last_root.is_absolute():
+                raise StepFailed(f"dockerd keeps its containers in {self._last_root}, which is no absolute path")
+        return self._last_root
+
+    def _configured_root(self) -> PurePosixPath:
+        start = self.next_start(unit := self._services.status(UNIT), None)
+        if start.places is None:
+            raise StepFailed(
+                f"nobody knows where {unit.name}, which is stopped, keeps its containers: {start.complaint}"
+            )
+        return PurePosixPath(start.places.root)
+
+    def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:
+        """Return where dockerd keeps what it has; that of its state only its command line and configuration say."""
+        try:
+            found = next_start.configured(self._files, () if process is None else process.words)
+        except (ValueError, StepFailed):
+            return None
+        return RuntimePlaces(
+            root=str(about.get("DockerRootDir", "")),
+            state=str(next_start.real(self._files, found.exec_root)),
+            address=str(self._endpoint),
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``(20, 10, 24)`` for ``20.10.24+dfsg1``."""
+    found = NUMBERS.match(version)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()

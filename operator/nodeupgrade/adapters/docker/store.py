@@ -1,0 +1,146 @@
+"""The stored hashes of all containers: labels in dockerd's files, written while dockerd is stopped."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+
+from nodeupgrade.adapters.docker import labels
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.node.runtime import BeforeImage
+
+FILE = "config.v2.json"
+CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class LabelStore:
+    """The files of one dockerd.
+
+    Args:
+        files: the node's files.
+        root: returns dockerd's directory.
+        stop: stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours.
+        stopped: reports whether it is stopped.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        root: Callable[[], PurePosixPath],
+        stop: Callable[[], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._files = files
+        self._root = root
+        self._stop = stop
+        self._stopped = stopped
+
+    def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        """Return the stored configurations by container; containers without a file are left out.
+
+        Raises:
+            OddConfiguration: that of a container cannot be rewritten.
+        """
+        root = self._root()
+        found = ((i, self._read(root, i)) for i in ids)
+        return {i: _image(i, stored.data) for i, stored in found if stored is not None}
+
+    def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
+        """Replace the hashes of the before-images. Nothing is written unless every change can be made.
+
+        Raises:
+            MetadataConflict: a stored configuration is neither the before-image nor the wanted one.
+            ContainerGone: there is no such container.
+            OddConfiguration: a before-image cannot be rewritten.
+        """
+        wanted = {
+            image.container_id: (image, labels.rewritten(image.container_id, image.data, hashes))
+            for image, hashes in changes
+        }
+
+        def pending(root: PurePosixPath) -> dict[PurePosixPath, bytes]:
+            writes = {}
+            for container_id, (image, config) in wanted.items():
+                stored = self._held(root, container_id)
+                if stored.data == config:
+                    continue
+                if stored.data != image.data:
+                    raise _conflict(container_id)
+                writes[path_of(root, container_id)] = stored.holding(config)
+            return writes
+
+        self._write(pending)
+
+    def restore(self, image: BeforeImage) -> None:
+        """Store the configuration of the before-image again; what dockerd has noted since stays as it is.
+
+        Raises:
+            MetadataConflict: the stored configuration differs from the before-image in more than its hashes.
+            ContainerGone: there is no such container.
+        """
+        container_id = image.container_id
+
+        def pending(root: PurePosixPath) -> dict[PurePosixPath, bytes]:
+            stored = self._held(root, container_id)
+            if stored.data == image.data:
+                return {}
+            try:
+                restored = labels.rewritten(container_id, stored.data, image.hashes)
+            except labels.OddConfiguration as error:
+                raise _conflict(container_id) from error
+            if restored != image.data:
+                raise _conflict(container_id)
+            return {path_of(root, container_id): stored.holding(restored)}
+
+        self._write(pending)
+
+    def _write(self, pending: Callable[[PurePosixPath], Mapping[PurePosixPath, bytes]]) -> None:
+        """Write what is pending once dockerd, which may write until then, is stopped."""
+        root = self._root()
+        if not pending(root):
+            return
+        self._stop()
+        writes = pending(root)
+        for path, data in writes.items():
+            self._files.write(path, data)
+        if not self._stopped():
+            raise StepFailed(
+                "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
+            )
+
+    def _held(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile:
+        if (stored := self._read(root, container_id)) is None:
+            raise ContainerGone(
+                f"cannot change the stored hash of container {container_id} because dockerd no longer holds it"
+            )
+        return stored
+
+    def _read(self, root: PurePosixPath, container_id: ContainerId) -> labels.StoredFile | None:
+        content = self._files.read(path_of(root, container_id))
+        return None if content is None else labels.split(container_id, content)
+
+
+def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
+    """Return the file of a container.
+
+    Raises:
+        StepFailed: this is not an id that Docker gives, and may lead anywhere.
+    """
+    if not CONTAINER_ID.fullmatch(container_id):
+        raise StepFailed(f"cannot look for container {container_id!r}: Docker gives no such ids")
+    return root / "containers" / container_id / FILE
+
+
+def _image(container_id: ContainerId, config: bytes) -> BeforeImage:
+    hashes = labels.read_hashes(container_id, config)
+    return BeforeImage(container_id=container_id, encoding=labels.ENCODING, data=config, hashes=hashes)
+
+
+def _conflict(container_id: ContainerId) -> MetadataConflict:
+    return MetadataConflict(
+        f"cannot change the stored hash of container {container_id} because its configuration is not what was "
+        "read before; somebody else wrote it, and it was left as it is"
+    )

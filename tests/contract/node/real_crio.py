@@ -1,0 +1,62 @@
+"""The real CRI-O of a node of the lab, whose kubelet is stopped."""
+
+import json
+from pathlib import Path
+
+from e2e.lab import nodeimages
+from e2e.lab.node import Node
+from e2e.lab.runtimes.crio import SOCKET, STORAGE
+from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.adapters.crio.kind import UNIT
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.host import UnitStatus
+from nodeupgrade.domain.node.inventory import StoredHashes
+from tests.contract.node.crio_storage import go_json
+from tests.contract.node.cripods import CriPods
+from tests.contract.node.real import systemd
+
+LIMIT = 60.0
+
+
+class RealCrioWorld:
+    """A RuntimeWorld on a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        socket = Path(f"{node.root}{SOCKET}")
+        self.services = systemd(node)
+        self.runtime = CrioRuntime(
+            socket,
+            processes=ProcessTable(node.root / "proc"),
+            files=HostFiles(node.root),
+            services=self.services,
+            prefix=tuple(node.command()),
+        )
+        self.pods = CriPods(socket, nodeimages.BUSYBOX)
+
+    @property
+    def unit(self) -> UnitStatus:
+        return self.services.status(UNIT)
+
+    def start_container(self, hashes: StoredHashes) -> ContainerId:
+        return self.pods.start(hashes)
+
+    def remove_container(self, container_id: ContainerId) -> None:
+        self.pods.remove(container_id)
+
+    def change_more_than_the_hash(self, container_id: ContainerId) -> None:
+        path = self.node.root / STORAGE / container_id / "userdata/config.json"
+        document = json.loads(path.read_bytes())
+        document["process"]["env"] = [*document["process"].get("env", []), "MORE=1"]
+        path.write_text(go_json(document, indent=True))
+
+    def restart(self) -> None:
+        self.services.restart(UNIT)
+
+    def close(self) -> None:
+        """Leave the node as it was found."""
+        self.runtime.wait_until_answering(LIMIT)
+        self.pods.remove_all()
+        self.runtime.close()

@@ -1,0 +1,180 @@
+"""How CRI-O would come back from a restart, and what that would cost, on recorded storage."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.crio import CrioRuntime
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RuntimeAtWork
+from nodeupgrade.kubelethash import HashValue
+from tests.contract.node.crio_world import PRINTED, PROGRAM, CrioWorld
+
+OLD = StoredHashes(container=HashValue("aaaa0000"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[CrioWorld]:
+    made = CrioWorld(tmp_path)
+    yield made
+    made.close()
+
+
+def next_start(world: CrioWorld) -> NextStart:
+    return world.runtime.next_start(world.unit, world.runtime.info().process)
+
+
+def test_the_storage_and_its_driver_are_told_by_the_daemon(world: CrioWorld) -> None:
+    info = world.runtime.info()
+
+    assert info.places is not None
+    assert info.places.root == "/graph/overlay-containers"
+    assert (info.binary_version, info.cgroup_driver) == (info.version, "systemd")
+    assert next_start(world).files[0] == "/etc/crio/crio.conf"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("/graph", "/elsewhere"), ('# storage_driver = "overlay"', 'storage_driver = "vfs"')]
+)
+def test_another_storage_on_disk_is_another_place(world: CrioWorld, old: str, new: str) -> None:
+    world.print(world.printed.replace(old, new))
+
+    found = next_start(world)
+
+    assert found.complaint == ""
+    assert found.places is not None
+    assert found.places != world.runtime.info().places
+
+
+def test_another_default_runtime_would_end_every_container(world: CrioWorld) -> None:
+    world.print(PRINTED.format(root="/graph", handler="crun"))
+
+    found = next_start(world)
+
+    assert found.places is None
+    assert "default_runtime would be crun instead of runc" in found.complaint
+    assert "no runtime handler runc" in found.complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[crio", "does not show its configuration (TOMLDecodeError"),
+        ("[crio]\n", "does not show its configuration (KeyError"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_said(world: CrioWorld, text: str, complaint: str) -> None:
+    world.print(text)
+
+    assert complaint in next_start(world).complaint
+    assert next_start(world).places is None
+
+
+def test_a_program_that_fails_is_quoted(world: CrioWorld) -> None:
+    (world.root / "etc/crio/crio.conf").unlink()
+
+    assert next_start(world).complaint.startswith("asked for its configuration, it says: FileNotFoundError")
+
+
+def test_where_systemd_expands_the_command_the_process_is_asked(world: CrioWorld) -> None:
+    unit = replace(world.unit, command=())
+
+    found = world.runtime.next_start(unit, world.runtime.info().process)
+
+    assert (found.as_it_runs, found.program, found.complaint) == (True, PROGRAM, "")
+    other = replace(world.unit, command=(PROGRAM, "--config", "/etc/other.conf"))
+    assert not world.runtime.next_start(other, world.runtime.info().process).as_it_runs
+
+
+def test_a_daemon_that_makes_no_sense_is_a_clear_error(world: CrioWorld) -> None:
+    world.runs = "[crio]\n"
+
+    with pytest.raises(StepFailed, match="cannot read what CRI-O says about itself"):
+        world.runtime.info()
+
+
+# ── hazards ──────────────────────────────────────────────────────────────────
+
+
+def hazards(world: CrioWorld, *, kill_mode: str = "control-group") -> RestartHazards:
+    runtime: CrioRuntime = world.runtime
+    return runtime.restart_hazards(
+        RuntimeAtWork(
+            info=runtime.info(),
+            unit=replace(world.unit, kill_mode=kill_mode),
+            inventory=runtime.inventory(full=True),
+            listing_seconds=0.0,
+        )
+    )
+
+
+@pytest.fixture
+def well(world: CrioWorld) -> ContainerId:
+    """A running container on a node where nothing is wrong."""
+    program = world.root / "usr/sbin/runc"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    return world.start_container(OLD)
+
+
+def within(world: CrioWorld, container_id: ContainerId, group: str) -> None:
+    """Have a container's conmon live in a control group, as far as the node's /proc says."""
+    seen = world.runtime.inventory(full=True).container(container_id)
+    assert seen is not None
+    assert seen.monitor is not None
+    file = world.root / f"proc/{seen.monitor.pid}/cgroup"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"5:memory:/kubepods/pod1/crio-conmon-{container_id}\n1:name=systemd:{group}\n0::/\n")
+
+
+def test_nothing_is_wrong_with_a_node_that_is_well(world: CrioWorld, well: ContainerId) -> None:
+    within(world, well, f"/system.slice/crio-conmon-{well}.scope")
+
+    assert hazards(world) == RestartHazards()
+
+
+@pytest.mark.parametrize(("kill_mode", "harms"), [("control-group", True), ("mixed", True), ("process", False)])
+def test_a_conmon_in_the_units_own_group_dies_with_it(
+    world: CrioWorld, well: ContainerId, kill_mode: str, harms: bool
+) -> None:
+    within(world, well, "/system.slice/crio.service")
+
+    found = hazards(world, kill_mode=kill_mode).unit
+
+    assert [f"KillMode={kill_mode}" in finding.detail for finding in found] == [True] * harms
+
+
+def test_a_container_without_a_conmon_is_refused(world: CrioWorld, well: ContainerId) -> None:
+    world.kill_conmon(well)
+
+    [found] = hazards(world).runtime
+    assert (found.subject, "has no conmon" in found.detail) == ("contract/pod0/main", True)
+
+
+def test_a_handler_that_is_gone_would_end_every_container(world: CrioWorld, well: ContainerId) -> None:
+    (world.root / "usr/sbin/runc").chmod(0o644)
+
+    [found] = hazards(world).runtime
+    assert well
+    assert "/usr/sbin/runc, the program of runtime handler runc, cannot be executed" in found.detail
+
+
+@pytest.mark.parametrize(("what", "lacks"), [("containers", "no record of it"), ("layers", "no record of its layer")])
+def test_a_storage_with_a_hole_is_not_restarted(world: CrioWorld, well: ContainerId, what: str, lacks: str) -> None:
+    path = world.storage.root / f"overlay-{what}/{what}.json"
+    whole = path.read_text()
+    path.write_text("[]")
+
+    [found] = hazards(world).runtime
+
+    assert lacks in found.detail
+    path.write_text("[{}]")
+    assert "cannot read the records" in hazards(world).runtime[0].detail
+    path.write_text("[]")
+    path.with_name(f"volatile-{what}.json").write_text(whole)
+    assert hazards(world).runtime == (), "it may be in the volatile list"
