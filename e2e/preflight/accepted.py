@@ -110,7 +110,6 @@ ACCEPTED = (
     Accepted(row="node/label-gone", held=True),
     Accepted(row="admission/operating-system", held=True),
     Accepted(row="confined/groups-policy"),
-    Accepted(row="runtime/two-shims", ends=HOLDS | {"Failed"}, lost=("workload/two-shims",)),
     Accepted(row="host/bound"),
     Accepted(row="kubelet/cgroup-driver", ends=frozenset({"RolledBack"})),
 )

@@ -13,6 +13,7 @@ from e2e.preflight.kinds.node import refusing, without_guard
 from e2e.preflight.row import WARNED, Hazard, Row
 
 PROBE = {"exec": {"command": ["test", "-e", "/tmp/well"]}, "periodSeconds": 1, "failureThreshold": 300}
+BRIEF = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
 SLOW_STOP = {"preStop": {"exec": {"command": ["sleep", "300"]}}}
 
 
@@ -92,6 +93,9 @@ ROWS = (
     Row(name="pod/held-by-nobody", shows="runtime_holds_the_pods", reason="PodInTransition", make=held_by_nobody),
     Row(name="pod/manifest", shows="static_pods_keep_their_uid", reason="StaticPodNotEditable",
         make=manifest_not_editable),
+    Row(name="pod/leaves-at-once", shows="pods_outlast_a_node_that_is_not_ready", reason="TaintNotTolerated",
+        ends=WARNED, new="1.29.15", make=having(tolerations=[BRIEF]),
+        spec={"skewPolicy": "Warn", "verify": {"readinessGuard": "Off"}}),
     Row(name="probe/starting", shows="probes_let_containers_live", reason="PodInTransition",
         make=having(pods.container(startupProbe=PROBE), ready=False), spec={"verify": {"settle": "10m"}}),
     Row(name="probe/unready", shows="readiness_probes_succeed", reason="ProbeFails", ends=WARNED,

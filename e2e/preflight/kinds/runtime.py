@@ -140,6 +140,8 @@ ROWS = (
     Row(name="runtime/command", shows="runtime_command_is_unchanged", reason=DRIFT,
         also=frozenset({"runtime_files_are_unchanged"}),
         make=unit("containerd.service", "ExecStart=", "ExecStart=/usr/bin/containerd --log-level debug")),
+    Row(name="runtime/watchdog", shows="runtime_files_are_unchanged", reason=DRIFT,
+        make=unit("containerd.service", "WatchdogSec=15min")),
     Row(name="runtime/another-build", shows="runtime_program_is_unchanged", reason=DRIFT, make=another_build),
     Row(name="runtime/bound", shows="runtime_is_restartable", reason="UnsupportedRuntime", make=bound),
     Row(name="runtime/proxied", shows="runtime_is_the_unit", reason="UnsupportedRuntime", make=proxied),

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from e2e import pods
@@ -130,6 +131,16 @@ def pressure(cluster: Cluster) -> Iterator[Object]:
         yield more
 
 
+@contextlib.contextmanager
+def clock_ahead(cluster: Cluster) -> Iterator[Object]:
+    """Let the Node report what a kubelet writes whose clock is ten minutes ahead."""
+    condition = next(c for c in cluster.node_object()["status"]["conditions"] if c["type"] == "Ready")
+    later = (datetime.now(UTC) + timedelta(minutes=10)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ahead = {"conditions": [condition | {"lastHeartbeatTime": later}]}
+    with reporting(ahead, {"conditions": [condition]})(cluster) as more:
+        yield more
+
+
 def being_removed(cluster: Cluster) -> AbstractContextManager[Object]:
     """Taint the node as the cluster autoscaler does before it removes one."""
     return taint(cluster, "ToBeDeletedByClusterAutoscaler", "1:NoSchedule")
@@ -168,6 +179,7 @@ ROWS = (
     Row(name="volume/not-attached", shows="volumes_are_attached", reason="PodInTransition", ends=WARNED,
         make=reporting({"volumesInUse": ["kubernetes.io/csi/none^1"]}, {"volumesInUse": None})),
     Row(name="node/pressure", shows="node_is_not_under_pressure", reason="NodeUnderPressure", make=pressure),
+    Row(name="host/clock", shows="clock_is_right", reason="ClockSkew", ends=WARNED, make=clock_ahead),
     Row(name="node/being-removed", shows="node_is_to_stay", reason="NodeInOtherHands", make=being_removed),
     Row(name="node/api-servers-differ", shows="api_servers_agree", reason="ControlPlaneChanging",
         make=api_servers_differ),

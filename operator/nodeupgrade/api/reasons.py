@@ -185,6 +185,8 @@ class Reason(StrEnum):
         "correct or remove the field that the message names", Severity.WARN)
     DEFAULT_CHANGES = ("DefaultChanges", "what is not set explicitly means something else to the new kubelet",
         "set explicitly what the message names", Severity.WARN)
+    CLOCK_SKEW = ("ClockSkew", "the node's clock is not that of the API server",
+        "set the node's clock, for example with chrony or systemd-timesyncd", Severity.WARN)
     EVICTION_THRESHOLD_MET = ("EvictionThresholdMet",
         "a filesystem has less left than the kubelet's eviction thresholds, so it would evict pods",
         "free space or inodes on the filesystem that the message names, or correct evictionHard")

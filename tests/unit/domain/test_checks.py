@@ -24,6 +24,7 @@ from nodeupgrade.domain.node.checks import (
 from tests.unit.domain import (
     test_admission,
     test_admission_records,
+    test_clock,
     test_conditions,
     test_preflight,
     test_readiness,
@@ -70,7 +71,7 @@ ROOMS: dict[str, Cases] = {
     "surroundings": (
         (*surroundings.CHECKS, *surroundings.WARNINGS),
         [test_surroundings.around(**given) for *_, given in test_surroundings.REFUSED.values()]
-        + [test_surroundings.around(marking=test_surroundings.CNI)],
+        + [test_surroundings.around(marking=test_surroundings.CNI), test_clock.SLOW],
     ),
 }
 

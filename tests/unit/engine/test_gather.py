@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import FlagPolicy, ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import Digest
@@ -49,12 +50,14 @@ def requested(*, replacement: Replacement | Finding | None = None, **kubelet: An
     return request(replacement=replacement or Replacement(program=STAGED, digest=DIGEST), **kubelet)
 
 
-def gathered(seen: SimulatedNode, verify: VerifySettings = BY_DEFAULT, **fields: Any) -> NodeFacts:
+def gathered(
+    seen: SimulatedNode, verify: VerifySettings = BY_DEFAULT, *, node_object: Json | None = None, **fields: Any
+) -> NodeFacts:
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
     pods = [pod.raw for pod in seen.kubelet.pods]
     asked = requested(**fields)
     asked = replace(asked, spec=replace(asked.spec, verify=verify))
-    return gather.gather(seen.ports, running, asked, node_object={}, pods=pods, clients=Clients())
+    return gather.gather(seen.ports, running, asked, node_object=node_object or {}, pods=pods, clients=Clients())
 
 
 def says(monkeypatch: pytest.MonkeyPatch, seen: SimulatedNode, status: int, output: str) -> None:

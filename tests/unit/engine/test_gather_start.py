@@ -1,10 +1,12 @@
 """What the start of the new kubelet would meet: a dry run of it, and what it reads of its host."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import PurePosixPath
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.kubelet.dry_run import started_with
 from nodeupgrade.ports.node.kubelet import TrialStart
@@ -127,6 +129,25 @@ def test_credentials_are_looked_for(
 
     assert found is not None
     assert (found.problem, dict(found.certificates)) == (problem, certificates)
+
+
+def test_credentials_are_looked_at_by_the_clock_of_the_api_server() -> None:
+    beat = {"type": "Ready", "lastHeartbeatTime": "2026-11-21T21:14:37Z"}
+    stored = {"manager": "kubelet", "subresource": "status", "time": "2026-11-21T22:14:37Z"}
+    files = {"/etc/k.conf": CONFIG}
+    slow: Json = {"metadata": {"managedFields": [stored]}, "status": {"conditions": [beat]}}
+
+    moments = [
+        each.readiness.host.identity
+        for each in (
+            gathered(node("--kubeconfig=/etc/k.conf", files=files)),
+            gathered(node("--kubeconfig=/etc/k.conf", files=files), node_object=slow),
+        )
+    ]
+
+    assert moments[0] is not None
+    assert moments[1] is not None
+    assert moments[1].now - moments[0].now == timedelta(hours=1)
 
 
 def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:

@@ -158,7 +158,7 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
-            host=starting_host.look(node, layout, runtime),
+            host=starting_host.look(node, layout, runtime, node_object),
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients

@@ -1,12 +1,15 @@
 """Gather what a starting kubelet reads of its host. Changes nothing."""
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.domain.node.checks.startup.kernel import PROTECTED
 from nodeupgrade.domain.node.checks.startup.providers import named_in
+from nodeupgrade.domain.node.clock import ahead
 from nodeupgrade.domain.node.host import DiskUsage, RuntimeInfo
 from nodeupgrade.engine.node.facts.identity import identity
 from nodeupgrade.engine.node.node import ReadOnlyNode
@@ -21,15 +24,19 @@ ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
-def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo) -> StartingHost:
-    """Return what the kubelet with these settings would read."""
+def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json) -> StartingHost:
+    """Return what the kubelet with these settings would read.
+
+    Its client certificate is judged by the API server, and so by the API server's clock.
+    """
     files, settings = node.files, layout.settings
+    by_server = node.clock.now() - (ahead(node_object) or timedelta())
     return StartingHost(
         swaps=files.read(SWAPS),
         kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
         disks=dict(_disks(files, settings, runtime)),
         credential_providers=_credential_providers(files, settings),
-        identity=identity(files, layout, node.clock.now()),
+        identity=identity(files, layout, by_server),
         inotify=_inotify(node),
         online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
     )

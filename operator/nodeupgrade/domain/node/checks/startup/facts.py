@@ -29,7 +29,7 @@ class Identity:
     """The credentials that a kubelet would start with.
 
     Attributes:
-        now: when they were looked at.
+        now: when they were looked at, by the API server's clock if that is known.
         certificates: client certificates that it may use, by path; good if one of them is.
         problem: why there are none; empty if nothing is wrong.
     """

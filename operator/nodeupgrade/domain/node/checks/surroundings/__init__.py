@@ -10,6 +10,7 @@ from nodeupgrade.domain.node.checks.surroundings.facts import (
 )
 from nodeupgrade.domain.node.checks.surroundings.network import chains_are_not_missed
 from nodeupgrade.domain.node.checks.surroundings.others import (
+    clock_is_right,
     kubelet_keeps_its_name,
     nobody_else_changes_the_node,
     nothing_else_stops,
@@ -24,4 +25,4 @@ CHECKS: tuple[Check[HostSurroundings], ...] = (
     limit_covers_usage,
     nobody_else_changes_the_node,
 )
-WARNINGS: tuple[Check[HostSurroundings], ...] = (chains_are_not_missed,)
+WARNINGS: tuple[Check[HostSurroundings], ...] = (clock_is_right, chains_are_not_missed)

@@ -1,13 +1,16 @@
 """Checks of what else runs on the host, and of the kubelet's own name."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding, named
 from nodeupgrade.domain.hazards import Hazard
 from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
+from nodeupgrade.domain.node.clock import ahead
 
+TOLERATED = timedelta(minutes=1)
 OUTSIDE = frozenset({"", "external"})
 """Cloud providers with which a kubelet names its node after the host."""
 
@@ -46,6 +49,20 @@ def kubelet_keeps_its_name(facts: HostSurroundings) -> Iterator[Finding]:
     detail = f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"
     remedy = "give the host its former name, or set --hostname-override"
     yield Finding(reason=Reason.CONFIGURATION_DRIFT, detail=detail, remedy=remedy)
+
+
+@check(Reason.CLOCK_SKEW, covers=(Hazard.NODE_UNDER_PRESSURE,))
+def clock_is_right(facts: HostSurroundings) -> Iterator[Finding]:
+    """The node's clock is that of the API server, give or take a minute."""
+    off = ahead(facts.node)
+    if off is not None and abs(off) > TOLERATED:
+        where = "ahead of" if off > timedelta() else "behind"
+        detail = (
+            f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
+            "starts opens its connections anew, and may find certificates expired, or not valid yet, with which it "
+            "has worked"
+        )
+        yield Finding(reason=Reason.CLOCK_SKEW, detail=detail)
 
 
 @check(Reason.NODE_IN_OTHER_HANDS, covers=(Hazard.ACTORS_REACT,))
