@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from nodeupgrade.kubelet.state.checksums import devices_are_sound
@@ -27,6 +28,7 @@ class DeviceCheckpoint:
     holdings: frozenset[Holding]
 
 
+@lru_cache(maxsize=4)
 def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
     """Return what a checkpoint says; ``None`` if there is none, or a kubelet would not accept it and begin anew."""
     document = fields(data)
