@@ -12,6 +12,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 CLOUDS_GATE = "DisableCloudProviders"
 PULLS_GATE = "KubeletEnsureSecretPulledImages"
+PULLS_POLICY = "imagePullCredentialsVerificationPolicy"
 VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
 """Policies that concern images which an older kubelet pulled; by default those are never verified."""
 
@@ -60,12 +61,12 @@ def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Finding]:
 )
 def pulled_images_stay_usable(facts: Readiness) -> Iterator[Finding]:
     """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
-    policy = facts.layout.settings.document.get("imagePullCredentialsVerificationPolicy")
+    policy = str(facts.layout.settings.document.get(PULLS_POLICY))
     if policy in VERIFYING and _verifies(facts, facts.target) and not _verifies(facts, facts.current):
         detail = (
             f"kubelet {facts.target} verifies pulled images by {policy} ({history.IMAGE_PULLS_VERIFIED.reference}) and "
             "has no record of those on the node: a container that is restarted needs its registry and credentials; set "
-            f"imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
+            f"{PULLS_POLICY}: NeverVerifyPreloadedImages, or the gate {PULLS_GATE} to false"
         )
         yield Finding(reason=Reason.DEFAULT_CHANGES, detail=detail)
 
