@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node.checks.registry import CHECKS, WARNINGS
 from nodeupgrade.domain.node.checks.startup import StartingHost
+from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.layout import READ_AT_START, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.unit.domain.admitted import GPU, GUARANTEED, pod, running
-from tests.unit.domain.sound import facts, parse_pod, readiness
+from tests.unit.domain.sound import facts, readiness
 
 WORDS = ["none", "static", "Static", "0-3", "3-0", "1", "10%", "100Mi", "5x", "LimitedSwap", "AlwaysVerify", "true"]
 NAMES = ["policyName", "entries", "checksum", "PodDeviceEntries", "DeviceIDs", "cpu", "memory.available", "idsPerPod"]
@@ -32,18 +33,14 @@ SETTINGS = [
 ]  # fmt: skip
 FIELDS = ["policyName", "defaultCpuSet", "entries", "machineState", "checksum", "data", "dataChecksum", "Data"]
 CONFIGURATIONS = st.dictionaries(st.sampled_from(SETTINGS), VALUES, max_size=4)
-DOCUMENTS = (VALUES | st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5)).map(
-    lambda it: json.dumps(it).encode()
-)
-STATES = st.dictionaries(st.sampled_from(READ_AT_START), st.binary(max_size=9) | DOCUMENTS, max_size=4)
+DOCUMENTS = VALUES | st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5)
+FILES = st.binary(max_size=9) | DOCUMENTS.map(lambda document: json.dumps(document).encode())
+STATES = st.dictionaries(st.sampled_from(READ_AT_START), FILES, max_size=4)
 VERSIONS = st.sampled_from(["v1.17.17", "v1.26.1", "v1.30.14", "v1.32.2", "v1.33.13", "v1.36.3", "v1.37.0"]).map(
     KubeletVersion.parse
 )
-PODS = (
-    running(pod(resources=GPU)),
-    running(pod("guaranteed", resources=GUARANTEED)),
-    running(pod("own", hostUsers=False)),
-)
+BODIES = (pod(resources=GPU), pod("guaranteed", resources=GUARANTEED), pod("own", hostUsers=False))
+PODS = tuple(parse_pod(running(body)) for body in BODIES)
 
 
 @settings(max_examples=150)
@@ -57,7 +54,7 @@ def test_no_check_stumbles(
         assume(False)
     host = StartingHost(online_cpus="0-3")
     met = readiness(layout=layout, state=state, current=old, target=new, host=host)
-    known = facts(target=new, readiness=met, pods=tuple(map(parse_pod, PODS)))
+    known = facts(target=new, readiness=met, pods=PODS)
 
     for finding in ask((*CHECKS, *WARNINGS), replace(known, kubelet=replace(known.kubelet, current=old))):
         assert finding.detail
