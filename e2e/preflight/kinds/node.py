@@ -12,6 +12,7 @@ from e2e.cluster import Cluster, Object
 from e2e.lab import components, deploy
 from e2e.lab.process import wait_until
 from e2e.preflight.row import SKIPPED, Hazard, Row
+from nodeupgrade.api.node_annotations import SKIP_ANNOTATION
 
 GUARD = ("configmap", "nodeupgrade-readiness-guard", f"--namespace={deploy.NAMESPACE}")
 MANAGER = "kube-controller-manager"
@@ -99,6 +100,16 @@ def taint(cluster: Cluster, key: str, value: str) -> AbstractContextManager[Obje
     """Taint the node; ``value`` is that of the taint, with its effect."""
     nodes = ("taint", "nodes", cluster.node.name)
     return commanded(cluster, *nodes, f"{key}={value}", undo=(*nodes, f"{key}-"))
+
+
+@contextlib.contextmanager
+def to_be_skipped(cluster: Cluster) -> Iterator[Object]:
+    """Annotate the node to be left out."""
+    cluster.lab.kubectl("annotate", "node", cluster.node.name, f"{SKIP_ANNOTATION}=true")
+    try:
+        yield {}
+    finally:
+        cluster.lab.kubectl("annotate", "node", cluster.node.name, f"{SKIP_ANNOTATION}-")
 
 
 @contextlib.contextmanager
@@ -192,6 +203,8 @@ ROWS = (
         make=cordoned),
     Row(name="node/cordon-left-behind", shows="node_is_not_cordoned_by_others", reason="CordonLeftBehind",
         make=cordon_left_behind),
+    Row(name="node/skipped", shows="node_is_not_to_be_skipped", reason="SkippedByAnnotation", ends=SKIPPED,
+        make=to_be_skipped),
     Row(name="node/not-ready", shows="node_is_ready", reason="NodeNotReady", ends=SKIPPED, make=not_ready),
     Row(name="node/label-gone", shows="placements_are_met", reason="NodeAffinityNotMet", make=label_gone),
     Row(name="node/tainted", shows="taints_are_tolerated", reason="TaintNotTolerated", make=tainted),

@@ -47,3 +47,6 @@ APPROVER_LENGTH: Final = 128
 def shorten(text: str, length: int = MESSAGE_LENGTH) -> str:
     """Truncate a text that is too long for the API, with an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+NODE_WORD_LENGTH = 200

@@ -235,6 +235,11 @@ class Reason(StrEnum):
     UNSUPPORTED_SOURCE = ("UnsupportedSource", "the node runs a version that spec.fromVersions does not list",
         "use another NodeUpgrade for the node if it is to be upgraded", Severity.SKIP)
 
+    NODE_SKIPPED = ("SkippedByAnnotation", "the node's annotation nodeupgrade.dev/skip leaves it out",
+        "remove the annotation from the node to have it upgraded", Severity.SKIP)
+    NODE_HELD = ("HeldByAnnotation", "the node's annotation nodeupgrade.dev/hold has the rollout wait with it",
+        "remove the annotation from the node to go on, or replace it by nodeupgrade.dev/skip to go on without the node")
+
     # How a run ended.
     SUCCEEDED = "Succeeded", "the new kubelet runs and no container was restarted"
     ROLLED_BACK = ("RolledBack", "the old kubelet runs again",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION, asked
 from nodeupgrade.api.values import NodeName
 
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
@@ -36,6 +37,8 @@ class NodeView:
         platform: operating system and architecture, such as ``linux-amd64``, as in spec.artifact.
         pressures: the conditions among PRESSURES that are True.
         reboots: whether kured says that it reboots the node.
+        skip: why an annotation asks to leave the node out; None if none does.
+        hold: why an annotation asks to wait with the node; None if none does.
     """
 
     name: NodeName
@@ -52,6 +55,8 @@ class NodeView:
     ready_changed: datetime | None = None
     pressures: tuple[str, ...] = ()
     reboots: bool = False
+    skip: str | None = None
+    hold: str | None = None
 
     @property
     def runtime_name(self) -> str:
@@ -67,6 +72,7 @@ def view_node(body: Json) -> NodeView:
     conditions: list[Json] = list(status.get("conditions") or ())
     ready: Json = next((c for c in conditions if c.get("type") == "Ready"), {})
     present = {c.get("type") for c in conditions if c.get("status") == "True"}
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
     changed = ready.get("lastTransitionTime")
     return NodeView(
         name=NodeName(metadata["name"]),
@@ -77,12 +83,14 @@ def view_node(body: Json) -> NodeView:
             Taint(key=t["key"], effect=t["effect"], value=t.get("value", "")) for t in spec.get("taints") or ()
         ),
         unschedulable=bool(spec.get("unschedulable")),
-        cordoned_by=(metadata.get("annotations") or {}).get(CORDON_ANNOTATION, ""),
+        cordoned_by=annotations.get(CORDON_ANNOTATION, ""),
         ready=ready.get("status") == "True",
         kubelet_version=info.get("kubeletVersion", ""),
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
         ready_changed=datetime.fromisoformat(changed) if changed else None,
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
-        reboots=REBOOT_ANNOTATION in (metadata.get("annotations") or {}),
+        reboots=REBOOT_ANNOTATION in annotations,
+        skip=asked(annotations, SKIP_ANNOTATION),
+        hold=asked(annotations, HOLD_ANNOTATION),
     )

@@ -60,6 +60,7 @@ PARTS = {
 }
 
 STATES: dict[str, Json] = {
+    "held": {"metadata": {"annotations": {"nodeupgrade.dev/hold": "INC-7"}}},
     "cordoned": {"spec": {"unschedulable": True}},
     "not ready": {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
     "control plane": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
@@ -274,6 +275,10 @@ class Player:
     async def uncordon(self, node: str) -> None:
         await self.scene.kube.merge(NODES, node, {"spec": {"unschedulable": None}})
 
+    async def annotate_node(self, node: str, word: str, value: str) -> None:
+        patch = {"metadata": {"annotations": {f"nodeupgrade.dev/{word}": value or None}}}
+        await self.scene.kube.merge(NODES, node, patch)
+
     async def set_ready(self, node: str, no: str | None) -> None:
         status = (await self.scene.kube.get(NODES, node))["status"]
         now = timestamp(self.scene.now)
@@ -369,6 +374,7 @@ DEEDS: dict[str, Deed] = {
     r"a webhook (?:refuses to (create|merge) (\S+)|refuses nothing any more)": Player.refuse,
     rf"somebody cordons {_NODE}": Player.cordon,
     rf"somebody uncordons {_NODE}": Player.uncordon,
+    rf"somebody annotates {_NODE} with (hold|skip)=(.*)": Player.annotate_node,
     rf"{_NODE} becomes (not )?ready": Player.set_ready,
     rf"{_NODE} is deleted": Player.delete_node,
     rf"{_NODE} is replaced": Player.replace_node,

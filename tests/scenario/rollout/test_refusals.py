@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
@@ -19,6 +20,8 @@ SICK = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 CORDONED = {"spec": {"unschedulable": True}}
 PRESSED = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]}}
 SCALED_DOWN = {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}}
+HELD: Json = {"metadata": {"annotations": {HOLD_ANNOTATION: "true"}}}
+SKIPPED: Json = {"metadata": {"annotations": {SKIP_ANNOTATION: "lent out"}}}
 REBOOTING = {"metadata": {"annotations": {"weave.works/kured-reboot-in-progress": "2026-01-01T00:00:00Z"}}}
 TAINTED = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
 
@@ -88,6 +91,8 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
     "node that is short of disk space": (Reason.NODE_UNDER_PRESSURE, {}, "v1.33.13", PRESSED, {}),
     "node that an autoscaler removes": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", SCALED_DOWN, {}),
     "node that kured reboots": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", REBOOTING, {}),
+    "node that is held": (Reason.NODE_HELD, {}, "v1.33.13", HELD, {}),
+    "node that is to be skipped": (Reason.NODE_SKIPPED, {}, "v1.33.13", SKIPPED, {}),
     "foreign cordon": (Reason.CORDONED_BY_OTHERS, {}, "v1.33.13", CORDONED, {}),
     "unknown version on the node": (
         Reason.UNSUPPORTED_VERSION,

@@ -17,7 +17,7 @@ from nodeupgrade.domain.rollout.select.waves import WaveRoster
 ASSUMED = timedelta(seconds=30)
 """Time of a run besides its settle period where no run is on record: copying, checks, and the swap itself."""
 
-LEFT = frozenset({Place.PENDING, Place.IN_FLIGHT, Place.CHECKED})
+LEFT = frozenset({Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,7 +129,7 @@ def seat(rollout: RolloutView, name: NodeName, now: datetime) -> Seat | None:
         return None
     number = next(index for index, wave in enumerate(rollout.waves, 1) if wave.name == member.wave)
     wave = [each.node for each in rollout.waves[number - 1].members]
-    has_reason = member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}
+    has_reason = member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}
     return Seat(
         wave=member.wave,
         wave_number=number,

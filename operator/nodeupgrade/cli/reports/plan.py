@@ -29,11 +29,12 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWave:
-    """A wave and how many of its nodes would be upgraded, skipped and refused."""
+    """A wave and how many of its nodes would be upgraded, waited for, skipped and refused."""
 
     terms: Wave
     total: int
     upgraded: int
+    held: int
     skipped: int
     refused: int
     nodes: tuple[str, ...]
@@ -180,6 +181,7 @@ def _wave(terms: Wave, members: Sequence[NodeState]) -> PlannedWave:
         terms=terms,
         total=len(members),
         upgraded=sum(member.place in UPGRADED for member in members),
+        held=sum(member.place is Place.HELD for member in members),
         skipped=sum(member.place is Place.SKIPPED for member in members),
         refused=sum(member.place is Place.REFUSED for member in members),
         nodes=tuple(member.node for member in members),

@@ -89,7 +89,7 @@ def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[Repo
     seen = {each.check for each in told}
     judged = [each for each in _judged(member.node, findings) if each.check not in seen]
     against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity is not Severity.WARN]
-    if member.place in {Place.REFUSED, Place.SKIPPED}:
+    if member.place in {Place.REFUSED, Place.HELD, Place.SKIPPED}:
         yield from against or (_of_state(member),)
     yield from (each for each in (*told, *judged) if each.severity is Severity.WARN)
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, timestamp, to_json
-from nodeupgrade.api.reasons import Severity, counted
+from nodeupgrade.api.reasons import Reason, Severity, counted
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
@@ -48,13 +48,19 @@ def document(report: PlanReport) -> Json:
 
 
 def _wave_document(wave: PlannedWave) -> Json:
-    numbers = {"total": wave.total, "toUpgrade": wave.upgraded, "skipped": wave.skipped, "refused": wave.refused}
+    numbers = {
+        "total": wave.total,
+        "toUpgrade": wave.upgraded,
+        "held": wave.held,
+        "skipped": wave.skipped,
+        "refused": wave.refused,
+    }
     return {**to_json(wave.terms), **numbers, "nodes": list(wave.nodes)}
 
 
 def _node_document(report: PlanReport, member: NodeState) -> Json:
     body = {"node": member.node, "wave": member.wave, "place": member.place.value}
-    if member.place in {Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
+    if member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}:
         body |= {"reason": member.reason.value, "message": member.message}
     expected, preview = report.forecasts.get(member.node), report.previews.get(member.node)
     hazards = report.hazards.get(member.node)
@@ -73,9 +79,12 @@ def _parts(report: PlanReport, long: bool) -> Iterator[RenderableType]:
         yield heading("Waves")
         yield _waves(report)
     for title, severity in (("Refused", Severity.REFUSE), ("Skipped", Severity.SKIP), ("Warnings", Severity.WARN)):
-        if due := [each for each in report.todo if each.severity == severity.value]:
+        if due := [each for each in report.todo if each.severity == severity.value and not _is_held(each)]:
             yield heading(title)
             yield _todo(due)
+    if held := [each for each in report.todo if _is_held(each)]:
+        yield heading("Held")
+        yield _todo(held)
     if report.eras:
         yield heading("What a plain kubelet swap would restart")
         yield _eras(report.eras)
@@ -93,7 +102,7 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
         yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
     members, cluster = len(report.members), len(report.members) + report.unselected
     selected = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
-    numbers = {place: len(report.placed(place)) for place in (Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
+    numbers = {place: len(report.placed(place)) for place in (Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
     yield (
         "Nodes",
         ", ".join([selected, *(f"{number} {place.value.lower()}" for place, number in numbers.items() if number)]),
@@ -141,8 +150,8 @@ def counted_share(share: str) -> str:
 
 def _waves(report: PlanReport) -> RenderableType:
     drawn = table(
-        *("#", "WAVE", "NODES", "TO UPGRADE", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
-        spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "NODES"),
+        *("#", "WAVE", "NODES", "TO UPGRADE", "HELD", "SKIPPED", "REFUSED", "AT ONCE", "STARTS", "SOAK", "FIRST NODES"),
+        spare=("FIRST NODES", "#", "AT ONCE", "SOAK", "HELD", "NODES"),
     )
     for number, wave in enumerate(report.waves, 1):
         terms = wave.terms
@@ -151,6 +160,7 @@ def _waves(report: PlanReport) -> RenderableType:
             terms.name,
             str(wave.total),
             str(wave.upgraded),
+            Text(str(wave.held), BUSY if wave.held else ""),
             str(wave.skipped),
             Text(str(wave.refused), BAD if wave.refused else ""),
             str(terms.max_concurrent or report.spec.strategy.max_concurrent),
@@ -165,6 +175,10 @@ def _begins(report: PlanReport, terms: Wave) -> str:
     if terms.approval is ApprovalPolicy.AUTO:
         return "automatically"
     return "approved" if terms.name in report.approvals else "after approval"
+
+
+def _is_held(each: Todo) -> bool:
+    return each.reason == Reason.NODE_HELD
 
 
 def _todo(due: list[Todo]) -> RenderableType:

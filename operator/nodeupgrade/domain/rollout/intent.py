@@ -82,7 +82,7 @@ class Intent:
         ready = [s.view for s in self.decision.nodes if s.view is not None and s.node not in waiting]
         if ready or not self.decision.message:
             return tuple(_admit(self.rollout, node) for node in ready)
-        if not any(member.place is Place.PENDING for member in self.rollout.members.values()):
+        if not any(member.place in {Place.PENDING, Place.HELD} for member in self.rollout.members.values()):
             return ()
         return (Hold(reason=self.decision.reason, message=self.decision.message),)
 

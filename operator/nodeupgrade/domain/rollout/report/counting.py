@@ -35,13 +35,13 @@ _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
 def count(members: Iterable[NodeState]) -> Counts:
-    """Count nodes by state; a node that was only prechecked counts as pending."""
+    """Count nodes by state; a node that is held, or was only prechecked, counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
     outcomes = Counter(member.outcome for member in states)
     return Counts(
         total=len(states),
-        pending=places[Place.PENDING] + places[Place.CHECKED],
+        pending=places[Place.PENDING] + places[Place.HELD] + places[Place.CHECKED],
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
         skipped=places[Place.SKIPPED],

@@ -39,6 +39,7 @@ _PHASES = {
     Reason.WAITING_FOR_WINDOW: RolloutPhase.WAITING_FOR_WINDOW,
     Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
     Reason.SOAKING: RolloutPhase.SOAKING,
+    Reason.NODE_HELD: RolloutPhase.PENDING,
 }
 
 

@@ -17,6 +17,8 @@ from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_v
 from nodeupgrade.domain.rollout.select.state_checks import (
     node_is_free,
     node_is_not_cordoned_by_others,
+    node_is_not_held,
+    node_is_not_to_be_skipped,
     node_is_not_under_pressure,
     node_is_ready,
     node_is_to_stay,
@@ -95,6 +97,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     node_version_is_known,
     node_is_not_at_target,
     source_is_wanted,
+    node_is_not_to_be_skipped,
     downgrade_is_allowed,
     skew_is_supported,
     api_servers_agree,
@@ -108,7 +111,9 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     node_is_not_under_pressure,
     node_is_to_stay,
     writes_are_accepted,
+    node_is_not_held,
 )
+"""What must be done is told first; that a node is held, last, since nothing else stands in its way then."""
 
 
 WITH_PODS: tuple[Check[Candidate], ...] = (placements_are_met, taints_are_tolerated)

@@ -59,6 +59,8 @@ class Place(StrEnum):
     """Holds a slot."""
     CHECKED = "Checked"
     """Was prechecked, for ``action: Plan``; no check objects to its upgrade."""
+    HELD = "Held"
+    """Is waited for, as an annotation on the node asks; evaluated again on every pass."""
     SKIPPED = "Skipped"
     """Needs nothing, or is skipped as the spec says; evaluated again on every pass."""
     REFUSED = "Refused"
@@ -73,7 +75,7 @@ class NodeState:
 
     Attributes:
         wave: name of its wave.
-        reason: why it is SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details.
+        reason: why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details.
         task: the task by which the rollout claims it; None if it is not claimed.
         view: the Node; None if it does not exist.
         again: when a node that its agent REFUSED is retried automatically.
@@ -120,7 +122,7 @@ class NodeState:
     def blocks(self) -> bool:
         """Whether its wave cannot complete while the node is in this state."""
         waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
-        return waits or self.place in {Place.PENDING, Place.IN_FLIGHT, Place.CHECKED}
+        return waits or self.place in {Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED}
 
 
 def candidate(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Candidate:
@@ -171,5 +173,6 @@ def node_state(
         return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
     if finding := judge(candidate(fleet, spec, node, now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
+        place = Place.HELD if finding.reason is Reason.NODE_HELD else place
         return member(place, finding.reason, finding.message)
     return member(Place.PENDING)

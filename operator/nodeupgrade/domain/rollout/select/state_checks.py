@@ -6,6 +6,7 @@ from datetime import timedelta
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
+from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.domain.check import check, check_one
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.hazards import Hazard
@@ -67,6 +68,26 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Finding | None:
         return Finding(reason=Reason.CORDON_LEFT_BEHIND, detail=because)
     because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
+
+
+@check_one(Reason.NODE_SKIPPED, acceptable=False)
+def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be left out."""
+    return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+
+
+@check_one(Reason.NODE_HELD, acceptable=False)
+def node_is_not_held(candidate: Candidate) -> Finding | None:
+    """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
+    if candidate.spec.action is RolloutAction.PLAN:
+        return None
+    return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+
+
+def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
+    if why is None:
+        return None
+    return Finding(reason=reason, detail=f"{named(candidate)} is {what} by annotation{f': {why}' if why else ''}")
 
 
 @check_one(Reason.NODE_NOT_READY, acceptable=False)

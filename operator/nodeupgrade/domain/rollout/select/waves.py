@@ -183,7 +183,7 @@ def _running(waves: Sequence[WaveRoster], index: int) -> WavePosition:
     pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
         return WavePosition(index=index, pending=pending)
-    blocking = [member for member in members if member.place is Place.REFUSED and member.blocks]
+    blocking = [member for member in members if member.place in {Place.REFUSED, Place.HELD} and member.blocks]
     if not blocking:
         return WavePosition(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""

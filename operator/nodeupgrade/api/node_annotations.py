@@ -1,0 +1,27 @@
+"""Annotations by which people say of one Node that it is to be skipped or held, whatever NodeUpgrade selects it."""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.limits import NODE_WORD_LENGTH
+
+SKIP_ANNOTATION = "nodeupgrade.dev/skip"
+"""The rollout goes on, and ends, without the node."""
+HOLD_ANNOTATION = "nodeupgrade.dev/hold"
+"""The node is not started, and its wave waits for it. A run that has been started is not interrupted."""
+
+_NO = "false"
+_YES = "true"
+
+
+def asked(annotations: Mapping[str, str], name: str) -> str | None:
+    """Return why an annotation asks for what it is named for; None if it does not ask.
+
+    Any value but ``false`` asks: a word that was misspelt must not let a node be touched. What is not just ``true`` is
+    taken for the reason, for people.
+    """
+    value = annotations.get(name)
+    if value is None or value.strip().lower() == _NO:
+        return None
+    printable = "".join(letter if letter.isprintable() else " " for letter in value)
+    reason = " ".join(printable.split())[:NODE_WORD_LENGTH]
+    return "" if reason.lower() == _YES else reason
