@@ -177,6 +177,9 @@ class Reason(StrEnum):
     NODE_IN_OTHER_HANDS = ("NodeInOtherHands",
         "another program or controller is changing the node, or is about to restart or remove it",
         "wait until it is done, or pause it")
+    KUBELET_FROM_PACKAGE = ("KubeletFromPackage",
+        "the kubelet belongs to a package, whose next upgrade or reinstallation would undo the node's upgrade",
+        "hold the package (apt-mark hold, dnf versionlock add), or set kubelet.package: Ignore")
     CONTROL_PLANE_CHANGING = ("ControlPlaneChanging", "the API servers do not all have one version",
         "finish the upgrade of the control plane first; the rollout goes on by itself")
 

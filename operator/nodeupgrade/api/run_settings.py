@@ -24,6 +24,14 @@ class DriftPolicy(StrEnum):
     """The configuration on disk is meant for the new kubelet; after a rollback, the old one starts with it too."""
 
 
+class PackagePolicy(StrEnum):
+    """What to do about a kubelet that belongs to a package which the package manager does not hold."""
+
+    REFUSE = "Refuse"
+    IGNORE = "Ignore"
+    """Upgrade it with a warning; somebody else sees to the package."""
+
+
 class HashMode(StrEnum):
     """Whether to rewrite stored hashes, or to refuse nodes where any would have to be rewritten."""
 
@@ -84,6 +92,14 @@ class KubeletSettings:
             defaulted=True,
         ),
     ] = DriftPolicy.REFUSE
+    package: Annotated[
+        PackagePolicy,
+        Field(
+            "Whether a node is refused if its kubelet belongs to a package (dpkg, rpm) that is not held, so that the "
+            "package's next upgrade would put another kubelet there; Ignore upgrades it with a warning.",
+            defaulted=True,
+        ),
+    ] = PackagePolicy.REFUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

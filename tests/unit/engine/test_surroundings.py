@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
-from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import Daemon, Package, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import surroundings, volumes
@@ -92,6 +92,37 @@ def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     assert seen.seen_around.cgroups == PodCgroups(base="/kubepods.slice", exists=True, limit=8 * 1024**3, used=3500)
     assert (seen.seen_around.hostname, seen.seen_around.filesystem) == ("node-a", "ext4")
     assert len(host.node_itself.calls.effects) == effects
+
+
+DPKG = "/var/lib/dpkg"
+BY_DPKG: Mapping[str, bytes] = {
+    f"{DPKG}/info/kubelet.list": b"/.\n/usr/bin/kubelet\n",
+    f"{DPKG}/info/kubelet.md5sums": b"/usr/bin/kubelet\n",
+    f"{DPKG}/status": b"Package: kubelet\nStatus: hold ok installed\nVersion: 1.30.14-1.1\n",
+}
+BY_RPM: Mapping[str, bytes] = {
+    "/var/lib/rpm/rpmdb.sqlite": b"SQLite format 3",
+    "/etc/yum.repos.d/kubernetes.repo": b"[kubernetes]\nexclude=kubelet\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "package"),
+    [
+        ({}, None),
+        (BY_DPKG, Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", held=True)),
+        ({f"{DPKG}/status": b"", **BY_RPM}, None),
+        (BY_RPM, Package(manager="rpm", name="kubelet", held=True)),
+    ],
+    ids=["no package manager", "dpkg", "rpm beside dpkg", "rpm"],
+)
+def test_the_package_of_the_kubelet_is_found_without_running_anything(
+    files: Mapping[str, bytes], package: Package | None
+) -> None:
+    host, seen = Host(files={**FILES, **files}), known()
+    assert seen.kubelet.program == "/usr/bin/kubelet"
+    assert surroundings.look(host, seen).package == package
+    assert not host.node_itself.calls.effects
 
 
 def test_a_node_that_shows_nothing_is_no_finding() -> None:

@@ -168,6 +168,8 @@ class NodeFacts:
             gates=self.readiness.layout.gates,
             current=self.kubelet.current,
             target=self.target,
+            program=self.kubelet.program or "",
+            package_policy=self.spec.kubelet.package,
         )
 
     @property

@@ -5,7 +5,8 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings
+from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, Package
+from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.mounts import holder
 from nodeupgrade.engine.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
@@ -20,6 +21,16 @@ NETWORKS = PurePosixPath("/etc/cni/net.d")
 MARKING_CHAIN = b"KUBE-MARK-MASQ"
 PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
 """Units that run only while packages are upgraded."""
+DPKG = PurePosixPath("/var/lib/dpkg")
+RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
+LOCKS = tuple(
+    PurePosixPath("/etc") / name
+    for name in (
+        *("dnf/plugins/versionlock.list", "yum/pluginconf.d/versionlock.list", "dnf/versionlock.toml"),
+        *("dnf/dnf.conf", "yum.conf"),
+    )
+)
+REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
 ENDS_ALL = frozenset({"control-group", "mixed"})
 DOWN = frozenset({"inactive", "failed"})
 INIT = "1"
@@ -40,7 +51,21 @@ def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
         package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),
+        package=None if facts.kubelet.program is None else _package(files, PurePosixPath(facts.kubelet.program)),
     )
+
+
+def _package(files: FilesView, program: PurePosixPath) -> Package | None:
+    """Return the package that a program belongs to; without a package manager, none."""
+    status = files.read(DPKG / "status")
+    if status is not None:
+        listed = (path for path in files.list(DPKG / "info") if path.suffix == ".list")
+        lists = ((path, files.read(path) or b"") for path in listed)
+        return owner_by_dpkg(program, lists, files.read(DPKG / "diversions") or b"", status)
+    if not any(files.list(database) for database in RPM):
+        return None
+    repositories = (path for path in files.list(REPOSITORIES) if path.suffix == ".repo")
+    return owner_by_rpm(program, (files.read(path) or b"" for path in (*LOCKS, *repositories)))
 
 
 def _runs(services: ServicesView, unit: str) -> bool:

@@ -6,6 +6,7 @@ from nodeupgrade.domain.node.checks.surroundings.facts import (
     NOTHING_AROUND,
     Daemon,
     HostSurroundings,
+    Package,
     PodCgroups,
 )
 from nodeupgrade.domain.node.checks.surroundings.network import chains_are_not_missed
@@ -15,8 +16,9 @@ from nodeupgrade.domain.node.checks.surroundings.others import (
     nobody_else_changes_the_node,
     nothing_else_stops,
 )
+from nodeupgrade.domain.node.checks.surroundings.packages import package_manager_leaves_the_kubelet
 
-__all__ = ["CHECKS", "NOTHING_AROUND", "WARNINGS", "Daemon", "HostSurroundings", "PodCgroups"]
+__all__ = ["CHECKS", "NOTHING_AROUND", "WARNINGS", "Daemon", "HostSurroundings", "Package", "PodCgroups"]
 
 CHECKS: tuple[Check[HostSurroundings], ...] = (
     nothing_else_stops,
@@ -24,5 +26,6 @@ CHECKS: tuple[Check[HostSurroundings], ...] = (
     pods_have_their_controllers,
     limit_covers_usage,
     nobody_else_changes_the_node,
+    package_manager_leaves_the_kubelet,
 )
 WARNINGS: tuple[Check[HostSurroundings], ...] = (clock_is_right, chains_are_not_missed)

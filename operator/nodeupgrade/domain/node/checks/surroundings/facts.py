@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
 from nodeupgrade.kubelethash import KubeletVersion
@@ -37,6 +38,25 @@ class PodCgroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """The package that a program belongs to.
+
+    Attributes:
+        manager: dpkg or rpm.
+        version: empty if unknown.
+        held: whether upgrades of the system leave it as it is.
+    """
+
+    manager: str
+    name: str
+    version: str = ""
+    held: bool = False
+
+    def __str__(self) -> str:
+        return f"{' '.join(filter(None, (self.name, self.version)))} ({self.manager})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSurroundings:
     """The facts that the checks of this package judge.
 
@@ -53,6 +73,9 @@ class HostSurroundings:
         daemons: other processes in the kubelet's cgroup.
         package_jobs: services that run now and may exchange programs.
         marking: configuration files of the network that refer to a chain which kubelets created.
+        program: path of the kubelet's program; empty if unknown.
+        package: the package that it belongs to; ``None`` if it belongs to none.
+        package_policy: what is wanted of a package that is not held.
         cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
     """
 
@@ -70,6 +93,9 @@ class HostSurroundings:
     daemons: tuple[Daemon, ...] = ()
     package_jobs: tuple[str, ...] = ()
     marking: tuple[str, ...] = ()
+    program: str = ""
+    package: Package | None = None
+    package_policy: PackagePolicy = PackagePolicy.REFUSE
     cgroups: PodCgroups | None = None
 
 
