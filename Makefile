@@ -13,6 +13,9 @@ CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
 
+# `make bench` and `make e2e-faults`: the container runtime of the lab's nodes.
+RUNTIME ?= containerd
+
 .PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean
 
 help: ## Explain the commands
@@ -51,7 +54,7 @@ e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes on
 	$(PYTEST) -v -m "e2e and not slow" --durations=15 e2e
 
 e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (two hours)
-	@$(BIN)/python -m e2e.faults
+	@$(BIN)/python -m e2e.faults --runtime $(RUNTIME)
 
 e2e-preflight: setup ## Make every hazard that preflight knows on a real node, and print what it says (an hour)
 	@$(BIN)/python -m e2e.preflight
@@ -66,7 +69,7 @@ bench: setup ## Measure hashing, and how long a node is without a kubelet, again
 	@$(BIN)/python bench/hash_speed.py
 	@$(BIN)/python bench/shield_cost.py
 	@$(BIN)/python bench/preflight_cost.py
-	@$(BIN)/python -m e2e.bench
+	@$(BIN)/python -m e2e.bench --runtime $(RUNTIME)
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
 

@@ -23,13 +23,14 @@ from e2e.cluster import SETTLE, Cluster, conditions
 from e2e.lab import Lab, LabSpec, hostcheck, traffic, workload
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
+from e2e.lab.runtimes import RUNTIMES, runtime_named
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 from nodeupgrade.kubelet.probe_delay import exposure
 
-OLD, NEW, CONTROL_PLANE = "1.30.14", "1.33.13", "1.33.13"
+CONTROL_PLANE = "1.33.13"
 SIZES = (20, 60, 110)
 TARGET_RATIO, JUDGED_FROM = 1.3, 60
 TARGET_GROWTH_MS = 2.0
@@ -47,11 +48,15 @@ PROBE = """
 import json, os, subprocess, sys, time
 os.nice(-5)
 from pathlib import Path
-from nodeupgrade.adapters.containerd import ContainerdRuntime
+from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
-processes = ProcessTable(Path("/proc"))
-kubelet, runtime = HostKubelet(processes), ContainerdRuntime(processes=processes)
+from nodeupgrade.adapters.systemd import SystemdManager
+from nodeupgrade.wiring.runtimes import runtime_named
+name, socket, unit = sys.argv[1:]
+processes, services = ProcessTable(Path("/proc")), SystemdManager()
+kubelet = HostKubelet(processes)
+runtime = runtime_named(name)(Path(socket), processes=processes, files=HostFiles(), services=services, prefix=())
 runtime.inventory(full=False)
 def timed(unit, ready):
     began = time.monotonic()
@@ -62,7 +67,7 @@ def healthy():
     while not kubelet.healthy():
         time.sleep(0.005)
 # The runtime first, and then a pause: a kubelet that has just started keeps it busy for seconds.
-floor = {"runtime": timed("containerd", lambda: runtime.wait_until_answering(60))}
+floor = {"runtime": timed(unit, lambda: runtime.wait_until_answering(60))}
 time.sleep(10)
 floor["kubelet"] = timed("kubelet", healthy)
 print(json.dumps(floor))
@@ -112,11 +117,13 @@ class Swap:
     help="Rounds of four swaps and bare restarts.",
 )
 @click.option("--name", default="bench", show_default=True, help="Name of the labs that are made for it, one by one.")
-def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
+@click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
+              help="Container runtime of the node.")  # fmt: skip
+def main(pods: tuple[int, ...], rounds: int, name: str, runtime: str) -> None:
     """Measure the time without a kubelet on one real node, and compare it with the floor."""
     hostcheck.require(hostcheck.for_lab())
     looks: dict[int, float] = {}
-    found = {size: _measure(size, rounds, name, looks) for size in pods}
+    found = {size: _measure(size, rounds, name, runtime, looks) for size in pods}
     console = Console(width=min(110, shutil.get_terminal_size().columns))
     for size, swaps in found.items():
         console.print(_table(size, swaps))
@@ -126,16 +133,17 @@ def main(pods: tuple[int, ...], rounds: int, name: str) -> None:
         console.print(verdict)
 
 
-def _measure(pods: int, rounds: int, name: str, looks: dict[int, float]) -> list[Swap]:
-    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+def _measure(pods: int, rounds: int, name: str, runtime: str, looks: dict[int, float]) -> list[Swap]:
+    old, new = runtime_named(runtime).eras
+    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=old, control_plane=CONTROL_PLANE, runtime=runtime), Lines())
     swaps: list[Swap] = []
     with contextlib.ExitStack() as stack:
         stack.callback(lab.down)
         cluster = Cluster.with_operator(lab, pods=pods)
         lab.apply(workload.service())
-        looks[pods] = preflight_cost.seconds(cluster, NEW)
+        looks[pods] = preflight_cost.seconds(cluster, new)
         for number, shield in enumerate(SHIELDS * rounds):
-            version, down = ((NEW, False), (OLD, True))[number % 2]
+            version, down = ((new, False), (old, True))[number % 2]
             name_of_run = f"swap-{number + 1}-{shield.lower()}-to-{version.replace('.', '-')}"
             swap = _swap(cluster, name_of_run, version, shield=shield, down=down)
             swaps.append(swap)
@@ -150,7 +158,7 @@ def _measure(pods: int, rounds: int, name: str, looks: dict[int, float]) -> list
 def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, down: bool) -> Swap:
     containers = len(cluster.wait_settled().running())
     with traffic.watching(cluster.lab, rate=REQUESTS) as watch:
-        spec = {"verify": {"settle": SETTLE, "shield": shield.value}, "allowDowngrade": down}
+        spec = {"verify": {"settle": SETTLE, "shield": shield.value}, "allowDowngrade": down, "skewPolicy": "Warn"}
         cluster.apply(name, version, cluster.pre_staged(version), **spec)
         upgrade = cluster.wait_for_end(name)
     if conditions(upgrade)["Succeeded"].get("reason") != "AllNodesUpgraded":
@@ -162,7 +170,9 @@ def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, do
     root = BUNDLES / cluster.node.exec("ls", str(BUNDLES)).stdout.split()[0]
     python = bundle.command(root, "this")[:-2]
     with traffic.watching(cluster.lab, rate=REQUESTS) as bare:
-        floor: dict[str, float] = json.loads(cluster.node.exec(*python, "-c", PROBE, timeout=120).stdout)
+        floor: dict[str, float] = json.loads(
+            cluster.node.exec(*python, "-c", PROBE, *_of_runtime(cluster), timeout=120).stdout
+        )
         _wait_ready(cluster)
     return Swap(
         shield=shield,
@@ -174,6 +184,12 @@ def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, do
         bare=bare.result,
         **floor,
     )
+
+
+def _of_runtime(cluster: Cluster) -> tuple[str, str, str]:
+    """Return the arguments of PROBE."""
+    runtime = cluster.node.runtime
+    return runtime.name, runtime.socket, runtime.unit
 
 
 def _wait_ready(cluster: Cluster) -> None:
@@ -206,7 +222,7 @@ def _done(journal: Journal, step: Step) -> float:
 
 def _table(pods: int, swaps: Sequence[Swap]) -> Table:
     load = f"load {min(s.load for s in swaps):.0f} to {max(s.load for s in swaps):.0f}"
-    title = f"{pods} pods, {swaps[-1].containers} containers, {OLD} ↔ {NEW}, {len(swaps)} swaps, {load}; seconds"
+    title = f"{pods} pods, {swaps[-1].containers} containers, {len(swaps)} swaps, {load}; seconds"
     table = _headed(title, "min", "median", "max")
     rows: tuple[tuple[str, Callable[[Swap], float]], ...] = (
         ("bare kubelet restart until healthy", lambda s: s.kubelet),

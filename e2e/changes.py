@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 
-from e2e.lab import nodefiles, snapshot_reader
+from e2e.lab import nodefiles
 from e2e.lab.errors import LabError
 from e2e.lab.node import Node
 from e2e.lab.process import wait_until
@@ -81,5 +81,5 @@ def restart_kubelet(node: Node) -> None:
 
 def restart_runtime(node: Node) -> None:
     """Restart the runtime, so that it serves what is stored, and wait until its CRI answers."""
-    node.exec("systemctl", "restart", "containerd")
-    wait_until("the runtime", lambda: snapshot_reader.runtime_ready(node.containerd_socket), timeout=60)
+    node.exec("systemctl", "restart", node.runtime.unit)
+    wait_until("the runtime", lambda: node.runtime.ready(node.root), timeout=60)

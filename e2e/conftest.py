@@ -29,16 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class MakeLab(Protocol):
     """Creates a lab of that name, replacing one that an earlier run left behind."""
 
-    def __call__(self, name: str, kubelet: str, *, nodes: int = 1) -> Lab:
+    def __call__(self, name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
         """Create it."""
         ...
 
 
-def new_lab(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
+def new_lab(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
     """Create a lab, replacing one of that name that an earlier run left behind."""
     for stale in (lab for lab in Lab.list() if lab.name == name):
         stale.down()
-    return Lab.up(LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE), Lines())
+    spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime)
+    return Lab.up(spec, Lines())
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,9 @@ def make_lab(shared_node: SharedNode) -> Iterator[MakeLab]:
     """Create labs, which are removed when the module is done."""
     with ExitStack() as stack:
 
-        def make(name: str, kubelet: str, *, nodes: int = 1) -> Lab:
+        def make(name: str, kubelet: str, *, nodes: int = 1, runtime: str = "containerd") -> Lab:
             shared_node.down()
-            lab = new_lab(name, kubelet, nodes=nodes)
+            lab = new_lab(name, kubelet, nodes=nodes, runtime=runtime)
             stack.callback(lab.down)
             return lab
 
@@ -59,8 +60,8 @@ def make_lab(shared_node: SharedNode) -> Iterator[MakeLab]:
 def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
     """Create a lab of one node with the operator and a workload."""
 
-    def make(name: str, kubelet: str, *, pods: int, static: bool = True) -> Cluster:
-        return Cluster.with_operator(make_lab(name, kubelet), pods=pods, static=static)
+    def make(name: str, kubelet: str, *, pods: int, static: bool = True, runtime: str = "containerd") -> Cluster:
+        return Cluster.with_operator(make_lab(name, kubelet, runtime=runtime), pods=pods, static=static)
 
     return make
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from e2e.cluster import Cluster, disturbed
 from e2e.lab import Lab, LabError, LabSpec, workload
 from e2e.lab.progress import Lines
+from e2e.lab.runtimes import RUNTIMES
 from e2e.lab.versions import Version
 
 CONTROL_PLANE = "1.33.13"
@@ -33,6 +34,7 @@ class Kind:
     name: str
     pods: int
     control_plane: str
+    runtime: str
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,14 @@ class Row:
 @click.option("--pods", default=10, show_default=True, help="Pods on the node.")
 @click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively, on a fresh node.")
 @click.option("--control-plane", default=CONTROL_PLANE, show_default=True, help="Version of the API server.")
+@click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
+              help="Container runtime of the nodes.")  # fmt: skip
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
-def main(*, walks: tuple[str, ...], name: str, pods: int, control: bool, control_plane: str, skew: str) -> None:
+def main(
+    *, walks: tuple[str, ...], name: str, pods: int, control: bool, control_plane: str, runtime: str, skew: str
+) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
-    kind = Kind(name=name, pods=pods, control_plane=control_plane)
+    kind = Kind(name=name, pods=pods, control_plane=control_plane, runtime=runtime)
     rows: list[Row] = []
     try:
         for walk in walks or WALKS:
@@ -134,7 +140,8 @@ def _naively(old: str, new: str, kind: Kind) -> str:
 
 @contextmanager
 def _lab(kind: Kind, name: str, kubelet: str) -> Iterator[Lab]:
-    lab = Lab.up(LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=kind.control_plane), Lines())
+    spec = LabSpec(name=name, nodes=1, kubelet=kubelet, control_plane=kind.control_plane, runtime=kind.runtime)
+    lab = Lab.up(spec, Lines())
     try:
         yield lab
     finally:

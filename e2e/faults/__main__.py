@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e.cluster import Cluster
-from e2e.faults.fault import NEW, OLD, Row, upgrade_under
+from e2e.faults.fault import Row, upgrade_under
 from e2e.faults.kinds import FAULTS
 from e2e.lab import Lab, LabSpec, deploy, workload
 from e2e.lab.progress import Lines
+from e2e.lab.runtimes import RUNTIMES, runtime_named
 
 CONTROL_PLANE = "1.33.13"
 PODS = 20
@@ -28,6 +29,8 @@ NOT_YET = "nodeupgrade.test/not-yet"
 @click.option("--name", default="faults", show_default=True, help="Lab to use; it is made if there is none.")
 @click.option("--pods", default=PODS, show_default=True, help="Pods on each node.")
 @click.option("--nodes", default=1, show_default=True, help="Nodes of a lab that is made.")
+@click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
+              help="Container runtime of a lab that is made.")  # fmt: skip
 @click.option("--node", "on", help="Node to use, of a lab that stands; so several of this command may share a lab.")
 @click.option("--keep", is_flag=True, help="Leave the lab standing.")
 @click.option("--list", "listing", is_flag=True, help="Only list the faults.")
@@ -38,6 +41,7 @@ def main(
     name: str,
     pods: int,
     nodes: int,
+    runtime: str,
     on: str | None,
     keep: bool,
     listing: bool,
@@ -51,7 +55,7 @@ def main(
     if listing:
         click.echo("\n".join(fault.name for fault in chosen))
         return
-    cluster = _cluster(name, pods, nodes) if on is None else _member(name, on)
+    cluster = _cluster(name, pods, nodes, runtime) if on is None else _member(name, on)
     known: dict[tuple[str, str], str] = {}
     rows = []
     try:
@@ -64,7 +68,7 @@ def main(
     finally:
         if not keep and on is None:
             cluster.lab.down()
-        _print(rows)
+        _print(rows, cluster)
     if any(row.complaints for row in rows):
         raise click.ClickException("not every run ended as it must")
 
@@ -74,20 +78,22 @@ def _member(lab: str, node: str) -> Cluster:
     return Cluster(found, found.node(node))
 
 
-def _cluster(name: str, pods: int, nodes: int) -> Cluster:
+def _cluster(name: str, pods: int, nodes: int, runtime: str) -> Cluster:
     """Create a lab with the operator on the first node, and the same workload on each node."""
     found = next((lab for lab in Lab.list() if lab.name == name), None)
     if found is not None:
         deploy.deploy_operator(found)
         return Cluster(found, next(iter(found.nodes.values())))
-    lab = Lab.up(LabSpec(name=name, nodes=nodes, kubelet=OLD, control_plane=CONTROL_PLANE), Lines())
+    kubelet, _ = runtime_named(runtime).eras
+    spec = LabSpec(name=name, nodes=nodes, kubelet=kubelet, control_plane=CONTROL_PLANE, runtime=runtime)
+    lab = Lab.up(spec, Lines())
     _, *others = lab.nodes
     try:
         for other in others:
             lab.kubectl("taint", "nodes", other, f"{NOT_YET}=:NoSchedule")
         cluster = Cluster.with_operator(lab, pods=pods)
         for number, other in enumerate(others, 2):
-            namespace, settings, *bare = workload.mixed_workload(pods, other, kubelet=OLD)
+            namespace, settings, *bare = workload.mixed_workload(pods, other, kubelet=kubelet)
             for pod in bare:
                 pod["metadata"]["name"] += f"-{other}"
             workload.start(lab, [namespace, settings, *bare])
@@ -106,8 +112,10 @@ def _line(row: Row) -> str:
     return f"{row.fault}: {row.ended} in {row.seconds:.0f} s, kubelet down {row.down or '-'} s; {row.notes}; {verdict}"
 
 
-def _print(rows: Sequence[Row]) -> None:
-    table = Table(title=f"{OLD} ↔ {NEW}: {len(rows)} runs, {sum(bool(row.complaints) for row in rows)} broken")
+def _print(rows: Sequence[Row], cluster: Cluster) -> None:
+    runtime = cluster.node.runtime
+    pair = f"{runtime.name}, {' ↔ '.join(runtime.eras)}"
+    table = Table(title=f"{pair}: {len(rows)} runs, {sum(bool(row.complaints) for row in rows)} broken")
     for heading in ("fault", "ended", "s", "kubelet down", "seen", "not as it must be"):
         table.add_column(heading, overflow="fold")
     for row in rows:

@@ -10,7 +10,6 @@ from e2e.faults import oracle
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 
-OLD, NEW = "1.30.14", "1.33.13"
 EITHER = frozenset({"Succeeded", "RolledBack"})
 UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozenset({"Refused"})
 
@@ -55,8 +54,8 @@ class Row:
 
 def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:
     """Upgrade the cluster's node, inject a fault, and judge the outcome."""
-    old = cluster.kubelet_version()
-    run = FaultRun(cluster, _name(fault), old, NEW if old == OLD else OLD, known)
+    old, (first, second) = cluster.kubelet_version(), cluster.node.runtime.eras
+    run = FaultRun(cluster, _name(fault), old, second if old == first else first, known)
     harm = fault.harm(run)
     began = time.monotonic()
     ended, down, complaints = "", "", []

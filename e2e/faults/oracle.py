@@ -19,7 +19,7 @@ LEFT_OVER = (
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
     "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-shield*",
     "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
-    "run/systemd/system/containerd.service.d/*nodeupgrade*",
+    "run/systemd/system/containerd.service.d/*nodeupgrade*", "var/lib/docker/containers/*/.*nodeupgrade*",
 )  # fmt: skip
 
 
@@ -42,7 +42,8 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     node = run.cluster.node_object()
     if not run.cluster.schedulable() or "nodeupgrade.dev/cordoned-by" in node["metadata"].get("annotations", {}):
         yield "the node is still cordoned, or marked as cordoned by us"
-    if (owner := listener(run.cluster.node)) != "containerd":
+    runtime = run.cluster.node.runtime
+    if runtime.serves_its_socket and (owner := listener(run.cluster.node)) != runtime.daemon:
         yield f"{owner or 'nobody'} listens at the runtime's path"
     if left := left_over(run.cluster.node):
         yield f"left behind: {', '.join(left)}"
@@ -78,7 +79,7 @@ def listener(node: Node) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(10)
         try:
-            connection.connect(str(node.containerd_socket))
+            connection.connect(f"{node.root}{node.runtime.socket}")
         except OSError:
             return ""
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -93,7 +94,7 @@ def left_over(node: Node) -> list[str]:
     asked = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nodeupgrade*")
     units = [line.split()[0] for line in node.exec(*asked).stdout.splitlines() if line.split()]
     properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
-    shown = node.exec("systemctl", "show", "kubelet", "containerd", properties).stdout
+    shown = node.exec("systemctl", "show", "kubelet", node.runtime.unit, properties).stdout
     remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
     unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
     return [*files, *units, *remembered, *unread]

@@ -62,7 +62,7 @@ class FaultRun:
             self.known.setdefault((container.id, self.old), container.served_hash)
         self.runs_before = {path.name for path in self.runs()}
         self.manifests_before = self.manifests()
-        wanted = {"allowDowngrade": True, "verify": {"settle": SETTLE}} | spec
+        wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}} | spec
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:
@@ -156,6 +156,16 @@ class FaultRun:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         return len(meant)
+
+    def kill_runtime(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal to the runtime's daemon alone; return how many processes that were."""
+        runtime = self.cluster.node.runtime
+        return self.kill_unit(runtime.unit, number, program=runtime.daemon)
+
+    def processes_of_runtime(self) -> set[int]:
+        """Return the host's PIDs of the runtime's daemon."""
+        runtime = self.cluster.node.runtime
+        return self.processes(runtime.unit, runtime.daemon)
 
     def processes(self, unit: str, program: str | None = None) -> set[int]:
         """Return the host's PIDs of all processes of a unit, or of those of one program."""

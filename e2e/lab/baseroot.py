@@ -11,6 +11,7 @@ from e2e.lab.locking import locked
 from e2e.lab.process import run
 from e2e.lab.progress import Progress
 from e2e.lab.runtimes import LabRuntime, runtime_named
+from e2e.lab.runtimes.containerd import Containerd
 
 _SUITE = os.environ.get("NODEUPGRADE_LAB_SUITE", "bookworm")
 _RECIPE = "3"
@@ -46,7 +47,7 @@ def ensure(progress: Progress, runtime: LabRuntime | None = None) -> Path:
         runtime: of the nodes; containerd by default.
     """
     runtime = runtime or runtime_named("containerd")
-    kind = "" if runtime.name == "containerd" else f"-{runtime.name}"
+    kind = "" if isinstance(runtime, Containerd) else f"-{runtime.name}"
     target = paths.cache_root() / "roots" / f"{_SUITE}{kind}-r{_RECIPE}"
     if not target.is_dir():
         with locked("base-root", progress):

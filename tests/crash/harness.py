@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome, parse
 from nodeupgrade.domain.node.run.report import RunReport
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.kubelethash import KubeletVersion
@@ -34,7 +35,14 @@ from nodeupgrade.simulation.node.calls import Interrupt, never
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from nodeupgrade.simulation.node.planning import STAGED
 from nodeupgrade.simulation.node.pods import computed_hash
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_UNIT, TUNED_CONFIG, TUNING_DROP_IN
+from nodeupgrade.simulation.node.runtime_restart import (
+    KIND,
+    REMEMBERING,
+    RUNTIME_UNIT,
+    STOPPING,
+    TUNED_CONFIG,
+    TUNING_DROP_IN,
+)
 from nodeupgrade.simulation.node.services import RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"
@@ -92,6 +100,7 @@ def world(
     loses: bool = False,
     errs: bool = False,
     joined_by: Json | None = None,
+    kind: RuntimeKind = KIND,
 ) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
 
@@ -99,12 +108,13 @@ def world(
         small: two containers instead of four.
         turns_back: the new kubelet becomes unhealthy while it is watched, which is the longest way back.
         loses: the runtime comes back empty from its restart, until somebody repairs its configuration a while later.
-        errs: the runtime is of a kind that remembers ends, and after its restart takes running containers for ended.
+        errs: after its restart the runtime takes running containers for ended; for a kind that remembers ends.
         joined_by: a pod that comes while the new kubelet is watched, and that the agent tells of.
+        kind: the kind of the runtime.
     """
-    node = node_of(small=small)
+    node = node_of(small=small, kind=kind)
     disk = dict(node.disk)
-    plan = plan_of(small=small)
+    plan = plan_of(small=small, kind=kind)
     node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
     if turns_back:
@@ -132,7 +142,6 @@ def lose(node: SimulatedNode) -> None:
 
 def err(node: SimulatedNode) -> None:
     """Have the runtime take every container for ended when the run restarts it first."""
-    node.runtime.kind = replace(node.runtime.kind, remembers_ends=True)
     wrong = node.runtime.troubles.errs_about
     node.calls.before(f"services.restart {RUNTIME_UNIT}", lambda: wrong.update(node.runtime.containers))
 
@@ -147,7 +156,9 @@ def join(node: SimulatedNode, plan: RunPlan, pod: Pod) -> None:
 forward = partial(world)
 back = partial(world, turns_back=True)
 losing = partial(world, loses=True)
-erring = partial(world, small=True, errs=True)
+erring = partial(world, small=True, errs=True, kind=REMEMBERING)
+stopping = partial(world, small=True, kind=STOPPING)
+stopping_back = partial(world, small=True, turns_back=True, kind=STOPPING)
 joined = partial(world, small=True, turns_back=True, joined_by=pod_json("late", "app"))
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
 ALL_WAYS = pytest.mark.parametrize(
@@ -160,12 +171,14 @@ ALL_WAYS = pytest.mark.parametrize(
             ("losing", losing),
             ("erring", erring),
             ("joined", joined),
+            ("stopping", stopping),
+            ("stopping-back", stopping_back),
         )
     ],
 )
 
 
-def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None) -> SimulatedNode:
+def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind: RuntimeKind = KIND) -> SimulatedNode:
     pods = [pod_json("web", "nginx")]
     if not small:
         pods = [
@@ -178,13 +191,14 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None) -> S
         manifests={"etcd.yaml": manifest("etcd", "etcd")},
         arguments=(FLAG_REMOVED_IN_1_27, "--v=2"),
         disk=disk,
+        kind=kind,
     )
 
 
 @cache
-def plan_of(*, small: bool) -> RunPlan:
+def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
     """The same for every node made by node_of, since nothing in it is left to chance."""
-    return plan_for(node_of(small=small), NEW, limits=LIMITS)
+    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS)
 
 
 @dataclass(frozen=True)

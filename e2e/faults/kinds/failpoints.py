@@ -88,13 +88,13 @@ def _snapshot(run: FaultRun) -> NodeSnapshot | None:
 
 
 def runtime_killed_at(name: Failpoint) -> Harm:
-    """Kill containerd while the executor hangs at a failpoint; systemd restarts it."""
+    """Kill the runtime while the executor hangs at a failpoint; systemd restarts it."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         with run.armed(name, "hang"):
             yield
             run.wait_hit(name)
-            count = run.kill_unit("containerd.service", program="containerd")
+            count = run.kill_runtime()
             run.release(name)
             run.notes.append(f"{count} killed")
             yield

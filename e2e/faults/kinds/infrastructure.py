@@ -103,7 +103,7 @@ def _without_apiserver(run: FaultRun) -> Iterator[None]:
 
 
 def runtime_killed(run: FaultRun) -> Iterator[None]:
-    """Kill containerd in the middle of the rewriting; systemd restarts it some seconds later."""
+    """Kill the runtime in the middle of the rewriting; systemd restarts it some seconds later."""
     yield
     run.wait_record(Step.REWRITE_HASHES, Mark.DOING)
     run.notes.append(f"{_kill_runtime(run, signal.SIGKILL)} processes killed")
@@ -111,15 +111,15 @@ def runtime_killed(run: FaultRun) -> Iterator[None]:
 
 
 def runtime_slow(seconds: float, step: Step) -> Harm:
-    """Stop containerd from answering for a while, from a step on; if it is restarted, the new process."""
+    """Stop the runtime from answering for a while, from a step on; if it is restarted, the new process."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         yield
-        old = run.processes("containerd.service", "containerd") if step is Step.RESTART_RUNTIME else set()
+        old = run.processes_of_runtime() if step is Step.RESTART_RUNTIME else set()
         run.wait_record(step, Mark.DOING)
         wait_until(
             "the runtime",
-            lambda: run.processes("containerd.service", "containerd") - old,
+            lambda: run.processes_of_runtime() - old,
             timeout=60,
             interval=0.002,
         )
@@ -136,8 +136,8 @@ def runtime_slow(seconds: float, step: Step) -> Harm:
 
 
 def _kill_runtime(run: FaultRun, number: int) -> int:
-    """Send a signal to containerd alone, whose shims share its cgroup."""
-    return run.kill_unit("containerd.service", number, program="containerd")
+    """Send a signal to the runtime alone, whose shims may share its cgroup."""
+    return run.kill_runtime(number)
 
 
 def disk_full(run: FaultRun) -> Iterator[None]:

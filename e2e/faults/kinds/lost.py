@@ -89,12 +89,12 @@ def runtime_silent(run: FaultRun) -> Iterator[None]:
     run.free.add(victim.pod)
     yield
     run.wait_record(Step.VERIFY, Mark.DOING)
-    run.kill_unit("containerd.service", signal.SIGSTOP, program="containerd")
+    run.kill_runtime(signal.SIGSTOP)
     try:
         run.cluster.node.exec("kill", "-9", str(victim.pid))
         time.sleep(SILENT_SECONDS)
     finally:
-        run.kill_unit("containerd.service", signal.SIGCONT, program="containerd")
+        run.kill_runtime(signal.SIGCONT)
     yield
 
 

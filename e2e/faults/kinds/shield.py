@@ -34,7 +34,7 @@ def shield_process(run: FaultRun) -> int:
 
 def runtime(run: FaultRun) -> int:
     """Kill the runtime alone, whose shims share its cgroup; return how many processes that were."""
-    return run.kill_unit("containerd.service", program="containerd")
+    return run.kill_runtime()
 
 
 def killed_at(name: Failpoint, kill: Kill) -> Harm:
@@ -73,7 +73,7 @@ def runtime_restarted(run: FaultRun) -> Iterator[None]:
     """Restart the runtime as an administrator does, while the new kubelet is watched."""
     yield
     run.wait_record(Step.VERIFY, Mark.DOING)
-    run.cluster.node.exec("systemctl", "restart", "containerd", timeout=60)
+    run.cluster.node.exec("systemctl", "restart", run.cluster.node.runtime.unit, timeout=60)
     yield
 
 

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 
 from e2e.lab.errors import LabError
 from e2e.lab.runtimes.containerd import Containerd
+from e2e.lab.runtimes.containerd_elsewhere import ContainerdElsewhere
 from e2e.lab.runtimes.crio import Crio
 from e2e.lab.runtimes.docker import Docker
 from e2e.lab.runtimes.runtime import LabRuntime
 
 __all__ = ["RUNTIMES", "LabRuntime", "runtime_named"]
 
-RUNTIMES: Mapping[str, LabRuntime] = {
-    runtime.name: runtime
-    for runtime in (
-        Containerd(),
-        Crio(),
-        Docker(),
-    )
-}
+_ALL: tuple[LabRuntime, ...] = (
+    Containerd(),
+    ContainerdElsewhere(),
+    Crio(),
+    Docker(),
+)
+RUNTIMES: Mapping[str, LabRuntime] = {runtime.name: runtime for runtime in _ALL}
 
 
 def runtime_named(name: str) -> LabRuntime:

@@ -10,7 +10,7 @@ from e2e.lab.versions import Version
 
 SOCKET = "/run/containerd/containerd.sock"
 
-_CONFIG = f"""\
+CONFIG = f"""\
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   # Neither AppArmor profiles nor scores below our own can be set from inside a node.
@@ -28,8 +28,11 @@ class Containerd:
 
     name = "containerd"
     unit = "containerd.service"
+    daemon = "containerd"
+    eras = ("1.30.14", "1.33.13")
     socket = SOCKET
     packages = ("containerd", "runc")
+    serves_its_socket = True
     keeps_digests = True
 
     @property
@@ -45,7 +48,7 @@ class Containerd:
 
     def files(self) -> Mapping[str, str]:
         """Return containerd's configuration."""
-        return {"/etc/containerd/config.toml": _CONFIG}
+        return {"/etc/containerd/config.toml": CONFIG}
 
     def kubelet_flags(self, kubelet: Version) -> list[str]:
         """Return the flags for a runtime that serves the CRI."""

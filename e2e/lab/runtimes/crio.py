@@ -93,6 +93,9 @@ class Crio:
     name = "crio"
     unit = "crio.service"
     socket = SOCKET
+    daemon = "crio"
+    eras = ("1.30.14", "1.33.13")
+    serves_its_socket = True
     packages = ("conmon", "runc", "skopeo")
     keeps_digests = False
 

@@ -20,16 +20,26 @@ _DAEMON = {
     "ip-forward": False,
 }
 
-# Scores below our own cannot be set from inside a node, and Docker has no option for that. Found before Debian's runc.
-_RUNC = """\
-#!/bin/sh
-bundle=
+# Scores below our own cannot be set from inside a node, and a privileged container cannot have capabilities that the
+# node itself lacks. containerd takes that into account, Docker has no option for it. Found before Debian's runc.
+_RUNC = r"""#!/bin/sh
+bundle= before=
 for word; do
     case $before in --bundle|-b) bundle=$word ;; esac
     before=$word
 done
 if [ -n "$bundle" ] && [ -f "$bundle/config.json" ]; then
-    sed -i 's/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/' "$bundle/config.json"
+    edit='s/"oomScoreAdj":-[0-9]*/"oomScoreAdj":0/'
+    held=$(sed -n 's/^CapBnd:[[:space:]]*/0x/p' /proc/self/status) number=0
+    for name in CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE \
+        NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT \
+        SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE \
+        AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ \
+        PERFMON BPF CHECKPOINT_RESTORE; do
+        [ $((held >> number & 1)) = 1 ] || edit="$edit;s/\"CAP_$name\",//g;s/,\"CAP_$name\"]/]/g"
+        number=$((number + 1))
+    done
+    sed -i "$edit" "$bundle/config.json"
 fi
 exec /usr/sbin/runc "$@"
 """
@@ -40,8 +50,11 @@ class Docker:
 
     name = "docker"
     unit = "docker.service"
+    daemon = "dockerd"
+    eras = ("1.15.0", "1.17.17")
     socket = "/run/docker.sock"
     packages = ("containerd", "docker.io", "runc")
+    serves_its_socket = False
     keeps_digests = False
 
     @property
@@ -52,7 +65,7 @@ class Docker:
     def check(self, kubelet: Version) -> None:
         """Accept kubelets that contain dockershim."""
         if kubelet.release >= (1, 24):
-            raise LabError(f"kubelet {kubelet} has no dockershim; take 1.23.17 or older, or --runtime cri-dockerd")
+            raise LabError(f"kubelet {kubelet} has no dockershim; take 1.23.17 or older")
 
     def complete(self, root: Path) -> None:
         """Put the wrapper of runc in place."""

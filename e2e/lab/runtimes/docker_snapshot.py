@@ -70,7 +70,8 @@ def read(node: str, socket: Path, root: Path) -> NodeSnapshot:
     except OSError as error:
         raise LabError(f"cannot read the containers of node {node} because of {error}") from error
     ours = [one for one in all_of if _KIND in one["Config"]["Labels"]]
-    containers = [_container(one, store, root) for one in ours if _labels(one)[_KIND] == "container"]
+    made = (_container(one, store, root) for one in ours if _labels(one)[_KIND] == "container")
+    containers = [container for container in made if container is not None]
     sandboxes = [_sandbox(one, root) for one in ours if _labels(one)[_KIND] == "podsandbox"]
     return NodeSnapshot(
         node=node,
@@ -114,9 +115,13 @@ def _common(one: _Object, root: Path) -> _Object:
     }
 
 
-def _container(one: _Object, store: Path, root: Path) -> ContainerInstance:
+def _container(one: _Object, store: Path, root: Path) -> ContainerInstance | None:
+    """Return a container; ``None`` if it was removed meanwhile."""
     labels, state = _labels(one), one["State"]
-    stored = json.loads((store / one["Id"] / "config.v2.json").read_text())
+    try:
+        stored = json.loads((store / one["Id"] / "config.v2.json").read_text())
+    except FileNotFoundError:
+        return None
     return ContainerInstance(
         name=labels.get("io.kubernetes.container.name", ""),
         sandbox_id=labels.get("io.kubernetes.sandbox.id", ""),

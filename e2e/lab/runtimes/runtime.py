@@ -25,8 +25,23 @@ class LabRuntime(Protocol):
         ...
 
     @property
+    def daemon(self) -> str:
+        """The first 15 bytes of its daemon's name."""
+        ...
+
+    @property
+    def eras(self) -> tuple[str, str]:
+        """Two kubelets that can use it and store other hashes: the older one, and the newer one."""
+        ...
+
+    @property
     def socket(self) -> str:
         """The socket of its daemon in a node."""
+        ...
+
+    @property
+    def serves_its_socket(self) -> bool:
+        """Whether its daemon itself listens; otherwise systemd does, and passes the socket on."""
         ...
 
     @property

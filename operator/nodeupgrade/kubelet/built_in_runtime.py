@@ -10,8 +10,8 @@ CRI_DOCKERD = "cri-dockerd"
 ENDPOINT = "unix:///var/run/docker.sock"
 REMOVED = history.DOCKERSHIM_REMOVED
 REMEDY = (
-    "move this kubelet to cri-dockerd first (--container-runtime=remote and --container-runtime-endpoint), or the node "
-    "to another runtime"
+    "1.23 is the last minor that this node can have in place. Drain it and move it to another runtime first, such as "
+    "containerd, which starts all of its pods anew"
 )
 
 

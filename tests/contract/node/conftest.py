@@ -12,10 +12,12 @@ from e2e.lab.runtimes.crio import why_not
 from tests.contract.node.crio_world import CrioWorld
 from tests.contract.node.doubles import (
     ModelDiskWorld,
+    RememberingRuntimeWorld,
     SimulatedFilesWorld,
     SimulatedRuntimeWorld,
     SimulatedServicesWorld,
     SimulatedShieldWorld,
+    StoppingRuntimeWorld,
 )
 from tests.contract.node.real import ContainerdWorld, RealFilesWorld, RealShieldWorld, SystemdWorld
 from tests.contract.node.real_crio import RealCrioWorld
@@ -23,7 +25,11 @@ from tests.contract.node.real_docker import DockerWorld
 from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld, ShieldWorld
 
 FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
-RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [SimulatedRuntimeWorld]
+RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [
+    SimulatedRuntimeWorld,
+    StoppingRuntimeWorld,
+    RememberingRuntimeWorld,
+]
 RECORDED_RUNTIMES = ["recorded cri-o"]
 """Fixtures of this module: adapters on storage as real runtimes leave it, with servers that answer as they do."""
 SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -34,12 +33,10 @@ echo $! > "$0.$2"
 wait
 """
 PRINTS = """
-import sys
-root, *words = sys.argv[1:]
-if words[-1] == "--version":
-    print("crio version VERSION\\n   GitCommit:      unknown")
-else:
-    sys.stdout.write(open(root + "/etc/crio/crio.conf").read())
+case "$*" in
+    *--version) echo 'crio version {version}' ;;
+    *) cat '{root}/etc/crio/crio.conf' ;;
+esac
 """
 PRINTED = """\
 [crio]
@@ -124,7 +121,7 @@ class CrioWorld:
             processes=self.processes,
             files=HostFiles(root),
             services=cast("ServiceManager", self.services),
-            prefix=(sys.executable, "-c", PRINTS.replace("VERSION", VERSION), str(root)),
+            prefix=("/bin/sh", "-c", PRINTS.format(version=VERSION, root=root)),
         )
         self.start()
 
@@ -172,6 +169,11 @@ class CrioWorld:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+    def restart_in_error(self) -> None:
+        self.storage.handler_fails = True
+        self.restart()
+        self.storage.handler_fails = False
 
     def start(self) -> None:
         """Start it, unless it runs."""

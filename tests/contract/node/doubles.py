@@ -7,12 +7,13 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
+from nodeupgrade.simulation.node.runtime_restart import KIND, REMEMBERING, RUNTIME_PROGRAM, RUNTIME_UNIT, STOPPING
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
 from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
@@ -26,9 +27,9 @@ ZERO = HashValue("0")
 class SimulatedRuntimeWorld:
     """A RuntimeWorld in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: RuntimeKind = KIND) -> None:
         timeline = Timeline()
-        self.runtime = SimulatedRuntime(timeline, Calls(timeline))
+        self.runtime = SimulatedRuntime(timeline, Calls(timeline), kind=kind)
         self._pods = 0
 
     @property
@@ -56,6 +57,27 @@ class SimulatedRuntimeWorld:
 
     def restart(self) -> None:
         self.runtime.restart()
+
+    def restart_in_error(self) -> None:
+        self.restart()
+
+
+class RememberingRuntimeWorld(SimulatedRuntimeWorld):
+    """One that remembers that a container ended."""
+
+    def __init__(self) -> None:
+        super().__init__(REMEMBERING)
+
+    def restart_in_error(self) -> None:
+        self.runtime.troubles.errs_about.update(self.runtime.containers)
+        self.restart()
+
+
+class StoppingRuntimeWorld(SimulatedRuntimeWorld):
+    """A RuntimeWorld in memory, with a runtime that is stopped for its hashes to be written, as Docker is."""
+
+    def __init__(self) -> None:
+        super().__init__(STOPPING)
 
 
 class SimulatedShieldWorld:

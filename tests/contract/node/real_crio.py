@@ -55,6 +55,16 @@ class RealCrioWorld:
     def restart(self) -> None:
         self.services.restart(UNIT)
 
+    def restart_in_error(self) -> None:
+        program = self.node.root / "usr/local/sbin/runc"
+        works = program.read_text()
+        program.write_text("#!/bin/sh\nexit 1\n")
+        try:
+            self.restart()
+            self.runtime.wait_until_answering(LIMIT)
+        finally:
+            program.write_text(works)
+
     def close(self) -> None:
         """Leave the node as it was found."""
         self.runtime.wait_until_answering(LIMIT)

@@ -77,7 +77,7 @@ def test_a_configuration_that_cannot_be_read_is_said(world: CrioWorld, text: str
 def test_a_program_that_fails_is_quoted(world: CrioWorld) -> None:
     (world.root / "etc/crio/crio.conf").unlink()
 
-    assert next_start(world).complaint.startswith("asked for its configuration, it says: FileNotFoundError")
+    assert next_start(world).complaint.startswith("asked for its configuration, it says: cat: ")
 
 
 def test_where_systemd_expands_the_command_the_process_is_asked(world: CrioWorld) -> None:

@@ -158,6 +158,21 @@ def test_another_hash_than_the_one_read_is_a_conflict_but_can_be_restored(runtim
     assert image_of(runtime_world, container_id) == image
 
 
+def test_what_runs_and_is_taken_for_ended_is_shown_again(runtime_world: RuntimeWorld) -> None:
+    first, second = runtime_world.start_container(OLD), runtime_world.start_container(OLD)
+    runtime, before = runtime_world.runtime, runtime_world.runtime.inventory(full=True)
+    images = runtime.before_images([first, second])
+
+    runtime_world.restart_in_error()
+    runtime.wait_until_answering(LIMIT)
+    taken = runtime.reinstate(images.values())
+    runtime.wait_until_answering(LIMIT)
+
+    assert taken == (frozenset(images) if runtime.kind.remembers_ends else frozenset())
+    assert runtime.reinstate(images.values()) == frozenset()
+    assert runtime.inventory(full=True) == before
+
+
 def test_a_container_that_is_gone_is_said_to_be_gone(runtime_world: RuntimeWorld) -> None:
     container_id = runtime_world.start_container(OLD)
     other = runtime_world.start_container(OLD)

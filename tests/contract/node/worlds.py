@@ -44,6 +44,10 @@ class RuntimeWorld(Protocol):
         """Restart the runtime and return without waiting for it to answer."""
         ...
 
+    def restart_in_error(self) -> None:
+        """Restart it while it cannot find out which containers run, if such a thing can be; the cause is gone then."""
+        ...
+
 
 class ShieldWorld(Protocol):
     """A shield whose process runs when the test begins, and a pod that it protects."""

@@ -15,7 +15,7 @@ CHANGING = Reason.CONTROL_PLANE_CHANGING
 ARM = {"status": {"nodeInfo": {"architecture": "arm64"}}}
 WINDOWS = {"status": {"nodeInfo": {"operatingSystem": "windows"}}}
 IMAGE = {"artifact": {"image": {"ref": f"registry.example/kubelet@sha256:{'a' * 64}", "path": "/kubelet"}}}
-CRIO = {"status": {"nodeInfo": {"containerRuntimeVersion": "cri-o://1.30.0"}}}
+UNKNOWN_RUNTIME = {"status": {"nodeInfo": {"containerRuntimeVersion": "rkt://1.30.0"}}}
 SICK = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
 CORDONED = {"spec": {"unschedulable": True}}
 PRESSED = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]}}
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {},
         {},
     ),
-    "runtime that is not supported": (Reason.UNSUPPORTED_RUNTIME, {}, "v1.33.13", CRIO, {}),
+    "runtime that is not supported": (Reason.UNSUPPORTED_RUNTIME, {}, "v1.33.13", UNKNOWN_RUNTIME, {}),
     "windows, and an image for every platform": (Reason.UNSUPPORTED_NODE, IMAGE, "v1.33.13", WINDOWS, {}),
     **{
         f"a kubelet that is part of {suffix}": (

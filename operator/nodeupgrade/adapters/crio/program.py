@@ -13,7 +13,7 @@ PASSED_ON = re.compile(r"CONTAINER_\w+")
 """Environment variables that set flags."""
 
 
-class Shows(Protocol):
+class PrintsConfiguration(Protocol):
     """A program that prints its configuration."""
 
     def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:

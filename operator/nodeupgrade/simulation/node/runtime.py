@@ -16,7 +16,7 @@ from nodeupgrade.domain.node.inventory import (
     StoredHashes,
 )
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
-from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork
+from nodeupgrade.domain.node.runtime import NextStart, RestartHazards, RestartTuning, RuntimeAtWork, RuntimeKind
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import runtime_restart
@@ -68,7 +68,6 @@ class SimulatedRuntime:
     """Implements ports.node.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
 
     Attributes:
-        kind: what it is; some runtimes remember that a container ended.
         numbered: the last number that was assigned.
         started: when its process was started, seconds since boot.
         asked: what it was asked to stop since then, according to its log.
@@ -76,13 +75,22 @@ class SimulatedRuntime:
         words: the command line of its process.
         root: where it keeps everything.
         broken: it could not start with its configuration, and does not answer.
+        kind: what it is like.
+        stopped: it was stopped for its metadata to be written.
     """
 
-    def __init__(self, timeline: Timeline, calls: Calls, disk: MutableMapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        calls: Calls,
+        disk: MutableMapping[str, bytes] | None = None,
+        kind: RuntimeKind = runtime_restart.KIND,
+    ) -> None:
+        self.kind = kind
+        self.stopped = False
         self.containers: dict[ContainerId, Stored] = {}
         self.sandboxes: dict[SandboxId, SandboxInstance] = {}
         self.troubles = Troubles()
-        self.kind = runtime_restart.KIND
         self._disk: MutableMapping[str, bytes] = {} if disk is None else disk
         self._timeline = timeline
         self._calls = calls
@@ -123,7 +131,9 @@ class SimulatedRuntime:
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         """Read the metadata on disk."""
-        self._reading("runtime.before_images")
+        self._calls.read("runtime.before_images")
+        if not self.stopped:
+            self._require_answer()
         held = {i: self.containers[i] for i in ids if i in self.containers}
         return {
             i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
@@ -162,18 +172,20 @@ class SimulatedRuntime:
             self._rewrite(image, hashes)
 
     def _rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
+        wanted = changed(image.hashes, hashes)
+        self._stop_before(self._held(image.container_id).hashes != wanted)
         with self._calls.effect("runtime.rewrite"):
-            self._require_answer()
+            self._require_writable()
             stored = self._held(image.container_id)
-            wanted = changed(image.hashes, hashes)
             if stored.document() not in {image.data, document(image.data, wanted)}:
                 raise MetadataConflict(f"metadata of {image.container_id} is neither as read nor as wanted")
             stored.hashes = wanted
 
     def restore(self, image: BeforeImage) -> None:
         """Put the hashes of ``image`` back on disk."""
+        self._stop_before(self._held(image.container_id).hashes != image.hashes)
         with self._calls.effect("runtime.restore"):
-            self._require_answer()
+            self._require_writable()
             stored = self._held(image.container_id)
             if stored.document(image.hashes) != image.data:
                 raise MetadataConflict(f"metadata of {image.container_id} changed in more than its hashes")
@@ -202,6 +214,9 @@ class SimulatedRuntime:
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""
         self._calls.read("runtime.wait_until_answering")
+        if self.stopped:
+            with self._calls.effect("runtime.start"):
+                self.restart(words=self.words)
         end = self._timeline.monotonic + timeout
         while not self.answering:
             rest = end - self._timeline.monotonic
@@ -212,7 +227,9 @@ class SimulatedRuntime:
     @property
     def answering(self) -> bool:
         """Whether the runtime serves requests now."""
-        return not (self.broken or self.troubles.hangs) and self._timeline.monotonic >= self._answers_from
+        return (
+            not (self.broken or self.stopped or self.troubles.hangs) and self._timeline.monotonic >= self._answers_from
+        )
 
     def restart(self, *, words: tuple[str, ...] = (RUNTIME_PROGRAM,)) -> None:
         """Read configuration and metadata again.
@@ -223,7 +240,7 @@ class SimulatedRuntime:
         Raises:
             StepFailed: it does not start with its configuration.
         """
-        self.words, self.started = words, self._timeline.monotonic
+        self.words, self.started, self.stopped = words, self._timeline.monotonic, False
         program = self._disk.get(RUNTIME_PROGRAM)
         self._program = None if program is None else Digest(sha256(program).hexdigest())
         self.broken = True
@@ -368,6 +385,17 @@ class SimulatedRuntime:
         if container_id not in self.containers:
             raise ContainerGone(f"the runtime does not hold container {container_id}")
         return self.containers[container_id]
+
+    def _stop_before(self, writing: bool) -> None:
+        """Stop before something is written, if it would write over that; it takes note of everything at its end."""
+        if writing and self.kind.stops_for_rewriting and not self.stopped:
+            self._require_answer()
+            with self._calls.effect("runtime.stop"):
+                self.stopped = True
+
+    def _require_writable(self) -> None:
+        if not self.stopped:
+            self._require_answer()
 
     def _reading(self, name: str) -> None:
         self._calls.read(name)

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -31,6 +32,11 @@ KIND = RuntimeKind(
     tuning=(PurePosixPath(TUNED_CONFIG), PurePosixPath(TUNING_DROP_IN)),
     exchangeable_socket=True,
 )
+
+STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False)
+"""A kind that writes over its metadata while it runs, and whose socket nobody can take."""
+REMEMBERING = replace(KIND, remembers_ends=True, exchangeable_socket=False)
+"""A kind that writes down that a container ended, and asks nobody again."""
 
 _TUNED = ("--config", TUNED_CONFIG)
 

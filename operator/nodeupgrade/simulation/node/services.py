@@ -133,13 +133,13 @@ class SimulatedServices:
         )
 
     def _runtime_status(self) -> UnitStatus:
-        up = not self._runtime.broken
+        up = not (self._runtime.broken or self._runtime.stopped)
         loaded = self._loaded[RUNTIME_UNIT]
         return UnitStatus(
             name=RUNTIME_UNIT,
             load_state="loaded",
-            active_state="active" if up else "failed",
-            sub_state="running" if up else "failed",
+            active_state="active" if up else "inactive" if self._runtime.stopped else "failed",
+            sub_state="running" if up else "dead",
             main_pid=MAIN_PID if up else 0,
             kill_mode="process",
             fragment_path=f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}",

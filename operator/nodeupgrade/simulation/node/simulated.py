@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.domain.node.inventory import Inventory
+from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
-from nodeupgrade.simulation.node.runtime_restart import RUNTIME_PROGRAM
+from nodeupgrade.simulation.node.runtime_restart import KIND, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.services import UNIT_DIRECTORY, UNIT_FILES, SimulatedServices
 from nodeupgrade.simulation.node.shield import SimulatedShield
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
@@ -30,6 +31,7 @@ class SimulatedNode:
         manifests: static pods, content by file name.
         arguments: the kubelet's.
         disk: where its files are; in memory by default.
+        kind: the kind of its runtime.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class SimulatedNode:
         arguments: tuple[str, ...] = (),
         name: str = "node-a",
         disk: MutableMapping[str, bytes] | None = None,
+        kind: RuntimeKind = KIND,
     ) -> None:
         self.name = name
         self.timeline = Timeline()
@@ -50,7 +53,7 @@ class SimulatedNode:
         self.disk[RUNTIME_PROGRAM] = b"containerd 2.1.9"
         self.disk.update({f"{UNIT_DIRECTORY}/{unit}": text for unit, text in UNIT_FILES.items()})
         self.disk.update({f"{MANIFESTS}/{file}": data for file, data in (manifests or {}).items()})
-        self.runtime = SimulatedRuntime(self.timeline, self.calls, self.disk)
+        self.runtime = SimulatedRuntime(self.timeline, self.calls, self.disk, kind)
         self.shield = SimulatedShield(self.disk, self.runtime, self.timeline, self.calls)
         self.kubelet = SimulatedKubelet(
             node=name,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.crio.configuration import CrioConfiguration, harm, printed
-from nodeupgrade.adapters.crio.program import Shows
+from nodeupgrade.adapters.crio.program import PrintsConfiguration
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
 from nodeupgrade.domain.node.runtime import NextStart
@@ -20,7 +20,7 @@ DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG
 
 def find(
     files: FilesView,
-    shows: Shows,
+    shows: PrintsConfiguration,
     unit: UnitStatus,
     process: RuntimeProcess | None,
     *,
@@ -66,7 +66,7 @@ def places(configuration: CrioConfiguration) -> RuntimePlaces:
 
 
 def _configuration(
-    shows: Shows, words: tuple[str, ...], environment: Mapping[str, str]
+    shows: PrintsConfiguration, words: tuple[str, ...], environment: Mapping[str, str]
 ) -> tuple[CrioConfiguration | None, str]:
     """Return what the program would be configured to do, or why that is unknown."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
