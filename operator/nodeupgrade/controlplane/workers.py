@@ -127,8 +127,10 @@ def pace(done: Pass) -> float | None:
     if done.conflicted or done.changed:
         return 0.0
     if any(action.reason is Reason.NOT_YET_VERIFIED for action in done.actions if isinstance(action, Wait)):
-        return VERIFYING_SECONDS
-    return IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
+        rest = VERIFYING_SECONDS
+    else:
+        rest = IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
+    return rest if done.whole_in is None else min(rest, done.whole_in)
 
 
 def backoff(failures: int) -> float:

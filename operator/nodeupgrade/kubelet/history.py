@@ -352,8 +352,3 @@ ADMISSION_POLICIES = ServerChange(
     link=enhancement(3488),
     first=30,
 )
-CONSISTENT_READS_FROM_CACHE = ServerChange(
-    what="Lists without a resourceVersion are answered from the API server's cache, once it has caught up with etcd.",
-    link=enhancement(2340),
-    first=31,
-)

@@ -84,9 +84,10 @@ class FleetSimulator:
         """Let every node side take its next step."""
         pods = PODS.within(self.namespace)
         for pod in await self.kube.list(pods, labels=AGENT_LABELS):
-            await self._serve(pod)
+            await self.serve(pod)
 
-    async def _serve(self, pod: Json) -> None:
+    async def serve(self, pod: Json) -> None:
+        """Let the node side of one agent pod take its next step."""
         name, node, pods = pod["metadata"]["name"], pod["spec"]["nodeName"], PODS.within(self.namespace)
         if pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
             return

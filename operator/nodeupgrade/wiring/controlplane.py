@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from nodeupgrade.adapters.kube import KubeClient, Session
@@ -12,14 +11,11 @@ from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
-from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NotFoundError
 
 __all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
-
-STATUS_INTERVAL = timedelta(seconds=5)
-"""Minimum time between writes of a NodeUpgrade's status that only update counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +89,14 @@ async def control_plane(
             agents,
             operator_node=operator_node,
             fleet=fleet,
-            status_interval=STATUS_INTERVAL,
+            pace=THRIFTY,
+            on_late=on_change,
         )
-        with served(metrics, metrics_host, metrics_port):
-            yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, metrics=metrics)
+        try:
+            with served(metrics, metrics_host, metrics_port):
+                yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, metrics=metrics)
+        finally:
+            await rollouts.close()
 
 
 def _state(fleet: InformedFleet, queue_depth: int) -> State:

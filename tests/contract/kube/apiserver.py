@@ -1,5 +1,6 @@
 """A real kube-apiserver over a real etcd, on loopback, without nodes or controllers."""
 
+import base64
 import json
 import socket
 import ssl
@@ -7,7 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,14 @@ class ApiServer:
         newest = self._etcd("kv/range", {"key": "AA=="})["header"]["revision"]
         self._etcd("kv/compaction", {"revision": newest, "physical": True})
 
+    def put(self, objects: Mapping[str, Json]) -> None:
+        """Store objects by their keys in etcd, without asking the API server, which hears of them by its watch."""
+        puts = [
+            {"request_put": {"key": _base64(key.encode()), "value": _base64(json.dumps(body).encode())}}
+            for key, body in objects.items()
+        ]
+        self._etcd("kv/txn", {"success": puts})
+
     def _etcd(self, call: str, body: Json) -> Json:
         request = urllib.request.Request(f"http://127.0.0.1:{self.etcd_port}/v3/{call}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - loopback
@@ -85,17 +94,19 @@ class ApiServer:
 
 
 @contextmanager
-def running() -> Iterator[ApiServer]:
-    """Start both, wait until the API server is ready, and stop both in the end."""
+def running(
+    *, etcd_flags: Sequence[str] = (), apiserver_flags: Sequence[str] = (), where: Path | None = None
+) -> Iterator[ApiServer]:
+    """Start both, wait until the API server is ready, and stop both in the end; ``where`` is for their data."""
     etcd, binary = etcd_binary(), resolve("kube-apiserver", VERSION)
     if etcd is None:
         raise FileNotFoundError("cannot find etcd; install the package etcd-server")
-    with tempfile.TemporaryDirectory(prefix="nodeupgrade-apiserver-") as name:
+    with tempfile.TemporaryDirectory(prefix="nodeupgrade-apiserver-", dir=where) as name:
         directory, (client, peer, port) = Path(name), free_ports(3)
         write_credentials(directory, port)
         commands = [
-            etcd_command(Path(etcd), directory, client, peer),
-            apiserver_command(binary, directory, client, port),
+            [*etcd_command(Path(etcd), directory, client, peer), *etcd_flags],
+            [*apiserver_command(binary, directory, client, port), *apiserver_flags],
         ]
         processes: list[subprocess.Popen[bytes]] = []
         try:
@@ -111,6 +122,10 @@ def running() -> Iterator[ApiServer]:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:

@@ -1,23 +1,19 @@
 """A node's pods are answered from the API server's index, and are never older than the question."""
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube import client as client_module
-from nodeupgrade.adapters.kube.client import VERSION_SECONDS
 from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
-VERSION: tuple[str, Json] = ("/version", {})
-CONSISTENT = ("/api/v1/pods", {"fieldSelector": "spec.nodeName=a"})
-NOW = ("/api/v1/namespaces/kube-node-lease/pods", {"limit": "1"})
+NOW: tuple[str, Json] = ("/api/v1/namespaces/kube-node-lease/pods", {})
 INDEXED = (
     "/api/v1/pods",
     {"fieldSelector": "spec.nodeName=a", "resourceVersion": "42", "resourceVersionMatch": "NotOlderThan"},
@@ -30,15 +26,12 @@ class Line:
     """Writes down what is asked; ``lags``: the API server's cache has not come as far as its etcd."""
 
     lags: bool = False
-    version: str = "v1.30.14-gke.1"
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
     async def request(self, _method: str, path: str, *, query: Mapping[str, str] | None = None) -> Any:
         query = query or {}
         self.asked.append((path, dict(query)))
-        if path == "/version":
-            return {"gitVersion": self.version}
         if self.lags and "resourceVersionMatch" in query:
             raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
         return {"metadata": {"resourceVersion": "42"}, "items": [] if "namespaces" in path else [POD]}
@@ -57,55 +50,26 @@ async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
     line = Line()
     (pod,) = await client(line).list_pods_on_node("a")
     assert pod["metadata"] == POD["metadata"]
-    assert line.asked == [VERSION, NOW, INDEXED]
+    assert line.asked == [NOW, INDEXED]
 
 
-@pytest.mark.parametrize(("version", "consistent"), [("v1.31.0", True), ("v1.30.14", False), ("unknown", False)])
-async def test_a_cache_that_is_consistent_is_asked_without_a_detour(version: str, consistent: bool) -> None:
-    line = Line(version=version)
-    kube = client(line)
-    for _ in range(2):
-        assert len(await kube.list_pods_on_node("a")) == 1
-    assert line.asked == [VERSION, *(2 * ([CONSISTENT] if consistent else [NOW, INDEXED]))]
-
-
-async def test_a_version_that_somebody_asked_for_is_not_asked_for_again() -> None:
-    line = Line(version="v1.31.0")
-    kube = client(line)
-    await kube.server_version()
-    await kube.list_pods_on_node("a")
-    assert line.asked == [VERSION, CONSISTENT]
-
-
-async def test_the_latest_answer_counts_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """API servers are upgraded, and of several behind one address any may answer."""
-    now = 1000.0
-    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: now))
-    line = Line(version="v1.30.14")
-    kube = client(line)
-    await kube.list_pods_on_node("a")
-    line.version = "v1.31.0"
-    await kube.server_version()
-    await kube.list_pods_on_node("a")
-    line.version = "v1.30.14"
-    now += VERSION_SECONDS
-    await kube.list_pods_on_node("a")
-    assert line.asked == [VERSION, NOW, INDEXED, VERSION, CONSISTENT, VERSION, NOW, INDEXED]
-
-
-async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once() -> None:
+@pytest.mark.parametrize(("seconds", "again"), [(0.0, [EXACT]), (9.0, [NOW, INDEXED, EXACT])])
+async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once_if_that_is_quick(
+    seconds: float, again: list[tuple[str, Json]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = Line(lags=True)
     kube = client(line)
+    monkeypatch.setattr(time, "monotonic", lambda: 100 + seconds * line.asked.count(EXACT))
     assert len(await kube.list_pods_on_node("a")) == 1
     assert len(await kube.list_pods_on_node("a")) == 1
-    assert line.asked == [VERSION, NOW, INDEXED, EXACT, EXACT]
+    assert line.asked == [NOW, INDEXED, EXACT, *again]
 
 
 async def test_a_watch_begins_with_such_a_list() -> None:
     line = Line()
     events = [event async for event in client(line).watch_pods_on_node("a")]
     assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
-    assert line.asked == [VERSION, NOW, INDEXED]
+    assert line.asked == [NOW, INDEXED]
     assert [query["resourceVersion"] for query in line.watched] == ["42"]
 
 

@@ -1,7 +1,6 @@
 """The KubeApi port, implemented against a real API server."""
 
 import contextlib
-import math
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -14,8 +13,6 @@ from nodeupgrade.adapters.kube.transport import AheadError, Patience, Session, T
 from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.kubelet import history
-from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.ports.kube import (
     ExpiredError,
     NotFoundError,
@@ -42,8 +39,8 @@ WITHOUT_INDEX_SECONDS = 60.0
 """How long the index is not used after it lagged behind: the cache of a quiet cluster may get no event for minutes,
 and every request would wait three seconds for it."""
 
-VERSION_SECONDS = 60.0
-"""How long an answer about the API server's version is relied on where only the way of a list depends on it."""
+QUICK_SECONDS = 1.0
+"""Only where a list without the index takes less than this, which it does where there are few pods."""
 
 
 class KubeClient(TypedKube):
@@ -55,7 +52,6 @@ class KubeClient(TypedKube):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._index_lags_until = 0.0
-        self._version, self._told_at = "", -math.inf
 
     @classmethod
     @asynccontextmanager
@@ -119,16 +115,14 @@ class KubeClient(TypedKube):
     async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None) -> Page:
         """List from the API server's index, at a state no older than this call.
 
-        API servers before 1.31 do not use the index for a list without a resourceVersion, nor any for one with a limit:
-        they read every pod of the cluster from etcd.
+        That state is named: without a resourceVersion, API servers before 1.31, and later ones whose etcd cannot report
+        progress (before 3.4.31 and 3.5.13), read every pod of the cluster from etcd. So do all of them with a limit. To
+        ask for that state brings the index of the others up to it, where no pod has changed for a while.
         """
-        if await self._cache_is_consistent():
-            (page,) = [page async for page in self._pages(resource, {"fieldSelector": selector(fields or {})})]
-            return page
         if time.monotonic() < self._index_lags_until:
             return await self._whole(resource, None, fields)
         here = path(resource.within(EMPTY_NAMESPACE))
-        now = await self._transport.request("GET", here, query={"limit": "1"})
+        now = await self._transport.request("GET", here)
         query = {
             "fieldSelector": selector(fields or {}),
             "resourceVersion": now["metadata"]["resourceVersion"],
@@ -137,23 +131,11 @@ class KubeClient(TypedKube):
         try:
             (page,) = [page async for page in self._pages(resource, query)]
         except AheadError:
-            self._index_lags_until = time.monotonic() + WITHOUT_INDEX_SECONDS
-            return await self._whole(resource, None, fields)
+            began = time.monotonic()
+            page = await self._whole(resource, None, fields)
+            if time.monotonic() - began < QUICK_SECONDS:
+                self._index_lags_until = time.monotonic() + WITHOUT_INDEX_SECONDS
         return page
-
-    async def _cache_is_consistent(self) -> bool:
-        """Report whether the API server answers from its cache as it would from etcd.
-
-        The last answer to anybody who asked for the version will do. Whichever of several API servers gets the list,
-        what it returns is right: an older one, asked the short way, reads from etcd, and a newer one, asked the long
-        way, from its index.
-        """
-        known = time.monotonic() < self._told_at + VERSION_SECONDS
-        try:
-            version = KubeletVersion.parse(self._version if known else await self.server_version())
-        except UnsupportedKubelet:
-            return False
-        return history.CONSISTENT_READS_FROM_CACHE.applies_to(version)
 
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
@@ -262,7 +244,5 @@ class KubeClient(TypedKube):
             return
 
     async def server_version(self) -> str:
-        """Return the ``gitVersion`` of the API server that answers; it is asked anew, since it may be upgraded."""
-        self._version = str((await self._transport.request("GET", "/version"))["gitVersion"])
-        self._told_at = time.monotonic()
-        return self._version
+        """Return the API server's ``gitVersion``."""
+        return str((await self._transport.request("GET", "/version"))["gitVersion"])

@@ -15,6 +15,8 @@ from nodeupgrade.api.values import NodeName
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
+_IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -41,7 +43,7 @@ class Task:
     @property
     def open(self) -> bool:
         """Whether the node side may be working on it, or the verdict on its run is still pending."""
-        return self.spec.action not in {TaskAction.WAIT, TaskAction.RELEASE} and self.verdict is None
+        return self.spec.action not in _IDLE and self.verdict is None
 
     @property
     def verdict(self) -> RunVerdict | None:

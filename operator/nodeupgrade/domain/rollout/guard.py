@@ -9,7 +9,7 @@ one ConfigMap lists. For a node, it has up to three keys, each with a time as it
 - ``lifted_<node>``: when both were removed; the policies do not read it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -107,6 +107,23 @@ def stale_keys(parameters: GuardParameters, flying: Iterable[NodeName], now: dat
     """Return the outdated keys of nodes that are not in flight, left by an operator that was interrupted."""
     used = {key for node in flying for key in keys_of(parameters, node)}
     return tuple(sorted(key for key, value in parameters.data.items() if key not in used and _is_over(value, now)))
+
+
+def left_over(
+    parameters: GuardParameters, slots: Collection[NodeName], opened: Collection[NodeName], now: datetime
+) -> tuple[str, ...]:
+    """Return the keys that no run needs any more, such as those of a Node that was deleted during its run.
+
+    Args:
+        parameters: The ConfigMap, read before anything else.
+        slots: The nodes in flight of all NodeUpgrades.
+        opened: The nodes whose tasks are open, or cannot be read. Without a slot, such as after its NodeUpgrade was
+            abandoned, an entry stays until it is long over.
+        now: Wall-clock time, UTC.
+    """
+    nodes = {key: key.removeprefix(_NODE_KEY).removeprefix(_LIFTED_KEY) for key in parameters.data}
+    unused = (key for key, node in nodes.items() if node not in slots)
+    return tuple(sorted(key for key in unused if nodes[key] not in opened or _is_over(parameters.data[key], now)))
 
 
 def whole_seconds(moment: datetime) -> datetime:

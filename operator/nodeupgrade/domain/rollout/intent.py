@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.actions import Admit, Hold, NodeAction
+from nodeupgrade.domain.rollout.actions import Admit, Claim, Hold, NodeAction
 from nodeupgrade.domain.rollout.backoff import is_held_back
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.pace import budgets, gates
@@ -16,6 +17,7 @@ from nodeupgrade.domain.rollout.pace.gates import Gate, Situation
 from nodeupgrade.domain.rollout.pace.overlap import queued
 from nodeupgrade.domain.rollout.select.admission import warnings
 from nodeupgrade.domain.rollout.select.node_state import Place, candidate
+from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView, view_rollout
 from nodeupgrade.domain.rollout.select.waves import WavePosition, wave_position
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -87,9 +89,9 @@ class Intent:
         return (Hold(reason=self.decision.reason, message=self.decision.message),)
 
 
-def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
+def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> Intent:
     """Decide what to do next with nodes that hold no slot."""
-    rollout = view_rollout(fleet, spec, now)
+    rollout = view_rollout(fleet, spec, now, recall)
     at = position_of(rollout, now)
     if fleet.upgrade.finished and not retry.retry_asked(fleet.upgrade):
         return Intent(rollout=rollout, position=at)
@@ -98,14 +100,34 @@ def intend(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Intent:
         return Intent(rollout=rollout, position=at, preparations=preparations, held_back=waiting, decision=behind)
     decision = decide_start(rollout, at, now)
     preparations, waiting = _split(claims.prepare(rollout, now, stalled=decision.stalls), fleet, now)
-    unprepared = preparations or fleet.upgrade.finished or (rollout.unclaimed and claims.may_claim(rollout))
     return Intent(
         rollout=rollout,
         position=at,
         preparations=preparations,
         held_back=waiting,
-        decision=UNDECIDED if unprepared else decision,
+        decision=_prepared(rollout, decision, preparations, waiting),
     )
+
+
+def _prepared(
+    rollout: RolloutView,
+    decision: StartDecision,
+    preparations: tuple[NodeAction, ...],
+    waiting: tuple[NodeAction, ...],
+) -> StartDecision:
+    """Limit a decision to nodes that are prepared.
+
+    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
+    claimed; unless claims are refused, since then it is not known who takes part.
+    """
+    others = any(not isinstance(action, Claim) for action in preparations)
+    if rollout.fleet.upgrade.finished or others or (waiting and not rollout.planned):
+        return UNDECIDED
+    if not rollout.unclaimed or not claims.may_claim(rollout):
+        return decision
+    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
+        return StartDecision(nodes=claimed)
+    return UNDECIDED
 
 
 def _split(

@@ -30,6 +30,7 @@ class FleetSnapshot:
         setbacks: writes that failed lately.
         agents_lost: by node, the run ID and how many of its agents in a row ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
+        busy: nodes for which a write is in progress, so that what is known of them is about to change.
     """
 
     upgrade: Upgrade
@@ -46,6 +47,7 @@ class FleetSnapshot:
     setbacks: Setbacks = field(default_factory=dict)
     agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
+    busy: frozenset[NodeName] = frozenset()
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

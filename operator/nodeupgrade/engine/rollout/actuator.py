@@ -1,7 +1,6 @@
 """The actuator turns actions into writes. Every write states its precondition, so a stale action changes nothing."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
@@ -10,7 +9,6 @@ from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import FINALIZER, Upgrade
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -46,7 +44,9 @@ from nodeupgrade.domain.rollout.actions import (
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import decline, is_asked_for
 from nodeupgrade.engine.rollout.action_events import events
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
-from nodeupgrade.engine.rollout.guard_parameters import GuardWriter
+from nodeupgrade.engine.rollout.guard_parameters import GuardAction, GuardWriter
+from nodeupgrade.engine.rollout.writing.budget import WriteBudget
+from nodeupgrade.engine.rollout.writing.lanes import Lanes, Refusal
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
     NODES,
@@ -57,41 +57,37 @@ from nodeupgrade.ports.kube import (
     NotFoundError,
     RejectedError,
     Resource,
-    UnavailableError,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An action for a node that the API server refused or did not answer, with its error."""
-
-    node: NodeName
-    deed: str
-    problem: str
 
 
 class Actuator:
     """Applies one plan of one NodeUpgrade.
 
+    Args:
+        kube: The API server.
+        agents: Settings of agent pods.
+        upgrade: The NodeUpgrade as the plan has read it.
+        lanes: The writes in progress; by default, none but this plan's.
+
     Attributes:
-        applied: the actions that succeeded.
-        refused: actions for single nodes that the API server refused or did not answer.
+        applied: the actions that succeeded, those included that an earlier pass did not wait for.
+        refused: likewise, actions for single nodes that the API server refused or did not answer.
     """
 
-    def __init__(self, kube: TypedKube, agents: AgentPodSettings, upgrade: Upgrade) -> None:
+    def __init__(self, kube: TypedKube, agents: AgentPodSettings, upgrade: Upgrade, lanes: Lanes | None = None) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
+        self._lanes = lanes or Lanes(WriteBudget(), upgrade.name)
         self._guard = GuardWriter(kube, agents.namespace)
         self.applied: list[NodeAction] = []
         self.refused: list[Refusal] = []
 
     async def apply(self, actions: Iterable[NodeAction]) -> bool:
-        """Apply actions in order, then emit events for those that succeeded.
+        """Apply actions, those of different nodes at the same time, and emit events for those that succeeded.
 
         A conflict or a refused write affects only its own node; the others continue, because an action for one node
-        never depends on what the same plan decides for another. After a write that the API server did not answer, the
-        remaining actions of the same kind are skipped.
+        never depends on what the same plan decides for another. Nor does the status write depend on any of them.
 
         Returns:
             Whether every action succeeded; if not, reconcile again.
@@ -100,29 +96,17 @@ class Actuator:
             ConflictError, NotFoundError: The NodeUpgrade itself has changed or is gone.
             RejectedError, UnavailableError: The NodeUpgrade itself cannot be written.
         """
-        complete, unanswered = True, set[type[NodeAction]]()
-        for action in actions:
-            if type(action) in unanswered:
-                complete = False
-                continue
-            try:
-                succeeded = await self._try(action)
-            except (RejectedError, UnavailableError) as error:
-                if (node := getattr(action, "node", None)) is None:
-                    raise
-                if isinstance(error, UnavailableError):
-                    unanswered.add(type(action))
-                self.refused.append(Refusal(node, type(action).__name__, str(error)))
-                complete = False
-                continue
-            if succeeded is None:
-                complete = False
-            else:
-                self.applied.append(succeeded)
-        for action in self.applied:
-            for event in events(action, self._upgrade):
-                await self._kube.emit_event(event)
-        return complete
+        plan, busy = tuple(actions), self._lanes.busy
+        self._guard.expect([each for each in plan if isinstance(each, GuardAction) and each.node not in busy])
+        results = await self._lanes.run(plan, self._try, self._tell)
+        self.applied, self.refused = results.applied, results.refused
+        if results.fault is not None:
+            raise results.fault
+        return results.complete
+
+    async def _tell(self, action: NodeAction) -> None:
+        for event in events(action, self._upgrade):
+            await self._kube.emit_event(event)
 
     async def _try(self, action: NodeAction) -> NodeAction | None:
         """Apply one action and return the one that succeeded: a guard that must not be written is declined instead."""

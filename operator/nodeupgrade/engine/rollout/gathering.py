@@ -1,5 +1,6 @@
 """Gathers the planner's input from the API, for the operator and for commands that only show what it would do."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ async def gather(
     operator_node: NodeName | None,
     setbacks: Setbacks | None = None,
     agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
+    busy: frozenset[NodeName] = frozenset(),
 ) -> FleetSnapshot:
     """Read everything a plan depends on, except the pods on the nodes.
 
@@ -39,12 +41,15 @@ async def gather(
         operator_node: The node that the operator runs on, if known.
         setbacks: Writes that failed lately.
         agents_lost: By node, the run ID and how many of its agents in a row ended early.
+        busy: Nodes for which a write is in progress.
     """
-    objects = await source.read(upgrade)
+    objects, version, api_servers = await asyncio.gather(
+        source.read(upgrade), kube.server_version(), read_api_servers(kube)
+    )
     active, rivals = _others(upgrade, objects.upgrades)
     fleet = FleetSnapshot(
         upgrade=upgrade,
-        server=KubeletVersion.parse(await kube.server_version()),
+        server=KubeletVersion.parse(version),
         nodes=objects.nodes,
         tasks=objects.tasks,
         agents=objects.agents,
@@ -54,7 +59,8 @@ async def gather(
         operator_node=operator_node,
         setbacks=setbacks or {},
         agents_lost=agents_lost or {},
-        api_servers=await read_api_servers(kube),
+        api_servers=api_servers,
+        busy=busy,
     )
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 

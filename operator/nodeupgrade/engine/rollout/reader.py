@@ -54,6 +54,14 @@ class FleetSource(Protocol):
         """Return all Nodes, possibly outdated."""
         ...
 
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
+
+        Raises:
+            UnavailableError: They cannot be read at the moment.
+        """
+        ...
+
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
         """Return all NodeUpgrades as they are now, by name.
 
@@ -89,6 +97,10 @@ class LiveFleet:
     async def nodes_known(self) -> Mapping[NodeName, NodeView]:
         """Return the Nodes as the API server lists them now."""
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
+
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
+        """Return the nodes whose tasks are open or cannot be read now."""
+        return _opened(await self._all(TASKS, parse_task))
 
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
         """Return the NodeUpgrades as the API server lists them now."""
@@ -167,6 +179,11 @@ class InformedFleet:
         """Return the cached Nodes."""
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
+    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+        """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
+        await self.tasks.at_least(version)
+        return _opened(self.tasks)
+
     async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
         """Return the NodeUpgrades as the API server lists them now."""
         return await self.upgrades.listed()
@@ -226,6 +243,10 @@ class _Views(Protocol[T_co]):
 
     @property
     def unreadable(self) -> Mapping[str, str]: ...
+
+
+def _opened(tasks: _Views[Task]) -> frozenset[NodeName]:
+    return frozenset({*(task.name for task in tasks.views.values() if task.open), *map(NodeName, tasks.unreadable)})
 
 
 def _assemble(

@@ -1,25 +1,57 @@
-"""The reconcile loop of one rollout: gather, plan, apply. Only failure counts are kept in memory."""
+"""The reconcile loop of one rollout: gather, plan, apply. What is kept in memory only saves work."""
 
-from dataclasses import dataclass, replace
+import asyncio
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.pods import parse_pod
-from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait, WriteStatus
+from nodeupgrade.domain.pods import Pod, parse_pod
+from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
-from nodeupgrade.domain.rollout.planner import plan, unread
+from nodeupgrade.domain.rollout.planner import advance_in_flight, plan, unread, unread_in_flight
+from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.cadence import REST, Cadence
 from nodeupgrade.engine.rollout.gathering import gather
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
 from nodeupgrade.engine.rollout.sweep import Sweep
+from nodeupgrade.engine.rollout.writing.budget import WriteBudget
+from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
+
+READS_AT_ONCE = 16
+"""Lists of pods in progress at the same time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How passes save work and waiting. By default they do not: every pass does everything, and waits for it.
+
+    Attributes:
+        status_interval: minimum interval between status writes that only update counters.
+        rest: how many times as long as planning a whole rollout takes until it is planned again; see ``Cadence``.
+        patience: for how many seconds a pass waits for its writes; see ``Lanes``.
+        clock: seconds, monotonic.
+    """
+
+    status_interval: timedelta = timedelta(0)
+    rest: float = 0.0
+    patience: float | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
+THRIFTY = Pace(status_interval=timedelta(seconds=5), rest=REST, patience=0.5)
+"""The pace of an operator in a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +59,13 @@ class Pass:
     """The result of one pass, and whether to reconcile again.
 
     Attributes:
-        actions: the planned actions, in the order in which they were applied.
+        actions: the planned actions, in the order of the plan.
         conflicted: whether an action did not succeed, e.g. because of a concurrent write, so that it is requeued.
         in_flight: whether a node holds a slot, so that its task is worth watching.
         over: whether nothing is left to do until the object itself changes.
-        applied: the actions that succeeded.
+        applied: the actions that succeeded, those included for which the last pass did not wait.
         upgrade: the NodeUpgrade as it was read; None if it does not exist.
+        whole_in: seconds until the rollout is due as a whole; None if this pass has planned it.
     """
 
     actions: tuple[NodeAction, ...] = ()
@@ -41,11 +74,23 @@ class Pass:
     over: bool = False
     applied: tuple[NodeAction, ...] = ()
     upgrade: Upgrade | None = None
+    whole_in: float | None = None
 
     @property
     def changed(self) -> bool:
         """Whether anything was written."""
         return any(not isinstance(action, Wait | Hold) for action in self.actions)
+
+
+@dataclass(slots=True)
+class _Rollout:
+    """What is kept in memory of one NodeUpgrade between its passes; a new operator does without."""
+
+    lanes: Lanes
+    cadence: Cadence
+    memory: Memory = field(default_factory=Memory)
+    recall: Recall = field(default_factory=Recall)
+    reported_at: datetime | None = None
 
 
 class Rollouts:
@@ -56,7 +101,8 @@ class Rollouts:
         agents: Settings of agent pods.
         operator_node: The node that the operator runs on, if known.
         fleet: Source of Nodes, tasks, agent pods and other NodeUpgrades; live lists by default.
-        status_interval: Minimum interval between status writes that only update counters.
+        pace: How passes save work; by default they do not.
+        on_late: Called with the name of a NodeUpgrade when a write is done for which its pass did not wait.
     """
 
     def __init__(
@@ -66,16 +112,17 @@ class Rollouts:
         *,
         operator_node: str | None = None,
         fleet: FleetSource | None = None,
-        status_interval: timedelta = timedelta(0),
+        pace: Pace | None = None,
+        on_late: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._kube = kube
         self._agents = agents
         self._fleet = fleet or LiveFleet(kube, agents.namespace)
         self._sweep = Sweep(kube, self._fleet, agents.namespace)
         self._operator_node = None if operator_node is None else NodeName(operator_node)
-        self._status_interval = status_interval
-        self._reported_at: dict[str, datetime] = {}
-        self._memories: dict[str, Memory] = {}
+        self._pace, self._on_late = pace or Pace(), on_late
+        self._budget = WriteBudget()
+        self._rollouts: dict[str, _Rollout] = {}
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
@@ -83,38 +130,45 @@ class Rollouts:
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove orphaned cordons; see ``Sweep``."""
-        return await self._sweep.make()
+        """Remove orphaned cordons, and entries of the readiness guard that no run needs; see ``Sweep``."""
+        removed = await self._sweep.make()
+        await self._sweep.lower_guards()
+        return removed
+
+    async def close(self) -> None:
+        """Break off the writes that are in progress; whatever reached the API server counts."""
+        for rollout in self._rollouts.values():
+            await rollout.lanes.close()
 
     async def reconcile(self, name: str) -> Pass:
         """Run one pass for one NodeUpgrade; if it does not exist, there is nothing to do."""
         try:
-            fleet = await self.gather(name)
+            upgrade = read_upgrade(await self._kube.get(UPGRADES, name))
         except NotFoundError:
-            self._reported_at.pop(name, None)
-            self._memories.pop(name, None)
+            if (gone := self._rollouts.pop(name, None)) is not None:
+                await gone.lanes.close()
             return Pass(over=True)
-        now, upgrade = self._kube.utcnow(), fleet.upgrade
-        actions = plan(fleet, now)
-        reported_at = self._reported_at.get(name, now - self._status_interval)
-        if now - reported_at < self._status_interval and may_wait(upgrade.status, actions):
-            actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
-        if any(isinstance(action, WriteStatus) for action in actions):
-            self._reported_at[name] = now
-        actuator = Actuator(self._kube, self._agents, upgrade)
+        rollout = self._rollout(name)
+        if left := rollout.cadence.left(upgrade):
+            actions = await self._advance(rollout, upgrade)
+        else:
+            actions = await self._plan(rollout, upgrade)
+        actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes)
         try:
             complete = await actuator.apply(actions)
         except (ConflictError, NotFoundError):
             complete = False
+            rollout.cadence.hurry()
         finally:
-            self._memory(name).learn(actuator.applied, actuator.refused, now)
+            rollout.memory.learn(actuator.applied, actuator.refused, self._kube.utcnow())
         return Pass(
             actions=actions,
             conflicted=not complete,
             in_flight=bool(upgrade.status.in_flight),
-            over=not actions and (upgrade.finished or upgrade.deleting),
+            over=not (left or actions) and (upgrade.finished or upgrade.deleting),
             applied=tuple(actuator.applied),
             upgrade=upgrade,
+            whole_in=left or None,
         )
 
     async def gather(self, name: str) -> FleetSnapshot:
@@ -123,23 +177,86 @@ class Rollouts:
         Raises:
             NotFoundError: There is no such NodeUpgrade.
         """
-        upgrade, memory = read_upgrade(await self._kube.get(UPGRADES, name)), self._memory(name)
+        upgrade = read_upgrade(await self._kube.get(UPGRADES, name))
+        return await self._gather(self._rollout(name), upgrade, unread)
+
+    async def _plan(self, rollout: _Rollout, upgrade: Upgrade) -> tuple[NodeAction, ...]:
+        """Plan the rollout as a whole."""
+        spent = _Stopwatch()
+
+        def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
+            with spent:
+                return unread(fleet, now, rollout.recall)
+
+        fleet, now = await self._gather(rollout, upgrade, missing), self._kube.utcnow()
+        with spent:
+            actions = plan(fleet, now, rollout.recall)
+        rollout.cadence.planned(upgrade, actions, spent.seconds)
+        interval, before = self._pace.status_interval, rollout.reported_at
+        if before is not None and now - before < interval and may_wait(upgrade.status, actions):
+            actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
+        if any(isinstance(action, WriteStatus) for action in actions):
+            rollout.reported_at = now
+        return rollout.lanes.free(actions)
+
+    async def _advance(self, rollout: _Rollout, upgrade: Upgrade) -> tuple[NodeAction, ...]:
+        """Plan what comes next for the nodes in flight."""
+        if not upgrade.status.in_flight:
+            return ()
+        fleet = await self._gather(rollout, upgrade, unread_in_flight)
+        actions = advance_in_flight(fleet, self._kube.utcnow())
+        return rollout.lanes.free(action for action in actions if not isinstance(action, FreeSlot))
+
+    async def _gather(
+        self,
+        rollout: _Rollout,
+        upgrade: Upgrade,
+        missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]],
+    ) -> FleetSnapshot:
+        """Read what a plan depends on, with the pods of the nodes that are ``missing``."""
         fleet = await gather(
             self._kube,
             upgrade,
             self._fleet,
             namespace=self._agents.namespace,
             operator_node=self._operator_node,
-            setbacks=memory.setbacks(self._kube.utcnow()),
-            agents_lost=memory.agents_lost,
+            setbacks=rollout.memory.setbacks(self._kube.utcnow()),
+            agents_lost=rollout.memory.agents_lost,
+            busy=rollout.lanes.busy,
         )
-        while missing := unread(fleet, self._kube.utcnow()):
-            pods = {node: tuple(map(parse_pod, await self._kube.list_pods_on_node(node))) for node in missing}
-            fleet = replace(fleet, pods={**fleet.pods, **pods})
+        while nodes := missing(fleet, self._kube.utcnow()):
+            fleet = replace(fleet, pods={**fleet.pods, **await self._pods_on(nodes)})
         return fleet
 
-    def _memory(self, name: str) -> Memory:
-        return self._memories.setdefault(name, Memory())
+    async def _pods_on(self, nodes: tuple[NodeName, ...]) -> dict[NodeName, tuple[Pod, ...]]:
+        limit = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def of(node: NodeName) -> tuple[Pod, ...]:
+            async with limit:
+                return tuple(map(parse_pod, await self._kube.list_pods_on_node(node)))
+
+        return dict(zip(nodes, await asyncio.gather(*map(of, nodes)), strict=True))
+
+    def _rollout(self, name: str) -> _Rollout:
+        if name not in self._rollouts:
+            lanes = Lanes(
+                self._budget, name, patience=self._pace.patience, on_late=functools.partial(self._on_late, name)
+            )
+            self._rollouts[name] = _Rollout(lanes, Cadence(self._pace.rest, self._pace.clock))
+        return self._rollouts[name]
+
+
+class _Stopwatch:
+    """Adds up the CPU time of this thread; what others compute meanwhile does not count."""
+
+    def __init__(self) -> None:
+        self.seconds = self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.thread_time() - self._began
 
 
 def _needs_work(upgrade: Upgrade | None) -> bool:

@@ -1,4 +1,8 @@
-"""The sweep removes orphaned cordons: those of a NodeUpgrade that was abandoned or deleted without its finalizer."""
+"""The sweep removes what is left behind: orphaned cordons, and entries of the readiness guard.
+
+A cordon is orphaned when its NodeUpgrade was abandoned or deleted without its finalizer; an entry is left behind when
+its Node was deleted during the run.
+"""
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
@@ -6,10 +10,12 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
+from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
 from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import cordon
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
+from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
@@ -28,6 +34,7 @@ class Sweep:
 
     def __init__(self, kube: TypedKube, fleet: FleetSource, namespace: str) -> None:
         self._kube = kube
+        self._namespace = namespace
         self._fleet = fleet
         self._agents = PODS.within(namespace)
         self._reported: set[str] = set()
@@ -43,6 +50,32 @@ class Sweep:
             return ()
         active = frozenset(each.uid for each in (await self._fleet.upgrades_listed()).values() if each.active)
         return tuple([await self._examine(node) for node in suspects if is_orphaned(node, active)])
+
+    async def lower_guards(self) -> tuple[str, ...]:
+        """Remove the guard's entries that no run needs, and return their keys.
+
+        The ConfigMap is read first, and written as it was read: an entry that is made meanwhile stays.
+
+        Raises:
+            RejectedError: The API server refuses the write.
+            UnavailableError: Something cannot be read at the moment.
+        """
+        parameters = await read_parameters(self._kube, self._namespace)
+        if parameters is None or not parameters.data:
+            return ()
+        listed = [each.upgrade for each in (await self._fleet.upgrades_listed()).values()]
+        if None in listed:
+            return ()  # nobody knows which nodes it has in flight
+        slots = {node for upgrade in listed if upgrade is not None for node in upgrade.status.in_flight}
+        if not left_over(parameters, slots, (), self._kube.utcnow()):
+            return ()
+        opened = await self._fleet.tasks_opened(int(parameters.resource_version))
+        if keys := left_over(parameters, slots, opened, self._kube.utcnow()):
+            try:
+                await GuardWriter(self._kube, self._namespace).write(parameters, dict.fromkeys(keys))
+            except (ConflictError, NotFoundError):
+                return ()
+        return keys
 
     async def _examine(self, node: NodeView) -> NodeAction:
         task, problem = await self._task(node)

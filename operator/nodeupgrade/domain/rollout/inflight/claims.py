@@ -10,7 +10,7 @@ from itertools import islice
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.run_id import RunKind, new_run_id
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec, UpgradeRef
-from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import Blank, Claim, DropTask, NodeAction, Release
 from nodeupgrade.domain.rollout.inflight.retry import past_runs, reopened
@@ -19,7 +19,7 @@ from nodeupgrade.domain.rollout.select.node_state import Place
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
-WRITES_AT_ONCE = 100
+WRITES_AT_ONCE = 250
 
 
 def prepare(rollout: RolloutView, now: datetime, *, stalled: bool) -> tuple[NodeAction, ...]:
@@ -69,14 +69,15 @@ def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
     )
 
 
-def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -> TaskSpec:
+def task_spec(
+    fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, *, wave: str, order: int, now: datetime
+) -> TaskSpec:
     """Return the spec of a waiting task, resolved for this node.
 
     Raises:
         KeyError: There is no artifact for the node's platform.
     """
-    upgrade, spec = rollout.upgrade, rollout.spec
-    held = rollout.fleet.tasks.get(node.name)
+    upgrade, held = fleet.upgrade, fleet.tasks.get(node.name)
     return TaskSpec(
         node_name=node.name,
         node_uid=node.uid,
@@ -85,7 +86,7 @@ def task_spec(rollout: RolloutView, node: NodeView, order: int, now: datetime) -
         from_version=node.kubelet_version,
         to_version=spec.version,
         artifact=resolve_artifact(spec.artifact, node.platform),
-        wave=rollout.members[node.name].wave,
+        wave=wave,
         order=order,
         allow_downgrade=spec.allow_downgrade,
         hash_mode=spec.hash.mode,
@@ -107,5 +108,5 @@ def _claimed(rollout: RolloutView, now: datetime) -> Iterable[NodeAction]:
             yield DropTask(node=node.name, task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
-        spec = task_spec(rollout, node, order[node.name], now)
+        spec = task_spec(rollout.fleet, rollout.spec, node, wave=member.wave, order=order[node.name], now=now)
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)

@@ -4,7 +4,8 @@ Nothing is remembered between calls. After a crash, a restarted operator arrives
 one, because every write of the engine changes what this module reads.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, sentence
@@ -12,7 +13,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, of_kind
 from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction
+from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.nodes import NodeView
@@ -37,20 +38,30 @@ from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touc
 from nodeupgrade.domain.rollout.select.admission import judge
 from nodeupgrade.domain.rollout.select.membership import selects, serves
 from nodeupgrade.domain.rollout.select.node_state import candidate
-from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 
 
-def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, now: datetime) -> NodeAction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run that begins follows: the accepted spec, and the wave of each node that may begin one."""
+
+    spec: UpgradeSpec
+    waves: Mapping[NodeName, str]
+
+
+def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
     """Return the next action for a node that holds a slot.
 
     Args:
         fleet: The planner's input.
-        rollout: The view of the rollout; None if its spec is not accepted, so that no run may begin.
+        terms: What a new run follows; None if the spec is not accepted, so that no run may begin.
         name: The node.
         now: Wall-clock time, UTC.
     """
+    if name in fleet.busy:
+        message = f"a write for node {name} has not been answered yet"
+        return Wait(node=name, reason=Reason.PROGRESSING, message=message)
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message)
@@ -63,7 +74,7 @@ def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, n
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
     if task is None or (task.verdict is None and not task.open):
-        return _begin(fleet, rollout, node, now)
+        return _begin(fleet, terms, node, now)
     if task.verdict is not None:
         return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
@@ -74,9 +85,13 @@ def advance(fleet: FleetSnapshot, rollout: RolloutView | None, name: NodeName, n
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     """Report whether the next action for a node in flight depends on its pods."""
-    task = fleet.own_task(name)
-    if task is None or not task.open:
-        return task is None or task.verdict is None
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    if task is None:
+        return False  # what becomes of it does not depend on them
+    if not task.open:
+        looking = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
+        cordoned = node is not None and (node.unschedulable or node.cordoned_by == fleet.upgrade.uid)
+        return task.verdict is None and (looking or cordoned)  # else the cordon comes first
     return (
         task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.has_reported(fleet, task, now)
     )
@@ -119,67 +134,71 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeActio
     return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
-def _begin(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
+def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
     ours = node.cordoned_by == fleet.upgrade.uid
     if fleet.own_task(node.name) is None:
-        return _resume(fleet, rollout, node, now)
-    if rollout is None:
+        return _resume(fleet, terms, node, now)
+    if terms is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return _turn_back(node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
-    if (obstacle := _obstacle(rollout, node)) is not None:
+    if (obstacle := _obstacle(fleet, terms.spec, node, now)) is not None:
         return _turn_back(node, obstacle, ours=ours)
-    if rollout.spec.action is RolloutAction.PLAN:
-        return _precheck(rollout, node, now)
-    if (pods := fleet.pods.get(node.name)) is None:
-        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
+    if terms.spec.action is RolloutAction.PLAN:
+        return _precheck(fleet, terms, node, now)
     if not node.unschedulable and not ours:
         message = f"node {node.name} is cordoned for its upgrade"
         return Cordon(node=node.name, view=node, reason=Reason.CORDONED, message=message)
+    if (pods := fleet.pods.get(node.name)) is None:
+        return Wait(node=node.name, reason=Reason.PROGRESSING, message="its pods have not been read yet")
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     return StartTask(
         node=node.name,
-        spec=_started(rollout, node, TaskAction.UPGRADE, cordon, now),
+        spec=_started(fleet, terms, node, TaskAction.UPGRADE, cordon=cordon, now=now),
         baseline=baseline.render(baseline.capture(pods)),
         claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is to go from {node.kubelet_version} to {rollout.spec.version}",
+        message=f"node {node.name} is to go from {node.kubelet_version} to {terms.spec.version}",
     )
 
 
-def _resume(fleet: FleetSnapshot, rollout: RolloutView | None, node: NodeView, now: datetime) -> NodeAction:
+def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
     """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
 
     Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
-    looking = rollout is not None and rollout.spec.action is RolloutAction.PLAN and not ours
+    looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
         return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
-    if rollout is None or not serves(rollout.spec.artifact, node.platform):
+    if terms is None or not serves(terms.spec.artifact, node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
         message = f"node {name} is cordoned, for a run may be going on although its task is gone"
         return Cordon(node=name, view=node, reason=Reason.CORDONED, message=message)
-    spec = _started(rollout, node, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours), now)
+    spec = _started(
+        fleet, terms, node, TaskAction.UPGRADE, cordon=CordonRecord(was_unschedulable=not ours, by_us=ours), now=now
+    )
     spec = replace(spec, resumes=True)
-    if not selects(rollout.spec.nodes, node):
+    if not selects(terms.spec.nodes, node):
         because = f"node {name} is not selected any more"
         spec = replace(spec, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
     message = f"the task of node {name} is gone, and is made again: a run may be going on"
     return StartTask(node=name, spec=spec, baseline="", reason=Reason.TASK_LOST, message=message)
 
 
-def _precheck(rollout: RolloutView, node: NodeView, now: datetime) -> StartTask:
+def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime) -> StartTask:
     """Start a precheck: it neither cordons the node nor needs a baseline."""
     return StartTask(
         node=node.name,
-        spec=_started(rollout, node, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable), now),
+        spec=_started(
+            fleet, terms, node, TaskAction.PRECHECK, cordon=CordonRecord(was_unschedulable=node.unschedulable), now=now
+        ),
         baseline="",
-        claims=rollout.fleet.tasks.get(node.name),
+        claims=fleet.tasks.get(node.name),
         reason=Reason.ADMITTED,
-        message=f"node {node.name} is looked at for {rollout.spec.version}",
+        message=f"node {node.name} is looked at for {terms.spec.version}",
     )
 
 
@@ -190,34 +209,36 @@ def _turn_back(node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
     return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
 
 
-def _obstacle(rollout: RolloutView, node: NodeView) -> Finding | None:
+def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: datetime) -> Finding | None:
     """Return why a node that was admitted but not touched must not be started after all, or None."""
-    if rollout.upgrade.deleting:
+    if fleet.upgrade.deleting:
         detail = f"the NodeUpgrade is being deleted and node {node.name} is untouched"
         return Finding(reason=Reason.DELETING, detail=detail, remedy="")
-    if rollout.spec.action is RolloutAction.ABORT:
+    if spec.action is RolloutAction.ABORT:
         detail = f"spec.action is Abort and node {node.name} is untouched"
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
-    return judge(candidate(rollout.fleet, rollout.spec, node, rollout.now))
+    return judge(candidate(fleet, spec, node, now))
 
 
-def _started(rollout: RolloutView, node: NodeView, action: TaskAction, cordon: CordonRecord, now: datetime) -> TaskSpec:
+def _started(
+    fleet: FleetSnapshot, terms: Terms, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
+) -> TaskSpec:
     """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
-    own, fresh = rollout.fleet.own_task(node.name), task_spec(rollout, node, 0, now)
+    own, spec = fleet.own_task(node.name), terms.spec
+    fresh = task_spec(fleet, spec, node, wave=terms.waves[node.name], order=0, now=now)
     return replace(
         fresh,
         run_id=of_kind(fresh.run_id, RunKind.PRECHECK if action is TaskAction.PRECHECK else RunKind.UPGRADE),
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
-        deadline=now + rollout.spec.timeouts.node,
-        guard=GuardGrant(wanted=_may_guard(rollout)),
+        deadline=now + spec.timeouts.node,
+        guard=GuardGrant(wanted=_may_guard(fleet, spec)),
         cordon=cordon,
     )
 
 
-def _may_guard(rollout: RolloutView) -> bool:
-    fleet, spec = rollout.fleet, rollout.spec
+def _may_guard(fleet: FleetSnapshot, spec: UpgradeSpec) -> bool:
     wanted = guard.is_wanted(spec.verify, KubeletVersion.parse(spec.version))
     return wanted and guard.obstacle(fleet.server, fleet.guard) is None
 

@@ -1,6 +1,6 @@
 """Which nodes belong to a rollout: those selected and, once the plan is made, those claimed."""
 
-from collections.abc import Iterator
+from collections.abc import Collection
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
@@ -39,10 +39,21 @@ def in_flight(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     return tuple(sorted({*fleet.upgrade.status.in_flight, *opened}))
 
 
-def members(fleet: FleetSnapshot, spec: UpgradeSpec) -> tuple[NodeName, ...]:
-    """Return the nodes of the rollout in upgrade order: by name, the operator's own node last."""
-    names = {*in_flight(fleet), *_judged(fleet), *_missing(fleet, spec), *_selected(fleet, spec)}
-    return tuple(sorted(names, key=lambda name: (name == fleet.operator_node, name)))
+def is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, flying: Collection[NodeName]) -> bool:
+    """Report whether a node belongs to the rollout.
+
+    It does if it holds a slot, has a verdict, matches now, or is named although it does not exist. Once the plan is
+    made, a node that would still have to be claimed came too late.
+    """
+    if name in flying:
+        return True
+    task, node = fleet.tasks.get(name), fleet.nodes.get(name)
+    if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
+        return True
+    if node is None:
+        return name in spec.nodes.names and name not in spec.nodes.exclude.names
+    closed = fleet.upgrade.status.planned_at is not None and spec.nodes.membership is Membership.SNAPSHOT
+    return selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node))
 
 
 def claim_of(fleet: FleetSnapshot, name: NodeName) -> Task | None:
@@ -58,22 +69,6 @@ def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool
         return False
     needs = node.kubelet_version != spec.version and serves(spec.artifact, node.platform)
     return needs and claim_of(fleet, node.name) is None
-
-
-def _judged(fleet: FleetSnapshot) -> Iterator[NodeName]:
-    return (name for name, task in fleet.tasks.items() if task.verdict and fleet.own_task(name) is not None)
-
-
-def _missing(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
-    return (name for name in spec.nodes.names if name not in fleet.nodes and name not in spec.nodes.exclude.names)
-
-
-def _selected(fleet: FleetSnapshot, spec: UpgradeSpec) -> Iterator[NodeName]:
-    """Return nodes that match now; once the plan is made, one that would still have to be claimed came too late."""
-    closed = fleet.upgrade.status.planned_at is not None and spec.nodes.membership is Membership.SNAPSHOT
-    for name, node in fleet.nodes.items():
-        if selects(spec.nodes, node) and not (closed and needs_claim(fleet, spec, node)):
-            yield name
 
 
 def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:

@@ -1,0 +1,110 @@
+"""Simulated node sides against a real API server: each keeps to the task protocol, and takes its time."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+from nodeupgrade.adapters.kube import KubeClient, Session
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.engine.informer.informer import Informer
+from nodeupgrade.engine.informer.object_cache import Delta
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
+from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError
+from nodeupgrade.simulation.kube_fleet import FleetSimulator
+
+STARTING = 0.05
+SHARES = {TaskPhase.PENDING: 0.05, TaskPhase.STAGING: 0.2, TaskPhase.RUNNING: 0.05, TaskPhase.VERIFYING: 0.65}
+"""How much of its time a node spends in each phase, once its agent pod has started."""
+
+AGAIN_SECONDS = 5.0
+"""How long a node waits for news before it looks again."""
+
+
+@dataclass(slots=True)
+class Agents:
+    """All node sides; ``seconds`` is what each takes, whatever the operator adds."""
+
+    kube: KubeClient
+    namespace: str
+    seconds: float
+    served: int = 0
+    _session: Session = field(init=False)
+    _fleet: FleetSimulator = field(init=False)
+    _news: dict[str, asyncio.Event] = field(default_factory=dict)
+    _serving: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._session = self.kube.session()
+        self._fleet = FleetSimulator(self.kube, self.namespace)
+
+    async def run(self) -> None:
+        """Serve every agent pod that there is, until cancelled."""
+        where = PODS.within(self.namespace)
+        pods = Informer(self.kube, where, dict, labels=AGENT_LABELS, on_change=self._pod_changed)
+        tasks = Informer(self.kube, TASKS, parse_task, on_change=self._task_changed)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pods.run())
+            group.create_task(tasks.run())
+
+    def _task_changed(self, delta: Delta[Task]) -> None:
+        if delta.after is not None and (news := self._news.get(delta.after.name)) is not None:
+            news.set()
+
+    def _pod_changed(self, delta: Delta[Json]) -> None:
+        if (pod := delta.after) is None:
+            return
+        uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        self._news.setdefault(node, asyncio.Event()).set()
+        if uid not in self._serving:
+            self.served += 1
+            self._serving[uid] = asyncio.ensure_future(self._live(pod["metadata"]["name"], uid, self._news[node]))
+            self._serving[uid].add_done_callback(lambda _: self._serving.pop(uid))
+
+    async def _live(self, name: str, uid: str, news: asyncio.Event) -> None:
+        """Do what the node of one agent pod does, until the pod is gone."""
+        while True:
+            news.clear()
+            try:
+                pod = await self.kube.get(PODS.within(self.namespace), name)
+                if pod["metadata"]["uid"] != uid:
+                    return None
+                if "deletionTimestamp" in pod["metadata"]:
+                    return await self._vanish(name)
+                if (seconds := await self._rest(pod)) is None:
+                    await _hears(news)
+                    continue
+                await asyncio.sleep(seconds)
+                await self._fleet.serve(pod)
+            except NotFoundError:
+                return None
+            except NodeUpgradeError:
+                await _hears(news)
+
+    async def _rest(self, pod: Json) -> float | None:
+        """Return the seconds until the next step, or None if that depends on somebody else."""
+        match (pod.get("status") or {}).get("phase"):
+            case "Succeeded" | "Failed":
+                return None
+            case "Running":
+                task = await self.kube.get_task(pod["spec"]["nodeName"])
+            case _:
+                return STARTING * self.seconds
+        asked = task.reported.guard.ask
+        if task.reported.phase is TaskPhase.STAGED and asked and task.spec.guard.answers != asked:
+            return None
+        return SHARES.get(task.reported.phase, 0.0) * self.seconds
+
+    async def _vanish(self, name: str) -> None:
+        """Confirm the deletion of a pod, as its kubelet does when the containers have ended."""
+        url = f"{self._session.server}/api/v1/namespaces/{self.namespace}/pods/{name}"
+        async with self._session.http.delete(url, json={"gracePeriodSeconds": 0}) as answer:
+            await answer.read()
+
+
+async def _hears(news: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(AGAIN_SECONDS):
+            await news.wait()

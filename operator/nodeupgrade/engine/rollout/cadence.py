@@ -1,0 +1,56 @@
+"""How often a pass looks at a whole rollout; in between, passes attend to the nodes in flight only.
+
+What a pass over a whole rollout costs grows with the fleet, and one that attends to the nodes in flight costs the same
+for any fleet. So the former take a small share of the time, and a node in flight never waits for the next one.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.domain.rollout.actions import Blank, Claim, NodeAction, Reopen
+
+REST = 30.0
+"""How many times as long as it took to plan a whole rollout, until it is planned again."""
+
+LONGEST_REST_SECONDS = 3.0
+"""Longest time for which a free slot may stay empty because of that."""
+
+_MORE_TO_COME = (Claim, Reopen, Blank)
+"""Actions of which one pass carries out only so many."""
+
+
+@dataclass(slots=True)
+class Cadence:
+    """When one rollout is planned as a whole.
+
+    Args:
+        rest: See REST; 0 means on every pass.
+        clock: Seconds, monotonic.
+    """
+
+    rest: float = REST
+    clock: Callable[[], float] = time.monotonic
+    _due: float = 0.0
+    _asked: Upgrade | None = None
+
+    def left(self, upgrade: Upgrade) -> float:
+        """Return the seconds until the rollout is due as a whole; 0 at once if anyone asks something else of it."""
+        return 0.0 if _question(upgrade) != self._asked else max(0.0, self._due - self.clock())
+
+    def planned(self, upgrade: Upgrade, actions: tuple[NodeAction, ...], cost: float) -> None:
+        """Note that the rollout was planned as a whole, which took ``cost`` seconds."""
+        goes_on = any(isinstance(action, _MORE_TO_COME) for action in actions)
+        self._asked = _question(upgrade)
+        self._due = self.clock() + (0.0 if goes_on else min(LONGEST_REST_SECONDS, self.rest * cost))
+
+    def hurry(self) -> None:
+        """Make the rollout due at once: its last plan was not carried out."""
+        self._due = 0.0
+
+
+def _question(upgrade: Upgrade) -> Upgrade:
+    """Return what people and other controllers decide about a NodeUpgrade, without what we report."""
+    return replace(upgrade, resource_version="", status=UpgradeStatus())

@@ -1,0 +1,209 @@
+"""Lanes carry out the actions of a rollout: for different nodes at the same time, for one node one after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.rollout.actions import (
+    Admit,
+    Blank,
+    Claim,
+    FreeSlot,
+    NodeAction,
+    Refuse,
+    Reopen,
+    Wait,
+)
+from nodeupgrade.engine.rollout.writing.budget import Rank, WriteBudget
+from nodeupgrade.ports.kube import RejectedError, UnavailableError
+
+_OF_THE_STATUS = (Admit, FreeSlot, Refuse, Wait)
+"""Actions for a node that the status write of the same plan carries out, or that carry out nothing."""
+
+_OF_WAITING_NODES = (Claim, Reopen, Blank)
+
+CarryOut: TypeAlias = Callable[[NodeAction], Awaitable[NodeAction | None]]
+Tell: TypeAlias = Callable[[NodeAction], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An action for a node that the API server refused or did not answer, with its error."""
+
+    node: NodeName
+    deed: str
+    problem: str
+
+
+@dataclass(slots=True)
+class Results:
+    """What became of actions.
+
+    Attributes:
+        applied: the actions that succeeded.
+        refused: those for single nodes that the API server refused or did not answer.
+        complete: whether every action succeeded.
+        fault: the error of a write to the NodeUpgrade itself, after which nothing more was done to it.
+    """
+
+    applied: list[NodeAction] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    complete: bool = True
+    fault: NodeUpgradeError | None = None
+
+
+class Lanes:
+    """The writes in progress of one rollout.
+
+    Args:
+        budget: Permits for writes, shared by all rollouts.
+        rollout: The name of the NodeUpgrade.
+        patience: For how many seconds a pass waits for its writes. A write that takes longer goes on: its node is
+            ``busy``, and the others need not wait for it. None: until all are done, events included.
+        on_late: Called when a write is done for which nobody waited.
+    """
+
+    def __init__(
+        self,
+        budget: WriteBudget,
+        rollout: str,
+        *,
+        patience: float | None = None,
+        on_late: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._budget, self._rollout, self._patience, self._on_late = budget, rollout, patience, on_late
+        self._writing: dict[NodeName, asyncio.Task[None]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._awaited: set[asyncio.Task[None]] = set()
+        self._results = Results()
+        self._broken: Exception | None = None
+
+    @property
+    def busy(self) -> frozenset[NodeName]:
+        """Nodes for which a write is in progress: what is known of them is about to change."""
+        return frozenset(self._writing)
+
+    def free(self, actions: Iterable[NodeAction]) -> tuple[NodeAction, ...]:
+        """Return the actions without those for busy nodes."""
+        busy = self.busy
+        return tuple(action for action in actions if _node_of(action) not in busy)
+
+    async def run(self, actions: Iterable[NodeAction], carry_out: CarryOut, tell: Tell) -> Results:
+        """Carry out the actions of a plan, and return the results of all that were done since the last call.
+
+        Actions for busy nodes are dropped. A refused write affects its own node only. After one that was not answered,
+        further ones of the same kind are not begun.
+
+        Raises:
+            Exception: An unexpected error of this plan's writes or of earlier ones; nothing more was begun after it.
+        """
+        self._check()
+        rollout, by_node = _sorted_out(actions)
+        unanswered = set[type[NodeAction]]()
+        for node, queue in by_node.items():
+            if node not in self._writing:
+                self._writing[node] = self._start(self._drive(queue, carry_out, tell, unanswered), node)
+                self._awaited.add(self._writing[node])
+        try:
+            own = asyncio.ensure_future(self._drive(rollout, carry_out, tell, unanswered))
+            await asyncio.gather(own, self._patiently())
+        finally:
+            own.cancel()
+            self._awaited = set()
+        self._check()
+        results, self._results = self._results, Results()
+        return results
+
+    async def close(self) -> None:
+        """Break off what is in progress; whatever reached the API server counts."""
+        tasks = {*self._writing.values(), *self._telling}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _patiently(self) -> None:
+        """Wait for this plan's writes, but not for ever."""
+        if self._awaited:
+            await asyncio.wait(self._awaited, timeout=self._patience)
+        while self._patience is None and self._telling:
+            await asyncio.wait(self._telling)
+
+    async def _drive(
+        self, queue: list[NodeAction], carry_out: CarryOut, tell: Tell, unanswered: set[type[NodeAction]]
+    ) -> None:
+        for action in queue:
+            async with self._budget.permit(self._rollout, _rank(action)):
+                if self._broken is not None or type(action) in unanswered:
+                    self._results.complete = False
+                    continue
+                try:
+                    done = await carry_out(action)
+                except NodeUpgradeError as error:
+                    if isinstance(error, UnavailableError):
+                        unanswered.add(type(action))
+                    if not self._is_refused(action, error):
+                        return
+                    continue
+                except Exception as error:  # noqa: BLE001 - whoever calls run() gets it
+                    self._broken = error
+                    return
+            if done is None:
+                self._results.complete = False
+                continue
+            self._results.applied.append(done)
+            self._telling.add(self._start(self._tell(done, tell), None))
+
+    def _is_refused(self, action: NodeAction, error: NodeUpgradeError) -> bool:
+        """Record an error; report whether it concerns a single node."""
+        self._results.complete = False
+        node = getattr(action, "node", None)
+        if node is None or not isinstance(error, RejectedError | UnavailableError):
+            self._results.fault = error
+            return False
+        self._results.refused.append(Refusal(node, type(action).__name__, str(error)))
+        return True
+
+    async def _tell(self, action: NodeAction, tell: Tell) -> None:
+        async with self._budget.permit(self._rollout, Rank.EVENT):
+            if self._broken is None:
+                await tell(action)
+
+    def _start(self, job: Awaitable[None], node: NodeName | None) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(job)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._telling.discard(task)
+            if not task.cancelled() and isinstance(error := task.exception(), Exception):
+                self._broken = error
+            if node is not None:
+                del self._writing[node]
+                if task not in self._awaited:
+                    self._on_late()
+
+        task.add_done_callback(ended)
+        return task
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+
+def _sorted_out(actions: Iterable[NodeAction]) -> tuple[list[NodeAction], dict[NodeName, list[NodeAction]]]:
+    """Return the actions for the NodeUpgrade as a whole, and those for each node, in their order."""
+    rollout, by_node = list[NodeAction](), dict[NodeName, list[NodeAction]]()
+    for action in actions:
+        node = _node_of(action)
+        (rollout if node is None else by_node.setdefault(node, [])).append(action)
+    return rollout, by_node
+
+
+def _node_of(action: NodeAction) -> NodeName | None:
+    """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
+    return None if isinstance(action, _OF_THE_STATUS) else getattr(action, "node", None)
+
+
+def _rank(action: NodeAction) -> Rank:
+    return Rank.CLAIM if isinstance(action, _OF_WAITING_NODES) else Rank.RUN

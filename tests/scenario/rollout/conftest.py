@@ -1,0 +1,26 @@
+"""Every plan is made twice: as the operator makes it, and by somebody who remembers nothing."""
+
+from datetime import datetime
+
+import pytest
+
+from nodeupgrade.domain.rollout.actions import FreeSlot, NodeAction
+from nodeupgrade.domain.rollout.planner import advance_in_flight, plan
+from nodeupgrade.domain.rollout.select.recall import Recall
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.rollout import reconcile
+
+
+def checked_plan(fleet: FleetSnapshot, now: datetime, recall: Recall) -> tuple[NodeAction, ...]:
+    """What is remembered changes nothing, and nodes in flight advance alone as they do in the whole."""
+    planned = plan(fleet, now, recall)
+    assert planned == plan(fleet, now)
+    alone = [action for action in advance_in_flight(fleet, now) if not isinstance(action, FreeSlot)]
+    assert [action for action in alone if action not in planned] == []
+    return planned
+
+
+@pytest.fixture(autouse=True)
+def plans_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every operator in these tests plan so."""
+    monkeypatch.setattr(reconcile, "plan", checked_plan)

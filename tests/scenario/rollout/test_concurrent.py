@@ -1,0 +1,232 @@
+"""An operator whose writes overlap, are slow, are refused or are cut off with it: budgets hold, and the rollout ends.
+
+A trial is drawn from a number; ``TRIAL=n pytest …`` plays one again.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.domain.nodes import CORDON_ANNOTATION
+from nodeupgrade.domain.rollout.guard import GUARD_NAME
+from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import Pace, Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
+from nodeupgrade.simulation.kube import InMemoryKube
+from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
+
+NAME = "to-1-33"
+TRIALS = range(int(os.environ["TRIAL"]), int(os.environ["TRIAL"]) + 1) if "TRIAL" in os.environ else range(24)
+NODES_OF_POOL, IN_FLIGHT, MAY_FAIL = 6, 3, 2
+STEPS, LAST_STEPS = 120, 400
+
+
+class Erratic(InMemoryKube):
+    """Takes its time with every write, before and after it is carried out; refuses some, and loses some answers."""
+
+    dice: random.Random
+    calm = False
+
+    async def _take_time(self) -> None:
+        for _ in range(0 if self.calm else self.dice.choice([0, 0, 1, 3, 40])):
+            await asyncio.sleep(0)
+
+    async def _erratically(self, write: Callable[[], Awaitable[Any]], resource: Resource) -> Any:
+        await self._take_time()
+        if not self.calm and self.dice.random() < 0.04:
+            raise self.dice.choice([RejectedError, UnavailableError])(f"cannot write {resource.plural} this time")
+        done = await write()
+        await self._take_time()
+        if not self.calm and self.dice.random() < 0.03:
+            raise UnavailableError(f"nobody heard of {resource.plural}")
+        return done
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        made: Json = await self._erratically(lambda: InMemoryKube.create(self, resource, body), resource)
+        return made
+
+    async def merge(self, resource: Resource, name: str, patch: Json, **asked: Any) -> Json:
+        done: Json = await self._erratically(lambda: InMemoryKube.merge(self, resource, name, patch, **asked), resource)
+        return done
+
+    async def replace_status(self, resource: Resource, name: str, status: Json, **asked: Any) -> Json:
+        done: Json = await self._erratically(
+            lambda: InMemoryKube.replace_status(self, resource, name, status, **asked), resource
+        )
+        return done
+
+    async def delete(self, resource: Resource, name: str, **asked: Any) -> None:
+        await self._erratically(lambda: InMemoryKube.delete(self, resource, name, **asked), resource)
+
+
+class Operator:
+    """One operator as it runs in a cluster; ``passing`` is the pass that goes on."""
+
+    def __init__(self, kube: Erratic, clock: Callable[[], float]) -> None:
+        fleet = InformedFleet(kube, NAMESPACE, timing=Timing(patience=0.0, list_timeout=10.0))
+        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        pace = Pace(rest=kube.dice.choice([0.0, 1e6]), patience=kube.dice.choice([0.0, 0.0, None]), clock=clock)
+        self.rollouts = Rollouts(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace)
+        self.following = asyncio.ensure_future(fleet.run())
+        self.passing: asyncio.Future[Any] | None = None
+
+    def start(self) -> None:
+        """Begin a pass, unless one goes on."""
+        if self.passing is None or self.passing.done():
+            self.check()
+            self.passing = asyncio.ensure_future(self.rollouts.reconcile(NAME))
+
+    def check(self) -> None:
+        """A pass may fail as the API server does, and in no other way."""
+        if self.passing is not None and self.passing.done() and not self.passing.cancelled():
+            error = self.passing.exception()
+            if error is not None and not isinstance(error, NodeUpgradeError):
+                raise error
+
+    async def die(self) -> None:
+        """Stop in the middle of whatever goes on."""
+        for each in (self.following, self.passing):
+            if each is not None:
+                each.cancel()
+        await asyncio.gather(self.following, *filter(None, [self.passing]), return_exceptions=True)
+        await self.rollouts.close()
+
+
+class Trial:
+    """A fleet, its operator, and what is true at every moment."""
+
+    def __init__(self, number: int) -> None:
+        self.dice, self.now = random.Random(number), START  # noqa: S311 - no secret
+        self.kube = Erratic(clock=lambda: self.now)
+        self.kube.dice = self.dice
+        names = [f"node-{n}" for n in range(NODES_OF_POOL)]
+        bad = self.dice.sample(names, self.dice.randrange(3))
+        self.parts = {name: self.dice.choice([Part.ROLL_BACK, Part.REFUSE, Part.HANG, Part.LIE]) for name in bad}
+        self.nodes = FleetSimulator(self.kube, NAMESPACE, parts=self.parts)
+        self.names, self.deleted, self.paused_with = names, set[str](), frozenset[str]()
+        self.paused = False
+
+    def operator(self) -> Operator:
+        return Operator(self.kube, lambda: (self.now - START).total_seconds())  # noqa: PLW0108 - as it is then
+
+    async def play(self) -> None:
+        self.kube.calm = True
+        await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
+        for name in [*self.names, "other"]:
+            pool = {"metadata": {"labels": {"pool": "db" if name == "other" else "web"}}}
+            await self.nodes.add_node(name, overrides=pool)
+            await self.nodes.add_pod(f"web-on-{name}", name)
+        strategy = {"maxConcurrent": IN_FLIGHT, "maxUnavailable": "100%", "failureThreshold": MAY_FAIL}
+        await self.kube.create(UPGRADES, upgrade_object(NAME, strategy=strategy, timeouts={"node": "5m"}))
+        self.kube.calm = False
+        operators = [self.operator()]
+        try:
+            for _ in range(STEPS):
+                await self.step(operators)
+            await self.end(operators)
+        finally:
+            for operator in operators:
+                await operator.die()
+
+    async def step(self, operators: list[Operator]) -> None:
+        self.now += timedelta(seconds=1)
+        for operator in operators:
+            if self.dice.random() < 0.7:
+                operator.start()
+        if self.dice.random() < 0.06:
+            await operators[0].die()
+            operators[0] = self.operator()
+        await self.people_do_something()
+        await self.nodes_do_something()
+        for _ in range(self.dice.choice([1, 5, 30])):
+            await asyncio.sleep(0)
+        await self.holds()
+        for operator in operators:
+            operator.check()
+
+    async def people_do_something(self) -> None:
+        calm, self.kube.calm = self.kube.calm, True
+        if self.dice.random() < 0.04:
+            await self.pause(on=not self.paused)
+        if self.dice.random() < 0.02 and len(self.deleted) < 2:
+            name = self.dice.choice(self.names)
+            await self.delete(name)
+        self.kube.calm = calm
+
+    async def pause(self, *, on: bool) -> None:
+        self.paused = on
+        patch = {"metadata": {"annotations": {"nodeupgrade.dev/pause": "true" if on else None}}}
+        await self.kube.merge(UPGRADES, NAME, patch)
+        self.paused_with = await self.slots()
+
+    async def delete(self, name: str) -> None:
+        """Delete a Node; the garbage collector deletes its task."""
+        self.deleted.add(name)
+        await self.kube.delete(NODES, name)
+        await self.kube.delete(TASKS, name)
+
+    async def nodes_do_something(self) -> None:
+        calm, self.kube.calm = self.kube.calm, True
+        await self.nodes.tick()
+        self.kube.calm = calm
+
+    async def slots(self) -> frozenset[str]:
+        return frozenset(parse_upgrade(await self.kube.get(UPGRADES, NAME)).status.in_flight)
+
+    async def holds(self) -> None:
+        """P3: slots bound what is touched. P4: a pause holds. P6: only the pool's nodes are touched."""
+        upgrade, slots = parse_upgrade(await self.kube.get(UPGRADES, NAME)), await self.slots()
+        tasks = [parse_task(body) for body in await self.kube.list(TASKS)]
+        nodes = await self.kube.list(NODES)
+        ours = {n["metadata"]["name"] for n in nodes if CORDON_ANNOTATION in n["metadata"].get("annotations", {})}
+        lost = {task.name for task in tasks if task.verdict and task.verdict.outcome == "RollbackFailed"}
+        failed = [task for task in tasks if task.verdict and task.verdict.outcome in {"Failed", "RolledBack"}]
+        assert len(slots) <= IN_FLIGHT
+        assert ours | {task.name for task in tasks if task.open} <= slots | lost
+        assert len(failed) < MAY_FAIL + IN_FLIGHT
+        assert upgrade.finished or not self.paused or slots <= self.paused_with
+        assert "other" not in ours | {task.name for task in tasks}
+
+    async def end(self, operators: list[Operator]) -> None:
+        """P5: once faults stop it ends, and leaves nothing behind."""
+        self.kube.calm = True
+        self.parts.clear()
+        await self.pause(on=False)
+        for _ in range(LAST_STEPS):
+            self.now += timedelta(seconds=10)
+            for operator in operators:
+                operator.start()
+            await self.nodes.tick()
+            for _ in range(60):
+                await asyncio.sleep(0)
+            await self.holds()
+            for operator in operators:
+                operator.check()
+            if parse_upgrade(await self.kube.get(UPGRADES, NAME)).finished:
+                break
+        upgrade = parse_upgrade(await self.kube.get(UPGRADES, NAME))
+        stalled = {c.reason for c in upgrade.status.conditions if c.type == "Stalled" and c.status == "True"}
+        assert upgrade.finished or stalled, upgrade.status
+        assert upgrade.status.in_flight == ()
+        nodes = await self.kube.list(NODES)
+        assert not any(node["spec"].get("unschedulable") for node in nodes)
+        await operators[0].rollouts.sweep()
+        assert not (await self.kube.get(GUARD, GUARD_NAME)).get("data"), "a guard's entry is left behind"
+
+
+@pytest.mark.parametrize("number", TRIALS)
+async def test_whatever_overlaps(number: int) -> None:
+    await Trial(number).play()
