@@ -1,8 +1,11 @@
 """HTTP to the API server: raw JSON over the official client's transport, the port's errors, and retries."""
 
+import asyncio
 import json
 import os
+import random
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +47,9 @@ WATCH = "WATCH"
 NO_CODE = "none"
 """Reported in place of an HTTP status when there was no answer."""
 
-_BUSY = frozenset({429, 500, 502, 503, 504})
+TOO_MANY_REQUESTS = 429
+
+_BUSY = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.ConfigException)
 """Errors of a request with no answer, with an answer that is not JSON, or whose token cannot be read at the moment."""
 
@@ -83,6 +88,7 @@ class Transport:
         self._patience = patience
         self._answered = answered
         self._sessions: list[aiohttp.ClientSession] = []
+        self._resume_at = 0.0
 
     @classmethod
     async def connect(
@@ -202,6 +208,7 @@ class Transport:
 
     async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
         what = f"{method} {path}"
+        await self._turn(what)
         try:
             request = await self._signed(method, path, query, body, content_type)
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
@@ -214,7 +221,21 @@ class Transport:
         self._answered(method, str(response.status))
         if response.status < 400:
             return answer
-        raise _error(what, response.status, payload, response.getheaders().get("Retry-After"))
+        refusal = _error(what, response.status, payload, response.getheaders().get("Retry-After"))
+        if response.status == TOO_MANY_REQUESTS and isinstance(refusal, UnavailableError):
+            self._resume_at = max(self._resume_at, time.monotonic() + refusal.after)
+        raise refusal
+
+    async def _turn(self, what: str) -> None:
+        """Wait as long as the API server has asked this client to: it may have asked it of another request.
+
+        Raises:
+            UnavailableError: That is longer than a request is tried.
+        """
+        while (left := self._resume_at - time.monotonic()) > 0:
+            if left > self._patience.retry_seconds:
+                raise UnavailableError(f"cannot {what} because the API server asked for fewer requests", left)
+            await asyncio.sleep(left * random.uniform(1.0, 1.2))  # noqa: S311 - jitter, not a secret
 
     async def _signed(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
         return await self._client.param_serialize(
