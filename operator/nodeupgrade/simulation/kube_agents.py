@@ -1,17 +1,18 @@
-"""Simulated node sides against a real API server: each keeps to the task protocol, and takes its time."""
+"""Simulated node sides that are driven by watches: each keeps to the task protocol, and takes its time."""
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from nodeupgrade.adapters.kube import KubeClient, Session
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.engine.informer.informer import Informer
+from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS
+from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import PODS, TASKS, NotFoundError
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 
@@ -25,26 +26,30 @@ AGAIN_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Agents:
-    """All node sides; ``seconds`` is what each takes, whatever the operator adds."""
+    """All node sides.
 
-    kube: KubeClient
+    Attributes:
+        seconds: what each takes, whatever the operator adds.
+        vanish: confirms the deletion of a pod, as its kubelet does when the containers have ended.
+    """
+
+    kube: TypedKube
     namespace: str
     seconds: float
-    served: int = 0
-    _session: Session = field(init=False)
+    vanish: Callable[[str], Awaitable[None]]
+    timing: Timing = field(default_factory=Timing)
     _fleet: FleetSimulator = field(init=False)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)
     _serving: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._session = self.kube.session()
         self._fleet = FleetSimulator(self.kube, self.namespace)
 
     async def run(self) -> None:
         """Serve every agent pod that there is, until cancelled."""
         where = PODS.within(self.namespace)
-        pods = Informer(self.kube, where, dict, labels=AGENT_LABELS, on_change=self._pod_changed)
-        tasks = Informer(self.kube, TASKS, parse_task, on_change=self._task_changed)
+        pods = Informer(self.kube, where, dict, labels=AGENT_LABELS, on_change=self._pod_changed, timing=self.timing)
+        tasks = Informer(self.kube, TASKS, parse_task, on_change=self._task_changed, timing=self.timing)
         async with asyncio.TaskGroup() as group:
             group.create_task(pods.run())
             group.create_task(tasks.run())
@@ -59,7 +64,6 @@ class Agents:
         uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
         self._news.setdefault(node, asyncio.Event()).set()
         if uid not in self._serving:
-            self.served += 1
             self._serving[uid] = asyncio.ensure_future(self._live(pod["metadata"]["name"], uid, self._news[node]))
             self._serving[uid].add_done_callback(lambda _: self._serving.pop(uid))
 
@@ -72,7 +76,7 @@ class Agents:
                 if pod["metadata"]["uid"] != uid:
                     return None
                 if "deletionTimestamp" in pod["metadata"]:
-                    return await self._vanish(name)
+                    return await self.vanish(name)
                 if (seconds := await self._rest(pod)) is None:
                     await _hears(news)
                     continue
@@ -96,12 +100,6 @@ class Agents:
         if task.reported.phase is TaskPhase.STAGED and asked and task.spec.guard.answers != asked:
             return None
         return SHARES.get(task.reported.phase, 0.0) * self.seconds
-
-    async def _vanish(self, name: str) -> None:
-        """Confirm the deletion of a pod, as its kubelet does when the containers have ended."""
-        url = f"{self._session.server}/api/v1/namespaces/{self.namespace}/pods/{name}"
-        async with self._session.http.delete(url, json={"gracePeriodSeconds": 0}) as answer:
-            await answer.read()
 
 
 async def _hears(news: asyncio.Event) -> None:

@@ -1,0 +1,146 @@
+"""How well the operator keeps up with its nodes, at any distance from the API server, in virtual time.
+
+The operator's own queue, workers and informers run; what a machine takes to compute counts for nothing here.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.controlplane.enqueue import Enqueuer
+from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.workers import resync, work
+from nodeupgrade.domain.rollout.guard import GUARD_NAME, NODE_LOOK
+from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
+from nodeupgrade.ports.kube import EVENTS, PODS, UPGRADES, Resource
+from nodeupgrade.simulation.kube import InMemoryKube
+from nodeupgrade.simulation.kube_agents import Agents
+from nodeupgrade.simulation.kube_fleet import FleetSimulator
+from tests.scenario.rollout import virtual_time
+from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
+
+NAME = "to-1-33"
+POOL, IN_FLIGHT, AGENT_SECONDS = 80, 20, 40.0
+IDEAL = (AGENT_SECONDS + NODE_LOOK.total_seconds()) * POOL / IN_FLIGHT
+WRITES_A_NODE = 15
+
+
+class Distant(InMemoryKube):
+    """An API server some way off; counts what is written. The nodes are as near to theirs as ever."""
+
+    near: InMemoryKube
+    round_trip: float
+    written: Counter[str]
+
+    async def _travel(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        await asyncio.sleep(self.round_trip / 2)
+        try:
+            return await ask()
+        finally:
+            await asyncio.sleep(self.round_trip / 2)
+
+    async def get(self, resource: Resource, name: str) -> Json:
+        found: Json = await self._travel(lambda: self.near.get(resource, name))
+        return found
+
+    async def list(self, resource: Resource, **asked: Any) -> list[Json]:
+        found: list[Json] = await self._travel(lambda: self.near.list(resource, **asked))
+        return found
+
+    def pages(self, resource: Resource, **asked: Any) -> Any:
+        return self.near.pages(resource, **asked)
+
+    def watch(self, resource: Resource, **asked: Any) -> Any:
+        return self.near.watch(resource, **asked)
+
+    async def create(self, resource: Resource, body: Json) -> Json:
+        self.written[resource.plural] += 1
+        made: Json = await self._travel(lambda: self.near.create(resource, body))
+        return made
+
+    async def merge(self, resource: Resource, name: str, patch: Json, **asked: Any) -> Json:
+        self.written[resource.plural] += 1
+        done: Json = await self._travel(lambda: self.near.merge(resource, name, patch, **asked))
+        return done
+
+    async def replace_status(self, resource: Resource, name: str, status: Json, **asked: Any) -> Json:
+        self.written[resource.plural] += 1
+        done: Json = await self._travel(lambda: self.near.replace_status(resource, name, status, **asked))
+        return done
+
+    async def delete(self, resource: Resource, name: str, **asked: Any) -> None:
+        self.written[resource.plural] += 1
+        await self._travel(lambda: self.near.delete(resource, name, **asked))
+
+
+async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
+    """Return when the first node was in flight, when the rollout was over, and what was written."""
+    loop = asyncio.get_running_loop()
+    near = InMemoryKube(clock=lambda: START + timedelta(seconds=loop.time()))
+    await near.create(GUARD, {"metadata": {"name": GUARD_NAME}})
+    nodes = FleetSimulator(near, NAMESPACE)
+    for number in range(POOL):
+        await nodes.add_node(f"node-{number:03}")
+        await nodes.add_pod(f"web-{number}", f"node-{number:03}")
+    await near.create(UPGRADES, upgrade_object(NAME, strategy={"maxConcurrent": IN_FLIGHT, "maxUnavailable": "100%"}))
+    kube = Distant(clock=near.clock)
+    kube.near, kube.round_trip, kube.written = near, round_trip, Counter()
+
+    queue, timing = WorkQueue(), Timing(monotonic=loop.time)
+    enqueuer = Enqueuer(queue)
+    fleet = InformedFleet(kube, NAMESPACE, on_change=enqueuer.fleet_changed, timing=timing)
+    agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    pace = replace(THRIFTY, clock=loop.time)
+    rollouts = Rollouts(WriteThrough(kube, fleet), agents, fleet=fleet, pace=pace, on_late=enqueuer.fleet_changed)
+
+    async def vanish(_pod: str) -> None:
+        """It is gone as soon as it is deleted."""
+
+    jobs = [
+        fleet.run(),
+        work(queue, enqueuer, rollouts, Metrics()),
+        resync(enqueuer, rollouts),
+        Agents(near, NAMESPACE, AGENT_SECONDS, vanish, timing).run(),
+    ]
+    running = asyncio.gather(*jobs)
+    first = 0.0
+    try:
+        while not running.done():
+            await asyncio.sleep(0.1)
+            upgrade = parse_upgrade(await near.get(UPGRADES, NAME))
+            first = first or (loop.time() if upgrade.status.in_flight else 0.0)
+            if upgrade.finished:
+                assert upgrade.status.counts.succeeded == POOL
+                return first, loop.time(), kube.written
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        await rollouts.close()
+    raise AssertionError("something ended that must not end")
+
+
+@pytest.mark.parametrize(("milliseconds", "share"), [(0, 0.9), (20, 0.9), (50, 0.7)])
+def test_throughput_is_near_to_the_ideal(milliseconds: float, share: float) -> None:
+    first, seconds, written = virtual_time.run(rollout(milliseconds / 1000))
+    events = written.pop(EVENTS.plural)
+    print(
+        f"{milliseconds} ms: first {first:.1f} s, {seconds:.0f} s, {IDEAL / seconds:.2f} of the ideal", written, events
+    )
+    assert first < 10
+    assert IDEAL / seconds >= share
+    assert written.total() <= WRITES_A_NODE * POOL, written
+    assert written[PODS.plural] == 2 * POOL
