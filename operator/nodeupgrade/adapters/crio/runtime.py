@@ -76,6 +76,7 @@ class CrioRuntime:
             cgroup_driver=self._cri.cgroup_driver(),
             process=listener(self._socket, self._processes),
             places=next_start.places(self._asked().configuration),
+            images=self._cri.image_filesystem(),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
