@@ -38,6 +38,7 @@ class Lab:
         Raises:
             LabError: if the machine lacks something, the lab exists already, or it fails to start twice.
         """
+        runtime_named(spec.runtime).check(Version.parse(spec.kubelet))
         lab = cls(spec, progress)
         hostcheck.require(hostcheck.for_lab())
         with lab._alone():

@@ -11,6 +11,17 @@ class SupportedRuntime(StrEnum):
     CRIO = "cri-o"
 
 
+STOPPED = frozenset({SupportedRuntime.DOCKER})
+"""Those that are stopped for their hashes to be written, and have no socket that a shield could take."""
+
+
+def treatment(name: str) -> str:
+    """Return what a run does to a runtime of that name, for messages."""
+    if not is_supported(name):
+        return "not supported"
+    return "stopped and started once, without a shield" if name in STOPPED else "restarted once"
+
+
 def is_supported(name: str) -> bool:
     """Report whether nodes with a runtime of that name can be upgraded."""
     return name in set(SupportedRuntime)

@@ -41,6 +41,14 @@ class PlannedWave:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeInUse:
+    """A kind of container runtime, and the selected nodes that report it; the name is empty where none is reported."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
     """What would happen.
 
@@ -79,6 +87,16 @@ class PlanReport:
     hazards: Mapping[str, tuple[ReportedHazard, ...]]
     todo: tuple[Todo, ...] = ()
     expected: Expectation | None = None
+
+    @property
+    def runtimes(self) -> tuple[RuntimeInUse, ...]:
+        """The runtimes of the selected nodes, the most frequent first."""
+        by_name: dict[str, list[str]] = {}
+        for member in self.members:
+            if member.view is not None:
+                by_name.setdefault(member.view.runtime_name, []).append(member.node)
+        found = (RuntimeInUse(name=name, nodes=tuple(nodes)) for name, nodes in by_name.items())
+        return tuple(sorted(found, key=lambda each: (-len(each.nodes), each.name)))
 
     @property
     def eras(self) -> tuple[EraForecast, ...]:

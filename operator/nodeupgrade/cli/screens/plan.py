@@ -8,10 +8,11 @@ from rich.text import Text
 from nodeupgrade.api.durations import render_duration
 from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason, Severity, counted
+from nodeupgrade.api.runtimes import treatment
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy, Wave
 from nodeupgrade.cli.reports.forecast import EraForecast
-from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport
+from nodeupgrade.cli.reports.plan import UPGRADED, PlannedWave, PlanReport, RuntimeInUse
 from nodeupgrade.cli.reports.todo import Todo
 from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, FAINT, GOOD, NOTHING, ahead, facts, heading, lasting, table
@@ -19,6 +20,7 @@ from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
 
 CAUSES_SHOWN = 5
 NODES_NAMED = 8
+RUNTIME_NODES_NAMED = 3
 RESTARTS_NAMED = 20
 
 
@@ -40,6 +42,7 @@ def document(report: PlanReport) -> Json:
         "first": list(report.first),
         "waits": report.waits,
         "expected": to_json(report.expected),
+        "runtimes": to_json(report.runtimes),
         "waves": [_wave_document(wave) for wave in report.waves],
         "eras": to_json(report.eras),
         "todo": to_json(report.todo),
@@ -107,6 +110,8 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
         "Nodes",
         ", ".join([selected, *(f"{number} {place.value.lower()}" for place, number in numbers.items() if number)]),
     )
+    if len(report.runtimes) > 1:
+        yield "Runtimes", "; ".join(map(_runtime, report.runtimes))
     if report.opens is None:
         yield "Windows", Text("none ever opens", BAD)
     elif not report.open_now:
@@ -141,6 +146,11 @@ def _expected(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
 def _needs_approvals(report: PlanReport) -> bool:
     terms = (wave.terms for wave in report.waves if wave.upgraded)
     return any(wave.approval is not ApprovalPolicy.AUTO and wave.name not in report.approvals for wave in terms)
+
+
+def _runtime(found: RuntimeInUse) -> str:
+    nodes = f"{counted(len(found.nodes), 'node')} ({_named(found.nodes, RUNTIME_NODES_NAMED)})"
+    return f"{found.name or 'unknown'} on {nodes}: {treatment(found.name)}"
 
 
 def counted_share(share: str) -> str:
