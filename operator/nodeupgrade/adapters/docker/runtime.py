@@ -60,7 +60,7 @@ class DockerRuntime:
         patience: float = 2.0,
     ) -> None:
         self._files = files or HostFiles()
-        self._endpoint = self._files.on_node(socket)
+        self._endpoint = next_start.real(self._files, str(self._files.on_node(socket)))
         self._engine = EngineClient(socket, timeout=timeout, patience=patience)
         self._processes = processes
         self._services = services
@@ -152,7 +152,8 @@ class DockerRuntime:
         """
         deadline = time.monotonic() + timeout
         if self._is_down():
-            self._services.start(UNIT)
+            for unit in (SOCKET_UNIT, UNIT):  # the socket, too, has a limit of starts that is to be reset
+                self._services.start(unit)
         while True:
             try:
                 self._engine.containers(timeout=POLL_DEADLINE, patience=0)
