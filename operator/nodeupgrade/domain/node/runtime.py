@@ -25,6 +25,7 @@ class RuntimeKind:
         exchangeable_socket: whether another socket may lie at the path of its socket while it runs.
         remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
             start would last (see ContainerRuntime.reinstate).
+        why_no_shield: why no shield can take the place of its socket, if that is known.
         stops_for_rewriting: whether it is stopped for hashes to be written, and starts only when it is next needed.
     """
 
@@ -33,6 +34,7 @@ class RuntimeKind:
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False
     remembers_ends: bool = False
+    why_no_shield: str = ""
     stops_for_rewriting: bool = False
 
 
@@ -54,6 +56,7 @@ class RuntimeSocket:
         fixed: whether nothing in its directory can be changed.
         mounted: whether it is a mount point, and so cannot be replaced by a rename.
         exchangeable: whether the runtime tolerates another socket in its place.
+        why_no_shield: why it does not, if that is known.
         unknown: why the path could not be followed; empty if it could.
     """
 
@@ -63,12 +66,14 @@ class RuntimeSocket:
     mounted: bool
     exchangeable: bool
     unknown: str = ""
+    why_no_shield: str = ""
 
     @property
     def obstacle(self) -> str:
         """Why no shield can take its place; empty if one can."""
         if not self.exchangeable:
-            return "nobody has tried yet whether this runtime tolerates another socket in place of its own"
+            untried = "nobody has tried yet whether this runtime tolerates another socket in place of its own"
+            return self.why_no_shield or untried
         if self.path is None:
             return self.unknown or f"{self.endpoint} is not a socket"
         directory = PurePosixPath(self.path).parent
