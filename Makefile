@@ -12,11 +12,18 @@ CHECKED := operator tests e2e tools
 CONTAINER_TOOL ?= $(firstword $(shell command -v podman docker buildah) podman)
 IMAGE ?= nodeupgrade:dev
 IMAGE_PYTHON ?= 3.13
+MACHINES ?= $(shell uname -m)
 
 # `make bench` and `make e2e-faults`: the container runtime of the lab's nodes.
 RUNTIME ?= containerd
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean
+# `make release`: the image without a tag, where the files will be, and for which machines.
+REPOSITORY ?= registry.example.com/nodeupgrade
+TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
+PLATFORMS ?= linux/amd64,linux/arm64
+
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -78,7 +85,22 @@ images: wheels ## Build the container image (IMAGE=, CONTAINER_TOOL=, IMAGE_PYTH
 
 wheels: venv ## Collect the image's packages into wheels/, hashes checked
 	rm -rf wheels
-	$(BIN)/python -m tools.wheels --python $(IMAGE_PYTHON) wheels
+	$(BIN)/python -m tools.wheels --python $(IMAGE_PYTHON) $(addprefix --machine=,$(MACHINES)) wheels
+
+manifests: venv ## Write install.yaml and cleanup.yaml into dist/ (REPOSITORY=, TAG=)
+	@$(BIN)/python -m tools.release.manifests --image $(REPOSITORY) --tag $(TAG) dist
+
+release: MACHINES = x86_64 aarch64
+release: wheels ## Make a release in dist/: image, install.yaml, chart, plugin, SBOM, checksums, signature (RELEASE_FLAGS=)
+	rm -rf dist
+	@$(BIN)/python -m tools.release --image $(REPOSITORY) --url $(RELEASE_URL) --platforms $(PLATFORMS) --tool $(CONTAINER_TOOL) $(RELEASE_FLAGS) dist
+
+chart: venv ## Generate the Helm chart from the manifests
+	$(BIN)/python -m tools.generate_chart
+
+metrics: venv ## Generate docs/metrics.md and the Grafana dashboard
+	$(BIN)/python -m tools.generate_metrics
+	$(BIN)/python -m tools.generate_dashboard
 
 oracle: venv ## Ask a Kubernetes release itself what its kubelet computes (VERSION=1.38.0; builds it, minutes)
 	@$(BIN)/python -m tools.oracle $(VERSION)

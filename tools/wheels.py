@@ -47,12 +47,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Collect both kinds: our wheel in the directory, its dependencies in a subdirectory."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__.partition("\n")[0])
     parser.add_argument("--python", required=True, help="version of the image's Python, such as 3.13")
-    parser.add_argument("--machine", default=platform.machine(), help="the image's machine (default: this one's)")
+    parser.add_argument(
+        "--machine", action="append", help="a machine of the image, such as aarch64 (default: this one; repeatable)"
+    )
     parser.add_argument("destination", type=Path)
     options = parser.parse_args(argv)
     locked = options.destination / DEPENDENCIES
     locked.mkdir(parents=True, exist_ok=True)
-    dependencies(locked, python=options.python, machine=options.machine)
+    # Wheels of several machines lie side by side: pip takes those that fit.
+    for machine in options.machine or [platform.machine()]:
+        dependencies(locked, python=options.python, machine=machine)
     our_own(options.destination)
 
 

@@ -1,4 +1,4 @@
-"""The operator's Prometheus metrics. docs/metrics.md describes each of them.
+"""The operator's Prometheus metrics, as the catalogue describes them.
 
 Counters count since the start of this process. Gauges are computed from the current state at every scrape, so the
 gauges of a deleted NodeUpgrade vanish. No metric has a label for the node.
@@ -13,16 +13,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Info, Proce
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nodeupgrade.adapters.observability import catalogue
+from nodeupgrade.adapters.observability.catalogue import MetricSpec
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.domain.rollout.report.figures import finished_runs, group_nodes, is_paused
 from nodeupgrade.engine.rollout.reconcile import Pass
-
-DOWN_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300)
-"""Seconds; after 40 or 50 a node becomes NotReady (node-monitor-grace-period up to 1.31, and from 1.32)."""
-
-LAG_BUCKETS = (0.001, 0.01, 0.1, 0.5, 1, 5, 30)
-PASS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +58,17 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._upgrades: dict[str, Upgrade] = {}
         self._state = state
-        self._requests = self._counter("api_requests", "Answers of the API server.", "verb", "code")
-        self._passes = self._counter("reconcile", "Passes over a NodeUpgrade.", "result")
-        self._rewritten = self._counter("containers_rewritten", "Containers whose stored hash was rewritten.")
-        self._restarted = self._counter("containers_restarted", "Containers that were restarted by an upgrade.")
-        self._flapped = self._counter("readiness_flaps", "Pods reported unready although their containers ran on.")
-        self._rollbacks = self._counter("rollbacks", "Runs that were undone, or could not be.", "reason")
-        self._down = self._histogram("kubelet_down_seconds", "Time of a run without a healthy kubelet.", DOWN_BUCKETS)
-        self._seconds = self._histogram("reconcile_duration_seconds", "Duration of a pass.", PASS_BUCKETS)
-        self._lag = self._histogram("event_loop_lag_seconds", "Delay of a timer in the event loop.", LAG_BUCKETS)
-        Info("nodeupgrade_build", "Version of the operator.", registry=self.registry).info({"version": _version()})
+        self._requests = self._counter(catalogue.REQUESTS)
+        self._passes = self._counter(catalogue.PASSES)
+        self._rewritten = self._counter(catalogue.REWRITTEN)
+        self._restarted = self._counter(catalogue.RESTARTED)
+        self._flapped = self._counter(catalogue.FLAPS)
+        self._rollbacks = self._counter(catalogue.ROLLBACKS)
+        self._down = self._histogram(catalogue.KUBELET_DOWN)
+        self._seconds = self._histogram(catalogue.PASS_DURATION)
+        self._lag = self._histogram(catalogue.LOOP_LAG)
+        build = catalogue.BUILD
+        Info(build.name, build.meaning, registry=self.registry).info({"version": _version()})
         ProcessCollector(registry=self.registry)
         self.registry.register(_Gauges(self))
 
@@ -108,23 +105,27 @@ class Metrics:
     def gauges(self) -> Iterator[Metric]:
         """Yield the gauges, computed from the current state."""
         state, upgrades = self._state(), tuple(self._upgrades.values())
-        nodes = GaugeMetricFamily("nodeupgrade_nodes", "Nodes of a NodeUpgrade.", labels=("upgrade", "wave", "phase"))
+        nodes = _gauge(catalogue.NODES)
         for group, count in group_nodes(state.tasks, {upgrade.uid for upgrade in upgrades}).items():
             nodes.add_metric((group.upgrade, group.wave, group.phase), count)
-        flying = GaugeMetricFamily("nodeupgrade_inflight", "Nodes that hold a slot.", labels=("upgrade",))
-        paused = GaugeMetricFamily("nodeupgrade_paused", "Whether no further node is started.", labels=("upgrade",))
+        flying, paused = _gauge(catalogue.IN_FLIGHT), _gauge(catalogue.PAUSED)
         for upgrade in upgrades:
             flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
             paused.add_metric((upgrade.name,), is_paused(upgrade))
-        yield from (nodes, flying, paused)
-        yield GaugeMetricFamily("nodeupgrade_queue_depth", "NodeUpgrades that wait for a pass.", state.queue_depth)
+        queue = _gauge(catalogue.QUEUE_DEPTH)
+        queue.add_metric((), state.queue_depth)
+        yield from (nodes, flying, paused, queue)
         yield from _informers(state.informers)
 
-    def _counter(self, name: str, help_: str, *labels: str) -> Counter:
-        return Counter(f"nodeupgrade_{name}", help_, labels, registry=self.registry)
+    def _counter(self, spec: MetricSpec) -> Counter:
+        return Counter(spec.name, spec.meaning, spec.labels, registry=self.registry)
 
-    def _histogram(self, name: str, help_: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(f"nodeupgrade_{name}", help_, registry=self.registry, buckets=buckets)
+    def _histogram(self, spec: MetricSpec) -> Histogram:
+        return Histogram(spec.name, spec.meaning, spec.labels, registry=self.registry, buckets=spec.buckets)
+
+
+def _gauge(spec: MetricSpec) -> GaugeMetricFamily:
+    return GaugeMetricFamily(spec.name, spec.meaning, labels=spec.labels)
 
 
 def _version() -> str:
@@ -135,13 +136,8 @@ def _version() -> str:
 
 
 def _informers(informers: tuple[InformerState, ...]) -> Iterator[Metric]:
-    synced = GaugeMetricFamily("nodeupgrade_informer_synced", "Whether a kind was listed once.", labels=("kind",))
-    ages = GaugeMetricFamily(
-        "nodeupgrade_informer_last_event_age_seconds", "Time since the API server told of a kind.", labels=("kind",)
-    )
-    relists = CounterMetricFamily(
-        "nodeupgrade_informer_relists", "How often a kind was listed, and why.", labels=("kind", "reason")
-    )
+    synced, ages = _gauge(catalogue.SYNCED), _gauge(catalogue.EVENT_AGE)
+    relists = CounterMetricFamily(catalogue.RELISTS.name, catalogue.RELISTS.meaning, labels=catalogue.RELISTS.labels)
     for informer in informers:
         synced.add_metric((informer.kind,), informer.synced)
         ages.add_metric((informer.kind,), informer.silence)

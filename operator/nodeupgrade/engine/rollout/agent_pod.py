@@ -24,6 +24,9 @@ SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
 _BUNDLE_MOUNT = PurePosixPath("/bundle")
+_RESOURCES: Json = {"requests": {"cpu": "0", "memory": "0"}, "limits": {"memory": "1Gi"}}
+"""No request, since a kubelet rejects a pod that a full node has no room for; but told, as quotas ask for. The limit
+makes the pod Burstable: one of BestEffort is the first that the kernel kills, also in the middle of an examination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
             "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 10,
             "imagePullSecrets": secrets,
+            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
             "initContainers": _artifact_containers(artifact, settings) if from_image else [],
             "containers": [_agent_container(task, settings, staging=staging)],
             "volumes": [
@@ -104,6 +108,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -
         "command": ["python", "-m", "nodeupgrade.agent"],
         "env": [{"name": name, "value": value} for name, value in environment.items()],
         "securityContext": {"privileged": True, "runAsUser": 0},
+        "resources": _RESOURCES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {
@@ -133,6 +138,7 @@ def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> 
             "imagePullPolicy": "IfNotPresent",
             "command": ["cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", f"{_BUNDLE_MOUNT}/"],
             "securityContext": confined,
+            "resources": _RESOURCES,
             "volumeMounts": [bundled],
         },
         {
@@ -141,6 +147,7 @@ def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> 
             "imagePullPolicy": "IfNotPresent",
             "command": list(copy_command(artifact.path or "")),
             "securityContext": confined,
+            "resources": _RESOURCES,
             "volumeMounts": [{**bundled, "readOnly": True}, staging],
         },
     ]

@@ -1,0 +1,22 @@
+{{- /* The image of the operator and of its agents. */ -}}
+{{- define "nodeupgrade.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* "true" if the ValidatingAdmissionPolicies are installed, else empty. */ -}}
+{{- define "nodeupgrade.admissionPolicies" -}}
+{{- $known := semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version -}}
+{{- if or (eq .Values.admissionPolicies "Install") (and $known (eq .Values.admissionPolicies "Auto")) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* "true" if the CustomResourceDefinitions have rules in CEL, else empty. */ -}}
+{{- define "nodeupgrade.validationRules" -}}
+{{- $known := semverCompare ">=1.25.0-0" .Capabilities.KubeVersion.Version -}}
+{{- $wanted := .Values.crds.validationRules -}}
+{{- if or (eq $wanted "Install") (and $known (eq $wanted "Auto")) -}}true{{- end -}}
+{{- end -}}

@@ -1,0 +1,132 @@
+"""Removes from a node what runs have left on it, before uninstalling: ``python -m nodeupgrade.agent.cleanup``.
+
+Refused as long as anything may still need it. What a kubelet or a pod depends on stays, and is named.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.agent.settings import RUNS, STATE
+from nodeupgrade.api.values import RunId
+from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.ports.node.files import Files, FilesView
+from nodeupgrade.ports.runs import AgentRuns
+from nodeupgrade.wiring.node import MountedHost, host_from_pod, runs_in
+
+AGENT_MODULE = "nodeupgrade.agent"
+_UNIT_DIRECTORIES = (UNIT_DIRECTORY, PurePosixPath("/run/systemd/system"))
+
+
+class StillNeededError(Exception):
+    """Something on the node may still need what runs have left; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What runs have left on a node.
+
+    Attributes:
+        removable: kubelets that are kept for going back.
+        staying: what stays in place, and why.
+    """
+
+    removable: tuple[PurePosixPath, ...]
+    staying: tuple[str, ...]
+
+
+def look(runs: AgentRuns, files: FilesView) -> Leftovers:
+    """Return what can be removed, and what stays.
+
+    Raises:
+        StillNeededError: a run is not over, its units are still there, or its record cannot be read.
+    """
+    units = [path for directory in _UNIT_DIRECTORIES for path in files.list(directory) if _is_ours(path)]
+    if units:
+        raise StillNeededError(f"{units[0]} is still there; wait until the run on this node is over")
+    try:
+        plans = [_ended(runs, run) for run in runs.begun_runs()]
+        for run in runs.plans_not_begun():
+            runs.discard(run)
+    except (Inconsistent, StepFailed) as error:
+        raise StillNeededError(f"cannot tell what a run has left here: {error}") from error
+    backups = {PurePosixPath(plan.swap.backup) for plan in plans}
+    present = sorted(path for path in backups if files.stamp(path) is not None)
+    staying = sorted({line for plan in plans for line in _staying(plan)})
+    there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
+    return Leftovers(tuple(present), tuple(there))
+
+
+def _is_ours(path: PurePosixPath) -> bool:
+    return path.name.startswith("nodeupgrade-")
+
+
+def _ended(runs: AgentRuns, run: RunId) -> RunPlan:
+    finished = runs.read_journal(run).finished
+    if finished is None:
+        raise Inconsistent(f"run {run} is not over")
+    if (finished.payload or {}).get("outcome") == Outcome.DEGRADED:
+        raise Inconsistent(f"run {run} needs a person; when the node is repaired, remove {RUNS / run}")
+    plan = runs.read_plan(run)
+    if plan is None:
+        raise Inconsistent(f"run {run} has no plan")
+    return plan
+
+
+def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
+    if plan.swap.arguments is not None:
+        yield plan.swap.arguments.path, "the kubelet is started with it"
+    yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
+
+
+def remove(leftovers: Leftovers, files: Files, state: Path) -> None:
+    """Remove what can be removed; what tells of it comes last, so that an interrupted cleanup can be repeated.
+
+    Raises:
+        StepFailed: something cannot be removed.
+    """
+    for path in leftovers.removable:
+        files.remove(path)
+    try:
+        if state.exists():
+            shutil.rmtree(state)
+    except OSError as error:
+        raise StepFailed(f"cannot remove {STATE}: {error}") from error
+
+
+def agent_runs(host: MountedHost) -> bool:
+    """Report whether an agent or an executor runs on the node, in whatever container."""
+    pids = (int(path.name) for path in (host.root / "proc").iterdir() if path.name.isdecimal())
+    return any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in pids)
+
+
+def _require_no_agent(host: MountedHost) -> None:
+    if agent_runs(host):
+        raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
+
+
+def main() -> int:
+    """Clean the node that is mounted at ``/host`` and print what was done; 1 if it is refused or fails."""
+    host = host_from_pod(Path("/host"))
+    state = host.root / STATE.relative_to("/")
+    try:
+        _require_no_agent(host)
+        found = look(runs_in(host.root / RUNS.relative_to("/")), host.files)
+        remove(found, host.files, state)
+    except (StillNeededError, StepFailed) as error:
+        print(f"error: nothing of this node's records was removed: {error}", file=sys.stderr)
+        return 1
+    for path in (*found.removable, STATE):
+        print(f"removed {path}")
+    for line in found.staying:
+        print(f"kept {line}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

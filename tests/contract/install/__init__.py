@@ -1,0 +1,1 @@
+"""What people install: the manifests, the chart and a release."""

@@ -1,0 +1,147 @@
+"""The chart installs what the manifests install."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodeupgrade.api.json import Json
+from tests.contract.install.programs import have, helm
+from tests.contract.kube.conftest import ROOT
+from tools import generate_chart
+from tools.chart.templates import ChartError, template
+
+NAMESPACE = "nodeupgrade-system"
+SAME = ("image.tag=dev", "namespace.create=true", "crds.keep=false")
+"""Values with which the chart is compared with the manifests."""
+MONITORING = ("monitoring.serviceMonitor=true", "monitoring.prometheusRule=true", "monitoring.dashboard=true")
+
+Key = tuple[str, str, str]
+
+
+def rendered(*values: str, kubernetes: str = "1.33.0", namespace: str = NAMESPACE) -> dict[Key, Json]:
+    """Return the objects of the chart."""
+    sets = [f"--set={value}" for value in values]
+    argv = [have(helm), "template", "nodeupgrade", str(generate_chart.CHART), f"--namespace={namespace}"]
+    done = subprocess.run(
+        [*argv, f"--kube-version={kubernetes}", *sets], capture_output=True, text=True, check=False, timeout=120
+    )
+    if done.returncode:
+        raise ValueError(done.stderr)
+    return by_key(done.stdout)
+
+
+def kustomized(folder: str) -> dict[Key, Json]:
+    """Return the objects of a kustomization."""
+    argv = ["kubectl", "kustomize", str(ROOT / folder)]
+    return by_key(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout)
+
+
+def by_key(text: str) -> dict[Key, Json]:
+    """Return the objects of a YAML stream by kind, namespace and name, each of which must be there once."""
+    objects = [body for body in yaml.safe_load_all(text) if body]
+    found = {(b["kind"], b["metadata"].get("namespace", ""), b["metadata"]["name"]): b for b in objects}
+    assert len(found) == len(objects)
+    return found
+
+
+def test_chart_and_table_of_values_are_up_to_date() -> None:
+    assert generate_chart.outdated() == []
+
+
+@pytest.mark.parametrize(
+    "change", [("replicas: ", "replica: "), ("resources:", "resource:"), ("          image: ", "          imag: ")]
+)
+def test_a_place_that_is_not_found_is_an_error_and_no_value_without_effect(change: tuple[str, str]) -> None:
+    text = (ROOT / "manifests/operator.yaml").read_text(encoding="utf-8")
+    with pytest.raises(ChartError):
+        template("operator.yaml", text.replace(*change))
+
+
+@pytest.mark.real
+@pytest.mark.timeout(1800)
+class TestRendered:
+    @pytest.mark.parametrize(
+        ("folder", "kubernetes", "values"),
+        [
+            ("manifests", "1.33.0", ()),
+            ("manifests", "1.28.0", ("admissionPolicies=Install",)),
+            ("overlays/without-readiness-guard", "1.29.15", ()),
+            ("overlays/without-readiness-guard", "1.33.0", ("admissionPolicies=Omit",)),
+            ("overlays/without-cel", "1.24.17", ()),
+            ("overlays/without-crds", "1.33.0", ("crds.install=false",)),
+            ("overlays/with-nodes-proxy", "1.33.0", ("nodesProxy=true",)),
+            ("overlays/with-monitoring", "1.33.0-eks.1", MONITORING),
+            ("overlays/with-cleanup", "1.33.0", ("cleanup=true",)),
+        ],
+    )
+    def test_the_same_objects(self, folder: str, kubernetes: str, values: tuple[str, ...]) -> None:
+        ours, theirs = rendered(*SAME, *values, kubernetes=kubernetes), kustomized(folder)
+        assert ours.keys() ^ theirs.keys() == set()
+        for key, body in ours.items():
+            assert body == theirs[key], key
+
+    def test_what_is_different_without_further_values(self) -> None:
+        ours, theirs = rendered("image.tag=dev"), kustomized("manifests")
+        assert theirs.keys() - ours.keys() == {("Namespace", "", NAMESPACE)}
+        kept = {key for key, body in ours.items() if body["metadata"].get("annotations")}
+        assert {kind for kind, _, _ in kept} == {"CustomResourceDefinition"}
+        for key in kept:
+            assert ours[key]["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+            theirs[key]["metadata"].pop("annotations", None)
+        assert all(body == theirs[key] for key, body in ours.items())
+
+    def test_each_value_has_its_effect(self) -> None:
+        values = (
+            "image.repository=registry.example/op", f"image.digest=sha256:{'a' * 64}", "image.pullPolicy=Always",
+            "imagePullSecrets[0].name=pull", "replicas=0", "resources=null", "nodeSelector.pool=system",
+            "tolerations=null", "cleanup=true",
+        )  # fmt: skip
+        found = rendered(*values)
+        spec = found["Deployment", NAMESPACE, "nodeupgrade-operator"]["spec"]
+        (operator,) = spec["template"]["spec"]["containers"]
+        pinned = f"registry.example/op@sha256:{'a' * 64}"
+        assert (operator["image"], operator["imagePullPolicy"], spec["replicas"]) == (pinned, "Always", 0)
+        assert [each["value"] for each in operator["env"] if each["name"] == "AGENT_IMAGE"] == [pinned]
+        assert spec["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
+        assert not operator["resources"]
+        assert not spec["template"]["spec"]["tolerations"]
+        accounts = [body for (kind, _, _), body in found.items() if kind == "ServiceAccount"]
+        assert [each["imagePullSecrets"] for each in accounts] == [[{"name": "pull"}]] * 2
+        assert set(re.findall(r'"image": "(.*?)"', json.dumps([*found.values()]))) == {pinned}
+
+    @pytest.mark.parametrize(
+        ("wrong", "said"),
+        [
+            ("replicas=many", "replicas"),
+            ("imagee.tag=dev", "imagee"),
+            ("image.digest=latest", "digest"),
+            ("admissionPolicies=Maybe", "admissionPolicies"),
+        ],
+    )
+    def test_a_wrong_value_is_named(self, wrong: str, said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            rendered(wrong)
+
+    def test_another_namespace_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="--namespace nodeupgrade-system"):
+            rendered(namespace="default")
+
+    def test_helm_has_no_complaint(self) -> None:
+        argv = [have(helm), "lint", "--strict", f"--namespace={NAMESPACE}", str(generate_chart.CHART)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout
+
+
+def test_no_file_is_written_by_hand_beside_those_that_are_known(tmp_path: Path) -> None:
+    generate_chart.write(tmp_path, image="registry.example/nodeupgrade")
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert names == {
+        str(path.relative_to(generate_chart.CHART)) for path in generate_chart.CHART.rglob("*") if path.is_file()
+    }
+    assert (
+        yaml.safe_load((tmp_path / "values.yaml").read_text())["image"]["repository"] == "registry.example/nodeupgrade"
+    )

@@ -1,0 +1,238 @@
+"""Alerts and dashboard, asked of a real Prometheus that scrapes the operator's metrics."""
+
+import asyncio
+import json
+import re
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.lab.process import wait_until
+from nodeupgrade.adapters.observability.catalogue import METRICS, MetricKind
+from nodeupgrade.adapters.observability.metrics import served
+from tests.contract.install.programs import have, prometheus
+from tests.contract.kube.apiserver import free_ports
+from tests.unit.adapters.test_metrics import Observed
+from tools import generate_dashboard, generate_metrics
+
+REAL = (pytest.mark.real, pytest.mark.timeout(600))
+VARIABLES = {"$upgrade": ".*", "$__rate_interval": "1m", "$__range": "1h"}
+
+_EXPOSED = {
+    spec.exposed + ending
+    for spec in METRICS
+    for ending in (("_bucket", "_count", "_sum") if spec.kind is MetricKind.HISTOGRAM else ("",))
+}
+
+
+def queries() -> dict[str, str]:
+    """Return every query of the dashboard, by panel and legend."""
+    found = {
+        f"{panel.title}: {legend}": query
+        for panel in (*generate_dashboard.NUMBERS, *generate_dashboard.GRAPHS)
+        for legend, query in panel.queries.items()
+    }
+    for variable, value in VARIABLES.items():
+        found = {title: query.replace(variable, value) for title, query in found.items()}
+    return found
+
+
+def test_the_dashboard_is_up_to_date() -> None:
+    assert generate_dashboard.DASHBOARD.read_text(encoding="utf-8") == generate_dashboard.text()
+
+
+def test_the_page_of_metrics_is_up_to_date() -> None:
+    assert generate_metrics.PAGE.read_text(encoding="utf-8") == generate_metrics.page()
+
+
+@pytest.mark.parametrize("query", [*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())])
+def test_a_query_asks_for_metrics_that_exist(query: str) -> None:
+    named = set(re.findall(r"\bnodeupgrade_\w+", query))
+    assert named
+    assert named <= _EXPOSED
+
+
+def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
+    text = "\n".join((*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())))
+    asked = set(re.findall(r"\bnodeupgrade_\w+", text))
+    assert {spec.exposed for spec in METRICS if not any(name.startswith(spec.exposed) for name in asked)} == {
+        "nodeupgrade_informer_synced"
+    }
+
+
+class Scraping:
+    """A Prometheus on loopback that has scraped an operator's metrics, and everything that happened to it."""
+
+    def __init__(self, port: int) -> None:
+        self._address = f"http://127.0.0.1:{port}/api/v1"
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        address = f"{self._address}/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - loopback
+            return json.load(answer)["data"]
+
+    def query(self, expression: str) -> list[Any]:
+        found: list[Any] = self.ask("query", query=expression)["result"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraping]:
+    program, directory = have(prometheus), tmp_path_factory.mktemp("prometheus")
+    observed = Observed()
+    asyncio.run(observed.run())
+    with served(observed.metrics, "127.0.0.1", 0) as metrics:
+        (port,) = free_ports(1)
+        config = {
+            "global": {"scrape_interval": "1s"},
+            "rule_files": ["rules.yaml"],
+            "scrape_configs": [{"job_name": "operator", "static_configs": [{"targets": [f"127.0.0.1:{metrics}"]}]}],
+        }
+        (directory / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        (directory / "rules.yaml").write_text(yaml.safe_dump(rule_file()))
+        argv = [
+            program, f"--config.file={directory}/prometheus.yaml", f"--storage.tsdb.path={directory}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]  # fmt: skip
+        with (directory / "log").open("w") as log, subprocess.Popen(argv, stdout=log, stderr=log) as process:
+            try:
+                found = Scraping(port)
+                wait_until("a scrape", lambda: reached(found, "up == 1"), timeout=120)
+                happen(observed)
+                time_of_change = time.time()
+                scraped_since = f"count_over_time(timestamp(up) [1m:1s]) >= 3 and timestamp(up) > {time_of_change + 2}"
+                wait_until("a scrape after what happened", lambda: reached(found, scraped_since), timeout=120)
+                yield found
+            finally:
+                process.terminate()
+
+
+def happen(observed: Observed) -> None:
+    """Let everything happen once that a counter with labels counts."""
+    metrics = observed.metrics
+    metrics.answered("GET", "200")
+    metrics.failed(1.0)
+    metrics.lagged(0.7)
+
+
+def reached(scraping: Scraping, expression: str) -> bool | None:
+    """Report whether the Prometheus answers, and has found something."""
+    try:
+        return bool(scraping.query(expression)) or None
+    except OSError:
+        return None
+
+
+def rule_file() -> dict[str, Any]:
+    """Return the alerts as Prometheus itself reads them, which knows no custom resources."""
+    body: dict[str, Any] = yaml.safe_load(generate_metrics.RULES.read_text(encoding="utf-8"))["spec"]
+    return body
+
+
+class TestOnPrometheus:
+    pytestmark = [*REAL]  # noqa: RUF012 - as pytest wants it
+
+    @pytest.mark.parametrize("title", queries())
+    def test_a_panel_shows_something(self, scraping: Scraping, title: str) -> None:
+        query = queries()[title].removesuffix(" or vector(0)")
+        assert scraping.query(query), query
+
+    def test_control_a_metric_that_does_not_exist_shows_nothing(self, scraping: Scraping) -> None:
+        assert scraping.query("sum(nodeupgrade_containers_lost_total)") == []
+
+    def test_the_legends_name_labels_that_the_series_have(self, scraping: Scraping) -> None:
+        for panel in generate_dashboard.GRAPHS:
+            for legend in panel.queries:
+                query = queries()[f"{panel.title}: {legend}"]
+                labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
+                assert all(labels <= series["metric"].keys() for series in scraping.query(query)), panel.title
+
+    def test_prometheus_has_read_every_alert(self, scraping: Scraping) -> None:
+        (group,) = scraping.ask("rules")["groups"]
+        names = {rule["name"]: rule for rule in group["rules"]}
+        assert names.keys() == {rule["alert"] for rule in generate_metrics.alerts()}
+        assert all(not rule.get("lastError") for rule in names.values())
+
+
+QUIET = {
+    "nodeupgrade_build_info": "1+0x1440",
+    "nodeupgrade_containers_restarted_total": "0+0x1440",
+    'nodeupgrade_paused{upgrade="a"}': "0+0x1440",
+    'nodeupgrade_nodes{upgrade="a"}': "3+0x1440",
+    "nodeupgrade_kubelet_down_seconds_count": "0+1x1440",
+    'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1440",
+    'nodeupgrade_informer_last_event_age_seconds{kind="Node"}': "30+0x1440",
+    'nodeupgrade_reconcile_total{result="success"}': "0+3x1440",
+    'nodeupgrade_reconcile_total{result="error"}': "0+0x1440",
+}
+"""A day on which nothing went wrong, one sample a minute."""
+WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "NodeUpgradeContainersRestarted": ({"nodeupgrade_containers_restarted_total": "0+0x1430 1+0x10"}, {}),
+    "NodeUpgradeRolledBack": (
+        {'nodeupgrade_rollbacks_total{reason="KubeletDidNotStart"}': "_x1430 1+0x10"},
+        {"reason": "KubeletDidNotStart"},
+    ),
+    "NodeUpgradeKubeletDownTooLong": ({'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1430 1430+0x10"}, {}),
+    "NodeUpgradePaused": ({'nodeupgrade_paused{upgrade="a"}': "1+0x1440"}, {"upgrade": "a"}),
+    "NodeUpgradeOperatorAbsent": ({"nodeupgrade_build_info": "1+0x720 stale"}, {}),
+    "NodeUpgradeApiServerNotHeard": (
+        {'nodeupgrade_informer_last_event_age_seconds{kind="Node"}': "30+0x1420 400+60x20"},
+        {"kind": "Node"},
+    ),
+    "NodeUpgradeReconcileErrors": ({'nodeupgrade_reconcile_total{result="error"}': "0+0x720 0+1x720"}, {}),
+}
+"""What makes each alert fire at the end of the day, and the labels that it then has."""
+
+
+def rule_test(name: str | None, series: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:
+    """Return a test of all alerts for promtool: only `name` fires."""
+    rules = {rule["alert"]: rule for rule in generate_metrics.alerts()}
+    expected = []
+    for alert in rules:
+        fires = []
+        if alert == name:
+            told = {
+                key: re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda m: labels[m[1]], text)
+                for key, text in rules[alert]["annotations"].items()
+            }
+            fires = [{"exp_labels": {**labels, **rules[alert]["labels"]}, "exp_annotations": told}]
+        expected.append({"eval_time": "1440m", "alertname": alert, "exp_alerts": fires})
+    inputs = [{"series": key, "values": values} for key, values in series.items()]
+    return {"interval": "1m", "input_series": inputs, "alert_rule_test": expected}
+
+
+def run_rule_test(directory: Path, test: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    (directory / "rules.yaml").write_text(yaml.safe_dump(rule_file()))
+    body = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
+    (directory / "test.yaml").write_text(yaml.safe_dump(body))
+    argv = [have(lambda: prometheus("promtool")), "test", "rules", str(directory / "test.yaml")]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+
+
+class TestAlerts:
+    pytestmark = [*REAL]  # noqa: RUF012 - as pytest wants it
+
+    @pytest.mark.parametrize("name", WRONG)
+    def test_each_fires_alone(self, tmp_path: Path, name: str) -> None:
+        changed, labels = WRONG[name]
+        done = run_rule_test(tmp_path, rule_test(name, {**QUIET, **changed}, labels))
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def test_none_fires_while_nothing_is_wrong(self, tmp_path: Path) -> None:
+        done = run_rule_test(tmp_path, rule_test(None, QUIET, {}))
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def test_control_an_alert_that_does_not_fire_is_noticed(self, tmp_path: Path) -> None:
+        done = run_rule_test(tmp_path, rule_test("NodeUpgradePaused", QUIET, {"upgrade": "a"}))
+        assert done.returncode != 0
+
+
+def test_each_alert_is_made_to_fire() -> None:
+    assert WRONG.keys() == {rule["alert"] for rule in generate_metrics.alerts()}

@@ -1,0 +1,109 @@
+"""Makes templates of manifests: text with its comments, in which only what a value decides is replaced."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from nodeupgrade.api.json import Json
+
+POLICY_KINDS = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
+GUARD = "nodeupgrade-readiness-guard"
+HINT = "{{- /* Generated from %s; to change it: make chart */ -}}\n"
+
+
+class ChartError(Exception):
+    """A manifest does not look as the chart expects; the message says which, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A place of a manifest that a value decides; it must be there exactly as often as said."""
+
+    pattern: str
+    template: str
+    times: int = 1
+
+
+_IMAGE = '{{ include "nodeupgrade.image" . }}'
+_PULL_POLICY = "          imagePullPolicy: {{ .Values.image.pullPolicy }}"
+_BY_KIND = {
+    "Deployment": (
+        Replacement(r"^  replicas: \d+$", "  replicas: {{ .Values.replicas }}"),
+        Replacement(r"^      nodeSelector: .*$", "      nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}"),
+        Replacement(
+            r"^      tolerations:\n(?:        - .*\n)+",
+            "      tolerations: {{- toYaml .Values.tolerations | nindent 8 }}\n",
+        ),
+        Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}"),
+        Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
+        Replacement(
+            r"^            - \{name: AGENT_IMAGE, value: nodeupgrade\}$",
+            '            - {name: AGENT_IMAGE, value: {{ include "nodeupgrade.image" . | quote }}}',
+        ),
+        Replacement(
+            r"^          resources:\n(?:            .*\n)+?(?=          \S)",
+            "          resources: {{- toYaml .Values.resources | nindent 12 }}\n",
+        ),
+    ),
+    "DaemonSet": (
+        Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}", times=2),
+        Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY, times=2),
+    ),
+}
+_DASHBOARD = "nodeupgrade-dashboard"
+_DASHBOARD_DATA = 'data:\n  nodeupgrade.json: {{ .Files.Get "files/dashboard.json" | toJson }}\n'
+_PULL_SECRETS = "{{- with .Values.imagePullSecrets }}\nimagePullSecrets: {{- toYaml . | nindent 2 }}\n{{- end }}\n"
+
+
+def template(source: str, text: str, *, condition: str = "") -> str:
+    """Return the template of one manifest file.
+
+    Args:
+        source: path of the manifest, for the hint and for errors.
+        text: content of the manifest.
+        condition: pipeline that decides whether the file is rendered at all; empty for always.
+
+    Raises:
+        ChartError: a place that a value decides is missing, or there more than once.
+    """
+    documents = re.split(r"^---\n", text, flags=re.MULTILINE)
+    body = "---\n".join(_document(source, document) for document in documents)
+    return HINT % source + (_conditional(condition, body) if condition else body)
+
+
+def _document(source: str, text: str) -> str:
+    manifest = yaml.safe_load(text)
+    escaped = text.replace("{{", '{{ "{{" }}')
+    if manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD):
+        return _conditional('include "nodeupgrade.admissionPolicies" .', escaped)
+    if _name(manifest) == ("ConfigMap", _DASHBOARD):
+        return escaped.rstrip("\n") + "\n" + _DASHBOARD_DATA
+    if manifest["kind"] == "ServiceAccount":
+        return escaped.rstrip("\n") + "\n" + _PULL_SECRETS
+    if manifest["kind"] in _BY_KIND:
+        return _replaced(source, escaped, _BY_KIND[manifest["kind"]])
+    return escaped
+
+
+def _name(manifest: Json) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
+
+
+def _conditional(condition: str, text: str) -> str:
+    end = "" if text.endswith("\n") else "\n"
+    return f"{{{{- if {condition} }}}}\n{text}{end}{{{{- end }}}}\n"
+
+
+def _replaced(source: str, text: str, places: tuple[Replacement, ...]) -> str:
+    for place in places:
+        text, found = re.subn(place.pattern, place.template, text, flags=re.MULTILINE)
+        if found != place.times:
+            raise ChartError(f"{source}: {place.pattern!r} is there {found} times; adapt tools/chart/templates.py")
+    return text
+
+
+def documents(text: str) -> Iterator[Json]:
+    """Yield the objects of a manifest."""
+    yield from (body for body in yaml.safe_load_all(text) if body)

@@ -1,0 +1,215 @@
+"""The chart's values, each said once: values.yaml, its JSON schema and a table of docs/install.md follow from here."""
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from nodeupgrade.api.json import Json
+
+_STRING: Json = {"type": "string"}
+_BOOLEAN: Json = {"type": "boolean"}
+_OBJECT: Json = {"type": "object"}
+_STRINGS: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+_AUTO: Json = {"enum": ["Auto", "Install", "Omit"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One value of the chart.
+
+    Attributes:
+        name: path with dots, such as `image.tag`.
+        default: what it is if nobody sets it.
+        schema: JSON schema of it.
+        meaning: one sentence.
+    """
+
+    name: str
+    default: Any
+    schema: Json
+    meaning: str
+
+
+def values(operator: Json, *, image: str) -> tuple[Value, ...]:
+    """Return the values, with the defaults that the operator's Deployment has in the manifests.
+
+    Args:
+        operator: the Deployment.
+        image: the operator's image, without a tag.
+    """
+    pod = operator["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    return (
+        *_of_the_image(image, container),
+        Value(
+            name="replicas",
+            default=operator["spec"]["replicas"],
+            schema={"type": "integer", "minimum": 0},
+            meaning="Replicas of the operator.",
+        ),
+        Value(name="resources", default=container["resources"], schema=_OBJECT, meaning="Resources of the operator."),
+        Value(
+            name="nodeSelector",
+            default=pod["nodeSelector"],
+            schema=_STRINGS,
+            meaning="Nodes that the operator may run on.",
+        ),
+        Value(
+            name="tolerations",
+            default=pod["tolerations"],
+            schema={"type": "array", "items": _OBJECT},
+            meaning="Taints that the operator tolerates; agents tolerate all.",
+        ),
+        *_of_the_cluster(),
+        *_of_monitoring(),
+        Value(
+            name="cleanup",
+            default=False,
+            schema=_BOOLEAN,
+            meaning="Before uninstalling: remove from every node what runs have left there.",
+        ),
+    )
+
+
+def _of_the_image(image: str, container: Json) -> tuple[Value, ...]:
+    return (
+        Value(
+            name="image.repository",
+            default=image,
+            schema={**_STRING, "minLength": 1},
+            meaning="Image of the operator and of its agents, without a tag.",
+        ),
+        Value(name="image.tag", default="", schema=_STRING, meaning="Tag; empty for the version of the chart."),
+        Value(
+            name="image.digest",
+            default="",
+            schema={**_STRING, "pattern": "^(sha256:[0-9a-f]{64})?$"},
+            meaning="Digest (`sha256:…`); if given, it decides, and not the tag.",
+        ),
+        Value(
+            name="image.pullPolicy",
+            default=container["imagePullPolicy"],
+            schema={"enum": ["Always", "IfNotPresent", "Never"]},
+            meaning="When the operator's image is pulled.",
+        ),
+        Value(
+            name="imagePullSecrets",
+            default=[],
+            schema={
+                "type": "array",
+                "items": {"type": "object", "required": ["name"], "properties": {"name": _STRING}},
+            },
+            meaning="Secrets in the namespace to pull the image with, for the operator and for agents.",
+        ),
+    )
+
+
+def _of_the_cluster() -> tuple[Value, ...]:
+    return (
+        Value(
+            name="namespace.create",
+            default=False,
+            schema=_BOOLEAN,
+            meaning=(
+                "Render the namespace with its pod security labels, for tools that apply what `helm template` prints. "
+                "`helm install` needs `--create-namespace` instead."
+            ),
+        ),
+        Value(
+            name="crds.install",
+            default=True,
+            schema=_BOOLEAN,
+            meaning="Install the CustomResourceDefinitions, and upgrade them with the chart.",
+        ),
+        Value(
+            name="crds.keep",
+            default=True,
+            schema=_BOOLEAN,
+            meaning="Keep them, and with them every NodeUpgrade, when the chart is uninstalled.",
+        ),
+        Value(
+            name="crds.validationRules",
+            default="Auto",
+            schema=_AUTO,
+            meaning="Whether the CustomResourceDefinitions have rules in CEL. `Auto`: from Kubernetes 1.25 on.",
+        ),
+        Value(
+            name="admissionPolicies",
+            default="Auto",
+            schema=_AUTO,
+            meaning=(
+                "Install the ValidatingAdmissionPolicies: the readiness guard, and what binds agents to their nodes. "
+                "`Auto`: from Kubernetes 1.30 on."
+            ),
+        ),
+        Value(
+            name="nodesProxy",
+            default=False,
+            schema=_BOOLEAN,
+            meaning="Let agents read the configuration of kubelets before 1.33, with the right `nodes/proxy`.",
+        ),
+    )
+
+
+def _of_monitoring() -> tuple[Value, ...]:
+    said = {
+        "serviceMonitor": "Install a Service and a ServiceMonitor; needs the Prometheus operator.",
+        "prometheusRule": "Install a PrometheusRule with the alerts of docs/metrics.md; needs the Prometheus operator.",
+        "dashboard": "Install the Grafana dashboard, as a ConfigMap for Grafana's sidecar.",
+    }
+    return tuple(
+        Value(name=f"monitoring.{name}", default=False, schema=_BOOLEAN, meaning=meaning)
+        for name, meaning in said.items()
+    )
+
+
+def defaults_file(every: tuple[Value, ...]) -> str:
+    """Return values.yaml: each value below its meaning."""
+    lines = ["# Generated from manifests/ and tools/chart/values.py; to change it: make chart", ""]
+    group = ""
+    for value in every:
+        first, _, rest = value.name.partition(".")
+        if rest and first != group:
+            lines.append(f"{first}:")
+        group, indent = first, "  " if rest else ""
+        dumped = yaml.safe_dump({rest or first: value.default}, sort_keys=False, width=120).splitlines()
+        said = textwrap.wrap(value.meaning, 116 - len(indent))
+        lines += [*(f"{indent}# {line}" for line in said), *(f"{indent}{line}" for line in dumped)]
+    return "\n".join(lines) + "\n"
+
+
+def schema_of(every: tuple[Value, ...]) -> Json:
+    """Return the JSON schema of values.yaml, which knows no other values."""
+    top = _closed({"global": _OBJECT})
+    for value in every:
+        first, _, rest = value.name.partition(".")
+        described = {**value.schema, "description": value.meaning}
+        if rest:
+            top["properties"].setdefault(first, _closed({}))["properties"][rest] = described
+        else:
+            top["properties"][first] = described
+    return {"$schema": "https://json-schema.org/draft-07/schema#", **top}
+
+
+def _closed(properties: Json) -> Json:
+    return {"type": "object", "additionalProperties": False, "properties": dict(properties)}
+
+
+def table(every: tuple[Value, ...]) -> str:
+    """Return the table of docs/install.md."""
+    rows = (f"| `{value.name}` | {_told(value.default)} | {value.meaning} |" for value in every)
+    return "\n".join(("| value | default | meaning |", "|---|---|---|", *rows)) + "\n"
+
+
+def _told(default: Any) -> str:
+    match default:
+        case bool():
+            return f"`{str(default).lower()}`"
+        case "" | []:
+            return "none"
+        case str() | int():
+            return f"`{default}`"
+        case _:
+            return "as in `manifests/operator.yaml`"

@@ -1,0 +1,126 @@
+"""Generate the Helm chart charts/nodeupgrade from the manifests, and the table of its values.
+
+Run ``python -m tools.generate_chart`` after changing a manifest; ``--check`` only reports whether the chart is up to
+date. A release calls it with the name of its image and a destination.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from tools.chart.templates import documents, template
+from tools.chart.values import Value, defaults_file, schema_of, table, values
+from tools.generate_metrics import filled
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+CHART = CHECKOUT / "charts" / "nodeupgrade"
+PAGE = CHECKOUT / "docs" / "install.md"
+WRITTEN_BY_HAND = (".helmignore", "templates/NOTES.txt", "templates/_helpers.tpl", "templates/crds.yaml")
+DASHBOARD = "components/grafana-dashboard/dashboard.json"
+
+_CONDITIONS = {"namespace.yaml": ".Values.namespace.create"}
+_OTHERS = {
+    "overlays/with-nodes-proxy/nodes-proxy.yaml": ".Values.nodesProxy",
+    "components/service-monitor/service-monitor.yaml": ".Values.monitoring.serviceMonitor",
+    "components/prometheus-rule/prometheus-rule.yaml": ".Values.monitoring.prometheusRule",
+    "components/grafana-dashboard/config-map.yaml": ".Values.monitoring.dashboard",
+    "components/cleanup/cleanup.yaml": ".Values.cleanup",
+}
+_CRDS = ("nodeupgrades.yaml", "nodeupgradetasks.yaml")
+
+
+def resources() -> list[str]:
+    """Return the files of manifests/, in their order."""
+    listed = yaml.safe_load((CHECKOUT / "manifests/kustomization.yaml").read_text("utf-8"))["resources"]
+    return [name for name in listed if not name.startswith("../")]
+
+
+def version() -> str:
+    """Return the version of this checkout."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["version"])
+
+
+def chart_values(image: str = "nodeupgrade") -> tuple[Value, ...]:
+    """Return the chart's values; `image` is the operator's image without a tag."""
+    texts = ((CHECKOUT / "manifests" / name).read_text("utf-8") for name in resources())
+    (operator,) = (body for text in texts for body in documents(text) if body["kind"] == "Deployment")
+    return values(operator, image=image)
+
+
+def generated(image: str = "nodeupgrade") -> Iterator[tuple[str, str]]:
+    """Yield path and content of every generated file of the chart."""
+    yield "Chart.yaml", _chart_yaml()
+    every = chart_values(image)
+    yield "values.yaml", defaults_file(every)
+    yield "values.schema.json", json.dumps(schema_of(every), indent=2, ensure_ascii=False) + "\n"
+    sources = {f"manifests/{name}": _CONDITIONS.get(name, "") for name in resources()} | _OTHERS
+    for source, condition in sources.items():
+        text = (CHECKOUT / source).read_text("utf-8")
+        yield f"templates/{Path(source).name}", template(source, text, condition=condition)
+    for name in _CRDS:
+        yield f"files/crds/{name}", (CHECKOUT / "crds" / name).read_text("utf-8")
+        yield f"files/crds/without-cel/{name}", (CHECKOUT / "crds/without-cel" / name).read_text("utf-8")
+    yield "files/dashboard.json", (CHECKOUT / DASHBOARD).read_text("utf-8")
+
+
+def _chart_yaml() -> str:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
+    chart = {
+        "apiVersion": "v2",
+        "name": project["name"],
+        "description": project["description"],
+        "type": "application",
+        "version": project["version"],
+        "appVersion": project["version"],
+        "kubeVersion": ">=1.16.0-0",
+        "keywords": project["keywords"],
+        "annotations": {"artifacthub.io/license": project["license"]},
+    }
+    return "# Generated from pyproject.toml; to change it: make chart\n" + yaml.safe_dump(chart, sort_keys=False)
+
+
+def write(destination: Path, image: str = "nodeupgrade") -> None:
+    """Write the whole chart; what is written by hand is copied if the destination is another one."""
+    for name in WRITTEN_BY_HAND if destination != CHART else ():
+        (destination / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(CHART / name, destination / name)
+    for name, text in generated(image):
+        (destination / name).parent.mkdir(parents=True, exist_ok=True)
+        (destination / name).write_text(text, encoding="utf-8")
+
+
+def page() -> str:
+    """Return the text of docs/install.md, with the table of values."""
+    return filled(PAGE.read_text(encoding="utf-8"), "values", table(chart_values()))
+
+
+def outdated() -> list[str]:
+    """Return the names of files that are out of date, or that nobody generates any more."""
+    wanted = dict(generated())
+    there = {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
+    stale = {name for name, text in wanted.items() if name not in there or (CHART / name).read_text("utf-8") != text}
+    told = set() if PAGE.read_text(encoding="utf-8") == page() else {str(PAGE.relative_to(CHECKOUT))}
+    return sorted(stale | told | (there - wanted.keys() - set(WRITTEN_BY_HAND)))
+
+
+def main() -> None:
+    """Write the chart, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
+    if parser.parse_args().check:
+        if stale := outdated():
+            sys.exit(f"outdated: {', '.join(stale)}; run python -m tools.generate_chart")
+        return
+    write(CHART)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Checksums of the files of a release, and their signature."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+CHECKSUMS = "SHA256SUMS"
+KEY = "COSIGN_KEY"
+_SECONDS = 300
+
+
+def write_checksums(directory: Path) -> Path:
+    """Write SHA256SUMS over all files of the directory, as `sha256sum --check` reads it, and return its path."""
+    target = directory / CHECKSUMS
+    files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith(CHECKSUMS))
+    lines = (f"{_digest(path)}  {path.name}\n" for path in files)
+    target.write_text("".join(lines), encoding="utf-8")
+    return target
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sign(checksums: Path) -> str:
+    """Sign the checksums with cosign and return the signature's file name; empty if no key is given.
+
+    The key is a file or a URL of a key store, named by the environment variable COSIGN_KEY.
+
+    Raises:
+        RuntimeError: a key is given, but there is no cosign, or it fails.
+    """
+    signature = checksums.with_name(f"{CHECKSUMS}.sig")
+    signature.unlink(missing_ok=True)
+    if not (key := os.environ.get(KEY)):
+        return ""
+    if shutil.which("cosign") is None:
+        raise RuntimeError(f"cannot sign: {KEY} is set, but there is no cosign on PATH")
+    argv = ["cosign", "sign-blob", "--yes", f"--key={key}", f"--output-signature={signature}", str(checksums)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    if done.returncode or not signature.is_file():
+        raise RuntimeError(f"cannot sign: {done.stderr.strip()}")
+    return signature.name
