@@ -23,7 +23,10 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics
+
+
+
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -94,6 +97,15 @@ release: MACHINES = x86_64 aarch64
 release: wheels ## Make a release in dist/: image, install.yaml, chart, plugin, SBOM, checksums, signature (RELEASE_FLAGS=)
 	rm -rf dist
 	@$(BIN)/python -m tools.release --image $(REPOSITORY) --url $(RELEASE_URL) --platforms $(PLATFORMS) --tool $(CONTAINER_TOOL) $(RELEASE_FLAGS) dist
+
+# What only a release does: it needs skopeo, and rights to push.
+publish:
+	@printf '%s' "$$REGISTRY_PASSWORD" | skopeo login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(REPOSITORY)))
+	skopeo copy --all --preserve-digests oci-archive:dist/nodeupgrade-$(TAG)-image.tar docker://$(REPOSITORY):$(TAG)
+	$(if $(COSIGN_KEY),cosign sign --yes --key $(COSIGN_KEY) $(REPOSITORY):$(TAG),@echo 'SKIPPED  signature of the image: COSIGN_KEY is not set')
+
+version:
+	@echo $(TAG)
 
 chart: venv ## Generate the Helm chart from the manifests
 	$(BIN)/python -m tools.generate_chart

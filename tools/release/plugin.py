@@ -18,17 +18,22 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Go's names of the machines, as krew uses them, and the kernel's, as wheels do."""
 
-LAUNCHER = """#!/bin/sh
-# Runs the command line with the first Python that it has packages for.
+_LAUNCHER = """#!/bin/sh
+# Runs the command line with the newest Python that it has packages for. A name on PATH may be no more than a shim.
 here=$(dirname "$(readlink -f "$0")")
 for version in {versions}; do
-    if command -v "python$version" >/dev/null 2>&1; then
+    if "python$version" -c '' >/dev/null 2>&1; then
         PYTHONPATH="$here/lib/$version:$here/lib/any" exec "python$version" -s -m nodeupgrade.cli.main "$@"
     fi
 done
 echo "error: kubectl nodeupgrade needs Python {first} to {last}; install python{last}" >&2
 exit 1
 """
+
+
+def launcher() -> str:
+    """Return the script that kubectl starts."""
+    return _LAUNCHER.format(versions=" ".join(reversed(PYTHONS)), first=PYTHONS[0], last=PYTHONS[-1])
 
 
 def archive(destination: Path, own: Path, *, machine: str) -> Path:
@@ -48,9 +53,8 @@ def archive(destination: Path, own: Path, *, machine: str) -> Path:
                 # What fits every Python is there once.
                 _unpack(wheel, "lib/any" if wheel.stem.endswith("-none-any") else f"lib/{python}", files)
     target = destination / f"{PROGRAM}-linux-{machine}.tar.gz"
-    launcher = LAUNCHER.format(versions=" ".join(reversed(PYTHONS)), first=PYTHONS[0], last=PYTHONS[-1])
     with tarfile.open(target, "w:gz", compresslevel=6) as packed:
-        _add(packed, PROGRAM, launcher.encode(), 0o755)
+        _add(packed, PROGRAM, launcher().encode(), 0o755)
         _add(packed, "LICENSE", (CHECKOUT / "LICENSE").read_bytes(), 0o644)
         for name, content in sorted(files.items()):
             _add(packed, name, content, 0o644)

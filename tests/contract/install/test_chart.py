@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.lab.programs import helm
 from nodeupgrade.api.json import Json
-from tests.contract.install.programs import have, helm
+from tests.contract.install.having import have
 from tests.contract.kube.conftest import ROOT
 from tools import generate_chart
 from tools.chart.templates import ChartError, template

@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from e2e.lab.process import wait_until
+from e2e.lab.programs import prometheus
 from nodeupgrade.adapters.observability.catalogue import METRICS, MetricKind
 from nodeupgrade.adapters.observability.metrics import served
-from tests.contract.install.programs import have, prometheus
+from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.unit.adapters.test_metrics import Observed
 from tools import generate_dashboard, generate_metrics

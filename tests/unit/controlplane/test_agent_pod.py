@@ -62,6 +62,17 @@ def test_agent_is_not_critical_since_a_full_node_evicts_pods_for_critical_ones()
     assert priority["value"] < 2_000_000_000
 
 
+@pytest.mark.parametrize("kind", list(ArtifactKind))
+def test_a_full_node_has_room_for_it_and_the_kernel_kills_others_first(kind: ArtifactKind) -> None:
+    """A kubelet admits what requests nothing; what has a limit is not BestEffort; a quota wants both to be said."""
+    made = task(TaskArtifact(kind=kind, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet"))
+    spec = agent_pod(made, SETTINGS)["spec"]
+    for container in (*spec["initContainers"], *spec["containers"]):
+        assert container["resources"]["requests"] == {"cpu": "0", "memory": "0"}
+        assert container["resources"]["limits"].keys() == {"memory"}
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
 def test_names_of_agent_pods_fit_and_differ() -> None:
     long, other = NodeName("n" * 252 + "a"), NodeName("n" * 252 + "b")
     assert len(agent_pod_name(long)) == 253

@@ -54,8 +54,8 @@ NODES = MetricSpec(
     "nodes",
     MetricKind.GAUGE,
     MetricSubject.NODES,
-    "nodes that the NodeUpgrade has claimed; phase is the verdict (Succeeded, RolledBack, …) if there is one, otherwise "
-    "the phase that the node reports (Pending, Running, …)",
+    "nodes that the NodeUpgrade has claimed; phase is the verdict (Succeeded, RolledBack, …) if there is one, "
+    "otherwise the phase that the node reports (Pending, Running, …)",
     ("upgrade", "wave", "phase"),
 )
 IN_FLIGHT = MetricSpec("inflight", MetricKind.GAUGE, MetricSubject.NODES, "nodes that hold a slot", ("upgrade",))
@@ -87,8 +87,8 @@ FLAPS = MetricSpec(
     "readiness_flaps",
     MetricKind.COUNTER,
     MetricSubject.NODES,
-    "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 where "
-    "nodes are guarded",
+    "pods that were reported unready during a run although their containers kept running, at most 20 of each run; 0 "
+    "where nodes are guarded",
 )
 ROLLBACKS = MetricSpec(
     "rollbacks",
@@ -129,8 +129,8 @@ EVENT_AGE = MetricSpec(
     "informer_last_event_age_seconds",
     MetricKind.GAUGE,
     MetricSubject.OPERATOR,
-    "time since the last event of the kind from the API server; bookmarks come every minute, so more than 3 minutes mean "
-    "that the API server is not reached",
+    "time since the last event of the kind from the API server; bookmarks come every minute, so more than 3 minutes "
+    "mean that the API server is not reached",
     ("kind",),
 )
 RELISTS = MetricSpec(

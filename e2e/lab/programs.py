@@ -1,12 +1,10 @@
-"""Finds the programs of other projects that these tests run: on PATH, else in the cache, else fetched or built."""
+"""Finds programs of other projects that tests run: on PATH, else in the cache, else fetched or built."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from e2e.lab import paths
 from e2e.lab.components import GO, go_is_new_enough
@@ -35,16 +33,6 @@ def prometheus(name: str = "prometheus") -> str:
         LabError: there is none, and it cannot be fetched.
     """
     return shutil.which(name) or str(_cached("prometheus", _fetch_prometheus) / "usr/bin" / name)
-
-
-def have(program: Callable[[], str]) -> str:
-    """Return a program, or skip the test where there is none and none is required."""
-    try:
-        return program()
-    except LabError as error:
-        if os.environ.get("NODEUPGRADE_E2E") == "required":
-            raise
-        pytest.skip(str(error))
 
 
 def _cached(name: str, obtain: Callable[[Path], None]) -> Path:
