@@ -300,6 +300,12 @@ class Reason(StrEnum):
     AWAITING_APPROVAL = ("AwaitingApproval", "the next wave begins when somebody approves it",
         "add its name to spec.approvedWaves or to the annotation nodeupgrade.dev/approve")
     SOAKING = "Soaking", "the rollout waits for the soak time of a wave to be over"
+    AWAITING_HEALTH = ("AwaitingHealth", "a health check does not hold yet, or not for the moment")
+    HEALTH_CHECK_FAILED = ("HealthCheckFailed", "a health check fails, so no further node is started",
+        "repair what the check is about; the rollout goes on by itself once the check has held for long enough")
+    HEALTH_CHECK_BROKEN = ("HealthCheckBroken", "a health check cannot be evaluated, so no further node is started",
+        "see to what the message names, or correct spec.healthChecks; the rollout then goes on by itself")
+    HEALTH_CHECKS_HOLD = "HealthChecksHold", "every health check holds"
     TOO_MANY_UNAVAILABLE = ("TooManyUnavailable",
         "as many nodes as strategy.maxUnavailable allows are unavailable already, and not by this rollout",
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout goes on by itself")

@@ -60,6 +60,7 @@ class Manager:
         settings = self._settings
         building = control_plane(
             settings.agents,
+            settings.configuration,
             operator_node=settings.node,
             kubeconfig=settings.kubeconfig,
             metrics_host=settings.metrics_host,
@@ -73,6 +74,7 @@ class Manager:
             await plane.check_access()
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
+        self._run("health checks", plane.health.run())
         self._run("resync", resync(self._enqueuer, plane.rollouts))
         self._run("event loop lag", measure_lag(plane.metrics))
         for number in range(WORKERS):

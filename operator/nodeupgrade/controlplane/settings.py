@@ -1,14 +1,19 @@
 """The operator's settings, read from the environment of its pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
+from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
+from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 
 DEFAULT_LIVENESS = "http://0.0.0.0:8080/healthz"
+CONFIGURATION_FILE = Path("/etc/nodeupgrade/config.yaml")
 DEFAULT_METRICS = "0.0.0.0:8081"
 LAST_PORT = 65535
 
@@ -28,6 +33,7 @@ class OperatorSettings:
         liveness: URL at which to answer the liveness probe.
         metrics_host: address on which to serve metrics to Prometheus.
         metrics_port: port on which to serve metrics.
+        configuration: the servers that the operator may speak to.
     """
 
     agents: AgentPodSettings
@@ -36,15 +42,17 @@ class OperatorSettings:
     liveness: str = DEFAULT_LIVENESS
     metrics_host: str = ""
     metrics_port: int = 0
+    configuration: Configuration = field(default_factory=Configuration)
 
 
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
-    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT and METRICS_ADDRESS.
+    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS and CONFIG_FILE.
 
     In tests, the failpoints' VARIABLE too.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing, or METRICS_ADDRESS is not an address with a port.
+        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, or the file that
+            CONFIG_FILE names is not a valid configuration.
     """
     image = environment.get("AGENT_IMAGE")
     if not image:
@@ -65,4 +73,16 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
         metrics_host=host.strip("[]"),
         metrics_port=int(port),
+        configuration=_configuration(environment.get("CONFIG_FILE")),
     )
+
+
+def _configuration(file: str | None) -> Configuration:
+    """Read the configuration; without one at its default place, nothing is configured."""
+    path = Path(file) if file else CONFIGURATION_FILE
+    if not file and not path.exists():
+        return Configuration()
+    try:
+        return parse_configuration(read_one(path.read_bytes()))
+    except (OSError, yaml.YAMLError, ConfigurationError) as error:
+        raise SettingsError(f"cannot use the configuration {path} because {error}") from error

@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeupgrade.adapters.kube import KubeClient, Session
+from nodeupgrade.adapters.health import ClusterProbe
+from nodeupgrade.adapters.kube import KubeClient, Patience, Session
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
+from nodeupgrade.api.configuration import Configuration
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -17,14 +20,21 @@ from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NotFoundError
 
 __all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
 
+HEALTH_READER = "system:serviceaccount:{namespace}:nodeupgrade-health-checks"
+"""The identity that health checks read objects with: it may read what administrators give it, and nothing else."""
+
+ONE_ATTEMPT = Patience(request_seconds=15, retry_seconds=0)
+"""Health checks are evaluated again anyway."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """Everything that reconciles NodeUpgrades. The caller must keep the informers of ``fleet`` running."""
+    """Everything that reconciles NodeUpgrades. The caller must run ``health`` and the informers of ``fleet``."""
 
     kube: KubeClient
     rollouts: Rollouts
     fleet: InformedFleet
+    health: HealthMonitor
     metrics: Metrics
 
     def session(self) -> Session:
@@ -51,6 +61,7 @@ class ControlPlane:
 @asynccontextmanager
 async def control_plane(
     agents: AgentPodSettings,
+    configuration: Configuration,
     *,
     operator_node: str | None = None,
     kubeconfig: Path | None = None,
@@ -64,6 +75,7 @@ async def control_plane(
 
     Args:
         agents: Image and namespace of agent pods.
+        configuration: The servers that it may speak to.
         operator_node: The node that the operator runs on.
         kubeconfig: For running outside a cluster; None inside.
         metrics_host: Address on which to serve metrics.
@@ -82,7 +94,13 @@ async def control_plane(
         return State() if fleet is None else _state(fleet, queue_depth())
 
     metrics = Metrics(state)
-    async with KubeClient.open(kubeconfig, answered=metrics.answered) as kube:
+    reader = HEALTH_READER.format(namespace=agents.namespace)
+    async with (
+        KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
+        KubeClient.open(kubeconfig, patience=ONE_ATTEMPT, answered=metrics.answered, impersonated=reader) as as_reader,
+    ):
+        probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
+        health = HealthMonitor(probe, kube.utcnow, on_change)
         fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
         rollouts = Rollouts(
             WriteThrough(kube, fleet),
@@ -91,10 +109,11 @@ async def control_plane(
             fleet=fleet,
             pace=THRIFTY,
             on_late=on_change,
+            health=health,
         )
         try:
             with served(metrics, metrics_host, metrics_port):
-                yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, metrics=metrics)
+                yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, health=health, metrics=metrics)
         finally:
             await rollouts.close()
 

@@ -12,11 +12,13 @@ from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
+from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import CONFIGMAPS, EVENTS, NODES, TASKS, UPGRADES, NotFoundError
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import FleetSimulator, Part
+from tests.scenario.rollout.scripted_health import ScriptedHealth
 
 CONDITIONS = {
     "Accepted", "Planned", "Reconciling", "Stalled", "Ready", "Succeeded", "Degraded", "ZeroRestart",
@@ -41,6 +43,7 @@ class Scene:
 
     parts: dict[str, Part] = field(default_factory=dict)
     pods_lost: dict[str, int] = field(default_factory=dict)
+    health: dict[str, HealthObservation] = field(default_factory=dict)
     version: str = "v1.33.13"
     story: list[str] = field(default_factory=list)
     highest_in_flight: int = 0
@@ -65,7 +68,8 @@ class Scene:
 
     def new_operator(self) -> Rollouts:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        return Rollouts(self.kube, agents, operator_node=self.operator_node)
+        health = ScriptedHealth(self.health, lambda: self.now)
+        return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health)
 
     async def apply(self, name: str = "to-1-33", **spec: Any) -> None:
         await self.kube.create(UPGRADES, upgrade_object(name, **spec))
@@ -185,7 +189,7 @@ def check_status(upgrade: Upgrade) -> None:
     if not status.conditions:
         return
     told = {condition.type: condition for condition in status.conditions}
-    assert set(told) - {"Impeded"} == CONDITIONS
+    assert set(told) - {"Impeded", "Healthy"} == CONDITIONS
     assert status.observed_generation <= upgrade.generation
     assert {condition.observed_generation for condition in told.values()} == {status.observed_generation}
     reconciling, stalled = told["Reconciling"].status == "True", told["Stalled"].status == "True"

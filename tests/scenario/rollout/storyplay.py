@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +37,7 @@ from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFo
 from nodeupgrade.simulation.kube import InMemoryKube, merged
 from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
+from tests.scenario.rollout.scripted_health import COMES_TO
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
 from tests.scenario.rollout.storywords import summed_up, told
 
@@ -148,7 +149,7 @@ class Player:
             except NotFoundError:
                 continue
             told = {condition.reason for condition in status.conditions if condition.type == "Reconciling"}
-            self.busy |= bool(status.in_flight) or told == {Reason.PROGRESSING.value}
+            self.busy |= bool(status.in_flight) or told <= {Reason.PROGRESSING, Reason.AWAITING_HEALTH}
             moments += [status.next_window] if status.next_window else []
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)
@@ -320,6 +321,9 @@ class Player:
         else:
             await self.scene.install_guard()
 
+    async def set_health(self, check: str, state: str, detail: str | None) -> None:
+        self.scene.health[check] = replace(COMES_TO[state], detail=detail or "")
+
     async def crash_after_write(self) -> None:
         def crash(_verb: str, _name: str) -> None:
             self.scene.kube.after_write = lambda _verb, _name: None
@@ -384,6 +388,7 @@ DEEDS: dict[str, Deed] = {
     r"somebody deletes NodeUpgrade(?: (\S+))?": Player.delete_upgrade,
     rf"somebody sets (\S+) to (.*?){_OF}": Player.set_field,
     rf"somebody annotates ([a-z]+)=(.*?){_OF}": Player.annotate,
+    rf"health check ([\w-]+) ({'|'.join(COMES_TO)})(?:, (.*))?": Player.set_health,
     r"the operator is started anew": Player.restart_operator,
     r"the operator dies after its next write": Player.crash_after_write,
     r"the readiness guard is (?:installed|(removed))": Player.install_guard,

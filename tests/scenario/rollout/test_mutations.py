@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.domain.rollout import guard
+from nodeupgrade.domain.rollout import guard, health
 from nodeupgrade.domain.rollout.inflight import guard_lifecycle, verdict
-from nodeupgrade.domain.rollout.pace import budgets, gates
+from nodeupgrade.domain.rollout.pace import budgets, gates, rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import Budget
 from nodeupgrade.domain.rollout.pace.gates import Gate
 from nodeupgrade.domain.rollout.select import admission, version_checks, waves
+from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.kubelet import probe_delay
 from tests.scenario.rollout.storyfile import read_story
 from tests.scenario.rollout.storyplay import Player
@@ -47,6 +48,10 @@ def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutat
     return lambda patch: patch.setattr(module, name, function)
 
 
+def _known(rollout: RolloutView) -> tuple[Any, ...]:
+    return rollout.spec.health_checks, rollout.fleet.health, rollout.now
+
+
 BUDGETS: dict[Budget, str] = {
     budgets.max_concurrent: "many_at_a_time",
     budgets.wave_concurrency: "wave_with_its_own_concurrency",
@@ -58,6 +63,9 @@ BUDGETS: dict[Budget, str] = {
 GATES: dict[Gate, str] = {
     gates.object_stays: "deletion_in_mid_flight_finishes_the_node_and_starts_no_other",
     gates.not_aborted: "abort_with_nodes_in_flight",
+    gates.not_ended_by_a_check: "health_check_ends_the_rollout",
+    gates.no_health_check_fails: "health_check_cannot_be_evaluated",
+    gates.health_checks_have_held: "health_check_fails_between_nodes",
     gates.no_node_is_lost: "failed_rollback_leaves_the_node_cordoned",
     gates.threshold: "threshold_pauses_and_retry_goes_on",
     gates.wave_threshold: "threshold_of_a_wave",
@@ -88,6 +96,22 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "no guard before 1.30": (
         with_function(guard, "has_policies", lambda _server: True),
         "guard_where_the_api_server_is_too_old",
+    ),
+    "health at the end": (
+        with_function(rollout_health, "unproven", lambda _rollout: None),
+        "health_check_fails_after_the_last_node",
+    ),
+    "health since the last node": (
+        with_function(rollout_health, "_last_verdict", lambda _rollout: None),
+        "health_check_fails_between_nodes",
+    ),
+    "nothing to end before the first node": (
+        with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        "health_check_fails_before_the_first_node",
+    ),
+    "what ended the rollout stays": (
+        with_function(rollout_health, "ended_by", lambda rollout: health.ending(*_known(rollout))),
+        "health_check_ends_the_rollout",
     ),
     "approval": (with_function(waves, "needs_approval", lambda _upgrade, _wave: False), "approval_by_annotation"),
 }

@@ -27,6 +27,13 @@ class Fleet:
         await self.end
 
 
+class Endless:
+    """A task that goes on."""
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
 @dataclass
 class Plane:
     """A control plane without an API server."""
@@ -34,6 +41,7 @@ class Plane:
     refuses: bool = False
     closed: bool = False
     fleet: Fleet = field(default_factory=Fleet)
+    health: Endless = field(default_factory=Endless)
     rollouts: Flaky = field(default_factory=Flaky)
     metrics: Metrics = field(default_factory=Metrics)
 

@@ -34,6 +34,13 @@ def _selector(pool: str, operator: str) -> Json:
     }
 
 
+def _deployments(namespace: str, version: str = "apps/v1", resource: str = "deployments", **which: Any) -> Json:
+    expression = f"object.metadata.namespace == '{namespace}'"
+    return {
+        "apiVersion": version, "resource": resource, "namespace": namespace, "expression": expression, **which
+    }  # fmt: skip
+
+
 FULL: Json = {
     "version": "v1.33.13",
     "artifact": {
@@ -75,6 +82,18 @@ FULL: Json = {
     },
     "windows": [{"start": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
     "blackouts": [{"from": "2026-12-24T00:00:00Z", "to": "2026-12-27T00:00:00+01:00"}],
+    "healthChecks": [
+        {
+            "name": "errors",
+            "prometheus": {"server": "default", "query": "errors", "expression": "value < 0.01"},
+            "interval": "30s",
+            "for": "1m",
+            "timeout": "10s",
+            "onFailure": "Pause",
+        },
+        {"name": "web", "objects": _deployments("web", selector=_selector("web", "In"))},
+        {"name": "api", "objects": _deployments("web", name="api")},
+    ],
     "kubelet": {
         "unit": "kubelet.service",
         "flagPolicy": "Refuse",
@@ -137,6 +156,18 @@ OTHER: Json = {
     },
     "windows": [{"start": "0 1 * * 6", "duration": "2h", "timeZone": "UTC"}],
     "blackouts": [{"from": "2026-12-23T00:00:00Z", "to": "2026-12-28T00:00:00Z"}],
+    "healthChecks": [
+        {
+            "name": "errors",
+            "prometheus": {"server": "other", "query": "up", "expression": "value == 1"},
+            "interval": "5s",
+            "for": "2m",
+            "timeout": "5s",
+            "onFailure": "Abort",
+        },
+        {"name": "web", "objects": _deployments("batch", "v1", "pods", selector=_selector("batch", "NotIn"))},
+        {"name": "api", "objects": _deployments("batch", "v1", "pods", name="other")},
+    ],
     "kubelet": {
         "unit": "k.service",
         "flagPolicy": "Strip",
@@ -177,6 +208,11 @@ def _selecting(*terms: Json, **labels: str) -> Json:
     return {"selector": {"matchLabels": labels, "matchExpressions": list(terms)}}
 
 
+def _checking(what: Json | None = None, **fields: Any) -> Json:
+    return spec(healthChecks=[{"name": "web", **(what or {"objects": _deployments("web")}), **fields}])
+
+
+_QUERY: Json = {"query": "up", "expression": "value == 1"}
 _WINDOW: Json = {"start": "0 22 * * *", "duration": "6h"}
 _EXCLUDING: Json = {**MINIMAL["nodes"], "exclude": {"selector": {}}}
 _TWO_SOURCES: Json = {"image": FULL["artifact"]["image"], **_file()}
@@ -231,6 +267,21 @@ INVALID: dict[str, Json] = {
     "blackout upside down": spec(blackouts=[{"from": "2026-12-27T00:00:00Z", "to": "2026-12-24T00:00:00Z"}]),
     "blackout without zone": spec(blackouts=[{"from": "2026-12-24T00:00:00", "to": "2026-12-27T00:00:00"}]),
     "blackout on no day": spec(blackouts=[{"from": "2026-02-30T00:00:00Z", "to": "2026-12-27T00:00:00Z"}]),
+    "check of nothing": spec(healthChecks=[{"name": "web"}]),
+    "check of two things": _checking(prometheus=_QUERY),
+    "checks of one name": spec(healthChecks=[{"name": "web", "prometheus": _QUERY}] * 2),
+    "check of Secrets": _checking({"objects": _deployments("web", "v1", "secrets")}),
+    "check of a log": _checking({"objects": _deployments("web", "v1", "pods/log")}),
+    "check of a path": _checking({"objects": _deployments("web", name="../../secrets/a")}),
+    "check of a name and a label": _checking(
+        {"objects": _deployments("web", name="a", selector={"matchLabels": {"a": "b"}})}
+    ),
+    "check of another server": _checking({"prometheus": {**_QUERY, "server": "https://169.254.169.254"}}),
+    "check too often": _checking(interval="4s", timeout="1s"),
+    "check too seldom": _checking(interval="61m"),
+    "check longer than its interval": _checking(timeout="31s"),
+    "check without an end": _checking(timeout="0s"),
+    "check that rolls back": _checking(onFailure="Rollback"),
     "no service": spec(kubelet={"unit": "kubelet"}),
     "no name of a check": spec(preflight={"accept": ["Pods fit"]}),
     "no duration": spec(verify={"settle": "soon"}),

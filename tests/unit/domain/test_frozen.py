@@ -15,6 +15,7 @@ FREE = (
     "spec.strategy",
     "spec.windows",
     "spec.blackouts",
+    "spec.healthChecks",
     "spec.timeouts",
     "spec.deletionPolicy",
     "spec.action",

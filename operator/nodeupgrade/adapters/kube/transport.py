@@ -92,7 +92,12 @@ class Transport:
 
     @classmethod
     async def connect(
-        cls, kubeconfig: Path | None, context: str | None, patience: Patience, answered: Callable[[str, str], None]
+        cls,
+        kubeconfig: Path | None,
+        context: str | None,
+        patience: Patience,
+        answered: Callable[[str, str], None],
+        impersonated: str | None = None,
     ) -> "Transport":
         """Prepare a client; nothing is sent yet.
 
@@ -102,6 +107,7 @@ class Transport:
             context: Context within the kubeconfig; None means its current context.
             patience: See the class.
             answered: See the class.
+            impersonated: User to act as, if the login may impersonate it; None means the login's own.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
@@ -122,7 +128,10 @@ class Transport:
         # Old CA certificates lack extensions that Python 3.13 and later require; chain and name are still verified.
         configuration.disable_strict_ssl_verification = True
         configuration.retries = None  # one layer of retries, below
-        return cls(_client.ApiClient(configuration), patience, answered)
+        client = _client.ApiClient(configuration)
+        if impersonated is not None:
+            client.set_default_header("Impersonate-User", impersonated)
+        return cls(client, patience, answered)
 
     async def close(self) -> None:
         """Close the connections."""

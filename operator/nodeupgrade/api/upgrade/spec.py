@@ -9,6 +9,7 @@ from nodeupgrade.api.limits import LABEL_LENGTH
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
+from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.nodes import NodeSelection
 from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
@@ -155,6 +156,7 @@ class UpgradeSpec:
         tuple[Blackout, ...],
         Field("When no node may be started, whatever the windows say.", max_items=16, defaulted=True, mutable=True),
     ] = ()
+    health_checks: Annotated[tuple[HealthCheck, ...], HEALTH_CHECKS] = ()
     kubelet: Annotated[KubeletSettings, IMMUTABLE] = field(default_factory=KubeletSettings)
     preflight: Annotated[PreflightSettings, IMMUTABLE] = field(default_factory=PreflightSettings)
     verify: Annotated[VerifySettings, IMMUTABLE] = field(default_factory=VerifySettings)

@@ -73,6 +73,7 @@ class ConditionType(StrEnum):
     ZERO_RESTART = "ZeroRestart"
     READINESS_GUARDED = "ReadinessGuarded"
     IMPEDED = "Impeded"
+    HEALTHY = "Healthy"
 
 
 class ConditionStatus(StrEnum):
@@ -207,6 +208,9 @@ class UpgradeStatus:
     waves: Annotated[
         tuple[WaveStatus, ...], Field("All waves, in order.", max_items=MOST_WAVES + 1, list_map_key="name")
     ] = ()
+    ended_by_check: Annotated[
+        str | None, Field("The health check that has ended the rollout, for good.", max_length=LABEL_LENGTH)
+    ] = None
     preview: PlanSummary | None = None
     next_window: Annotated[datetime | None, Field("When nodes may be started again.")] = None
     planned_at: Annotated[datetime | None, Field("When every selected node had been claimed.")] = None

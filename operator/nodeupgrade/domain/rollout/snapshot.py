@@ -11,6 +11,7 @@ from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
+from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -31,6 +32,7 @@ class FleetSnapshot:
         agents_lost: by node, the run ID and how many of its agents in a row ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
+        health: what is known of the rollout's health checks, by name.
     """
 
     upgrade: Upgrade
@@ -48,6 +50,7 @@ class FleetSnapshot:
     agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
     busy: frozenset[NodeName] = frozenset()
+    health: Mapping[str, HealthReading] = field(default_factory=dict)
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

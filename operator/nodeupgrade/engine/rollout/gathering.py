@@ -7,6 +7,7 @@ from dataclasses import replace
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.rollout.backoff import Setbacks
+from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.api_servers import read_api_servers
@@ -27,6 +28,7 @@ async def gather(
     setbacks: Setbacks | None = None,
     agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
     busy: frozenset[NodeName] = frozenset(),
+    health: Mapping[str, HealthReading] | None = None,
 ) -> FleetSnapshot:
     """Read everything a plan depends on, except the pods on the nodes.
 
@@ -42,6 +44,7 @@ async def gather(
         setbacks: Writes that failed lately.
         agents_lost: By node, the run ID and how many of its agents in a row ended early.
         busy: Nodes for which a write is in progress.
+        health: What is known of the rollout's health checks, by name.
     """
     objects, version, api_servers = await asyncio.gather(
         source.read(upgrade), kube.server_version(), read_api_servers(kube)
@@ -61,6 +64,7 @@ async def gather(
         agents_lost=agents_lost or {},
         api_servers=api_servers,
         busy=busy,
+        health=health or {},
     )
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
 

@@ -27,6 +27,7 @@ from nodeupgrade.engine.rollout.sweep import Sweep
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.typed_kube import TypedKube
+from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
 
 READS_AT_ONCE = 16
@@ -103,6 +104,7 @@ class Rollouts:
         fleet: Source of Nodes, tasks, agent pods and other NodeUpgrades; live lists by default.
         pace: How passes save work; by default they do not.
         on_late: Called with the name of a NodeUpgrade when a write is done for which its pass did not wait.
+        health: Source of the readings of health checks; by default nothing is ever known of them.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Rollouts:
         fleet: FleetSource | None = None,
         pace: Pace | None = None,
         on_late: Callable[[str], None] = lambda _name: None,
+        health: HealthSource | None = None,
     ) -> None:
         self._kube = kube
         self._agents = agents
@@ -123,6 +126,7 @@ class Rollouts:
         self._pace, self._on_late = pace or Pace(), on_late
         self._budget = WriteBudget()
         self._rollouts: dict[str, _Rollout] = {}
+        self._health = health or NoHealth()
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
@@ -147,6 +151,7 @@ class Rollouts:
         except NotFoundError:
             if (gone := self._rollouts.pop(name, None)) is not None:
                 await gone.lanes.close()
+            self._health.forget(name)
             return Pass(over=True)
         rollout = self._rollout(name)
         if left := rollout.cadence.left(upgrade):
@@ -223,6 +228,7 @@ class Rollouts:
             setbacks=rollout.memory.setbacks(self._kube.utcnow()),
             agents_lost=rollout.memory.agents_lost,
             busy=rollout.lanes.busy,
+            health=self._health.readings(upgrade),
         )
         while nodes := missing(fleet, self._kube.utcnow()):
             fleet = replace(fleet, pods={**fleet.pods, **await self._pods_on(nodes)})

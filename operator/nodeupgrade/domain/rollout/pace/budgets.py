@@ -29,6 +29,8 @@ _STALLING = frozenset(
         Reason.ROLLBACK_FAILED,
         Reason.TOO_MANY_UNAVAILABLE,
         Reason.TIMED_OUT,
+        Reason.HEALTH_CHECK_FAILED,
+        Reason.HEALTH_CHECK_BROKEN,
         Reason.OVERLAP_CONFLICT,
     }
 )

@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
 from nodeupgrade.domain.rollout.select.waves import WavePosition
 
@@ -40,6 +41,12 @@ def not_aborted(situation: Situation) -> Finding | None:
     if situation.rollout.spec.action is not RolloutAction.ABORT:
         return None
     return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
+
+
+def not_ended_by_a_check(situation: Situation) -> Finding | None:
+    """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
+    name = rollout_health.ended_by(situation.rollout)
+    return Finding(reason=Reason.ABORTED, detail=rollout_health.told_end(name)) if name else None
 
 
 def no_node_is_lost(situation: Situation) -> Finding | None:
@@ -97,6 +104,11 @@ def in_time(situation: Situation) -> Finding | None:
     return None
 
 
+def no_health_check_fails(situation: Situation) -> Finding | None:
+    """Start nothing while a health check fails or cannot be evaluated, and tell of it in the soak of a wave, too."""
+    return rollout_health.objection(situation.rollout)
+
+
 def wave_has_its_turn(situation: Situation) -> Finding | None:
     """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
     at = situation.position
@@ -113,16 +125,24 @@ def window_is_open(situation: Situation) -> Finding | None:
     return Finding(reason=Reason.WAITING_FOR_WINDOW, detail=until)
 
 
+def health_checks_have_held(situation: Situation) -> Finding | None:
+    """Start nothing until every health check has held for long enough, also since the last node was finished."""
+    return rollout_health.awaited(situation.rollout)
+
+
 GATES: tuple[Gate, ...] = (
     object_stays,
     not_aborted,
+    not_ended_by_a_check,
     no_node_is_lost,
     threshold,
     wave_threshold,
     not_paused,
     in_time,
+    no_health_check_fails,
     wave_has_its_turn,
     window_is_open,
+    health_checks_have_held,
 )
 """Gates for upgrades; if several are closed, the first one is reported."""
 

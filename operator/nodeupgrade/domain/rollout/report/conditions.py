@@ -24,6 +24,8 @@ from nodeupgrade.api.upgrade.status import (
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.backoff import summed_up
+from nodeupgrade.domain.rollout.health import HealthState
+from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
 from nodeupgrade.domain.rollout.select.rollout_view import RolloutView
@@ -33,6 +35,13 @@ from nodeupgrade.kubelethash import KubeletVersion
 
 QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 """Reasons for which another rollout is waited for, or is in the way."""
+
+_UNHEALTHY = {
+    HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
+    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_BROKEN),
+    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH),
+}
+"""What the Healthy condition says of each state, the worst first."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -105,6 +114,7 @@ def of_rollout(
         _degraded(counts),
         _zero_restart(rollout, totals),
         _guarded(rollout),
+        *_healthy(rollout),
     )
 
 
@@ -171,6 +181,19 @@ def _guarded(rollout: RolloutView) -> Undated:
         Reason.GUARDED,
         "pods of a node in flight stay Ready until its new kubelet has probed them",
     )
+
+
+def _healthy(rollout: RolloutView) -> tuple[Undated, ...]:
+    """Return the Healthy condition, on which the worst check decides; without health checks there is none."""
+    known = rollout_health.statuses(rollout)
+    for state, (status, reason) in _UNHEALTHY.items():
+        if those := [each for each in known if each.state is state]:
+            more = f" ({counted(len(those) - 1, 'more health check')} likewise)" if len(those) > 1 else ""
+            message = sentence(reason, f"health check {those[0].name}: {those[0].message}{more}")
+            return (Undated(ConditionType.HEALTHY, status, reason, message),)
+    hold = "holds" if len(known) == 1 else "hold"
+    message = f"{counted(len(known), 'health check')} {hold}"
+    return (_true(ConditionType.HEALTHY, Reason.HEALTH_CHECKS_HOLD, message),) if known else ()
 
 
 def impeded(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> tuple[Undated, ...]:

@@ -9,6 +9,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
 from nodeupgrade.api.upgrade.strategy import ThresholdPolicy
 from nodeupgrade.domain.rollout.inflight.claims import may_claim
+from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.pace.budgets import StartDecision
 from nodeupgrade.domain.rollout.report import counting
 from nodeupgrade.domain.rollout.select.node_state import NodeState, Place
@@ -55,6 +56,9 @@ def state_of(rollout: RolloutView, decision: StartDecision) -> RolloutState:
         return _flying(rollout, counts, done)
     if rollout.spec.action is RolloutAction.ABORT:
         return ended(RolloutPhase.ABORTED, Reason.ABORTED, sentence(Reason.ABORTED, f"{done}; the rollout was aborted"))
+    if name := rollout_health.ended_by(rollout):
+        message = f"{done}; {rollout_health.told_end(name)}; see the condition Healthy."
+        return ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
         return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
@@ -149,6 +153,8 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
         more = f" ({counted(len(unsuccessful) - 1, 'more node')} did not succeed)" if len(unsuccessful) > 1 else ""
         return ended(RolloutPhase.FAILED, _only(unsuccessful) or others, unsuccessful[0].message + more)
+    if (unproven := rollout_health.unproven(rollout)) is not None:
+        return held_back(StartDecision(reason=unproven.reason, message=f"{done}; {unproven.message}"))
     if counts.skipped == counts.total:
         reason = _only(members) or Reason.COMPLETED_WITH_SKIPS
         reason = reason if reason is Reason.ALREADY_AT_TARGET else Reason.COMPLETED_WITH_SKIPS

@@ -10,6 +10,7 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
+from nodeupgrade.domain.rollout.pace import rollout_health
 from nodeupgrade.domain.rollout.report import conditions, counting
 from nodeupgrade.domain.rollout.report.phase import RolloutState
 from nodeupgrade.domain.rollout.select.node_state import Place
@@ -82,6 +83,7 @@ def summarise(
         accepted=counting.accepted(rollout) or None,
         current_wave=counting.current_wave(waves, at) if spec.waves else None,
         waves=waves,
+        ended_by_check=rollout_health.ended_by(rollout),
         preview=counting.preview(rollout),
         next_window=opens,
         planned_at=before.planned_at or (now if _is_made(rollout, state, before) else None),

@@ -1,0 +1,91 @@
+"""The operator's configuration: a file that its administrator writes, apart from everything that a NodeUpgrade may say.
+
+It holds what whoever creates NodeUpgrades must not choose: the servers that the operator speaks to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.json import from_json
+from nodeupgrade.api.limits import LABEL_LENGTH, PATH_LENGTH, URL_LENGTH
+from nodeupgrade.api.schema.defaulting import filled
+from nodeupgrade.api.schema.derive import schema_of
+from nodeupgrade.api.schema.model import Problem
+from nodeupgrade.api.schema.unknown import unknown
+from nodeupgrade.api.schema.validation import validate
+
+_NAME = Field(
+    min_length=1,
+    max_length=LABEL_LENGTH,
+    pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
+)
+_URL = Field(max_length=URL_LENGTH, pattern=r"https?://[^\s]+", expected="an https or http URL")
+_PATH = Field(max_length=PATH_LENGTH, pattern=r"/[^\x00]+", expected="an absolute path")
+
+
+class ConfigurationError(Exception):
+    """The configuration is invalid; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusServer:
+    """A Prometheus that health checks may query."""
+
+    name: Annotated[str, _NAME, Field("The name by which health checks call it.")]
+    url: Annotated[
+        str,
+        _URL,
+        Field(
+            "Its URL, without /api/v1.",
+            rules=(
+                Rule(
+                    "!self.contains('?') && !self.contains('#')",
+                    "a URL with a query or a fragment cannot be that of a Prometheus; write its begin only",
+                    lambda url: "?" not in url and "#" not in url,
+                ),
+            ),
+        ),
+    ]
+    bearer_token_file: Annotated[
+        str | None, _PATH, Field("File with a token to log in with; read for every query.")
+    ] = None
+    ca_file: Annotated[str | None, _PATH, Field("File with the certificates to trust instead of the system's.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """All that the file may say."""
+
+    SCHEMA: ClassVar = Field("The operator's configuration.")
+
+    prometheus: Annotated[
+        tuple[PrometheusServer, ...],
+        Field("Where health checks may send queries.", max_items=16, list_map_key="name", defaulted=True),
+    ] = ()
+
+
+CONFIGURATION: Final = schema_of(Configuration)
+
+
+def parse_configuration(data: Any) -> Configuration:  # Any: YAML that is not yet validated
+    """Parse and validate a configuration; an empty one says nothing.
+
+    Raises:
+        ConfigurationError: Something is wrong or not known; the first problem is told.
+    """
+    for problem in _problems({} if data is None else data):
+        raise ConfigurationError(str(problem))
+    return from_json(Configuration, filled(CONFIGURATION, data or {}))
+
+
+def _problems(data: Any) -> Iterator[Problem]:
+    if not isinstance(data, dict):
+        yield Problem(
+            "$", f"it is not a mapping; write {', '.join(CONFIGURATION.properties)}, as docs/operations.md shows"
+        )
+        return
+    yield from unknown(CONFIGURATION, data, "$")
+    yield from validate(CONFIGURATION, filled(CONFIGURATION, data), "$")

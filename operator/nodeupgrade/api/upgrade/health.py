@@ -1,0 +1,167 @@
+"""``spec.healthChecks``: conditions of the cluster that must hold before a node is started."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from nodeupgrade.api.durations import parse_duration
+from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.limits import LABEL_LENGTH, NAME_LENGTH
+from nodeupgrade.api.upgrade.nodes import LabelSelector
+
+MOST_CHECKS: Final = 16
+SHORTEST_INTERVAL: Final = timedelta(seconds=5)
+LONGEST_INTERVAL: Final = timedelta(hours=1)
+
+_NAME = Field(
+    min_length=1,
+    max_length=LABEL_LENGTH,
+    pattern="[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    expected=f"a name of lower-case letters, digits and hyphens, at most {LABEL_LENGTH}",
+)
+_OBJECT_NAME = Field(
+    min_length=1,
+    max_length=NAME_LENGTH,
+    pattern="[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?",
+    expected="the name of an object",
+)
+_EXPRESSION = Field(min_length=1, max_length=1024)
+
+
+class OnFailure(StrEnum):
+    """What to do when a health check fails: start no further node until it holds again, or end the rollout."""
+
+    PAUSE = "Pause"
+    ABORT = "Abort"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusQuery:
+    """A query, and what must be true of every sample that it returns."""
+
+    server: Annotated[
+        str, _NAME, Field("Name of a Prometheus in the operator's configuration, which has its URL.", defaulted=True)
+    ] = "default"
+    query: Annotated[
+        str, Field("An instant query in PromQL. A result without samples is an error.", min_length=1, max_length=4096)
+    ]
+    expression: Annotated[
+        str,
+        _EXPRESSION,
+        Field("CEL, evaluated for each sample; variables: value, a number, and labels. For example value < 0.01."),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObjects:
+    """Objects of the cluster, and what must be true of each of them."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "!(has(self.name) && has(self.selector))",
+                "name and selector exclude each other; write one of them, or neither for all objects",
+                lambda objects: not ("name" in objects and "selector" in objects),
+            ),
+            Rule(
+                "!(self.apiVersion == 'v1' && self.resource == 'secrets')",
+                "Secrets are never read; choose another object, or a metric about it",
+                lambda objects: (objects["apiVersion"], objects["resource"]) != ("v1", "secrets"),
+            ),
+        ),
+    )
+
+    api_version: Annotated[
+        str,
+        Field(
+            "Group and version of the objects, for example apps/v1.",
+            max_length=NAME_LENGTH,
+            pattern=r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*",
+            expected="a group and version such as apps/v1, or v1",
+        ),
+    ]
+    resource: Annotated[
+        str,
+        Field(
+            "Their resource, in the plural, as roles name it, for example deployments.",
+            max_length=LABEL_LENGTH,
+            pattern="[a-z]([-a-z0-9]*[a-z0-9])?",
+            expected="a resource in the plural such as deployments",
+        ),
+    ]
+    namespace: Annotated[
+        str | None, _NAME, Field("Their namespace. Unset: all namespaces, or the resource has none.")
+    ] = None
+    name: Annotated[str | None, _OBJECT_NAME, Field("The name of the only object.")] = None
+    selector: Annotated[LabelSelector | None, Field("Or objects by label. That there are none is an error.")] = None
+    expression: Annotated[
+        str,
+        _EXPRESSION,
+        Field("CEL, evaluated for each object, which is the variable object."),
+    ]
+
+
+def _bounded(check: dict[str, str]) -> bool:
+    return SHORTEST_INTERVAL <= parse_duration(check["interval"]) <= LONGEST_INTERVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthCheck:
+    """A condition of the cluster; exactly one of ``prometheus`` and ``objects`` is set."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                "has(self.prometheus) != has(self.objects)",
+                "exactly one of prometheus and objects is needed",
+                lambda check: ("prometheus" in check) != ("objects" in check),
+            ),
+            Rule(
+                "duration(self.interval) >= duration('5s') && duration(self.interval) <= duration('1h')",
+                "its interval must be from 5s to 1h",
+                _bounded,
+            ),
+            Rule(
+                "duration(self.timeout) <= duration(self.interval)",
+                "its timeout must not be longer than its interval",
+                lambda check: parse_duration(check["timeout"]) <= parse_duration(check["interval"]),
+            ),
+        ),
+    )
+
+    name: Annotated[str, _NAME, Field("Name of the check, for messages.")]
+    prometheus: Annotated[PrometheusQuery | None, Field("Metrics, and what must be true of them.")] = None
+    objects: Annotated[ClusterObjects | None, Field("Objects of the cluster, and what must be true of each.")] = None
+    interval: Annotated[
+        timedelta, Field("How often it is evaluated, from 5s to 1h.", positive=True, defaulted=True)
+    ] = timedelta(seconds=30)
+    for_: Annotated[
+        timedelta,
+        Field(
+            "How long it must have held without a gap, also since the last node was finished, before a node is "
+            "started; and how long it must have failed before onFailure: Abort ends the rollout.",
+            defaulted=True,
+        ),
+    ] = timedelta(minutes=1)
+    timeout: Annotated[timedelta, Field("How long one evaluation may take.", positive=True, defaulted=True)] = (
+        timedelta(seconds=10)
+    )
+    on_failure: Annotated[
+        OnFailure,
+        Field(
+            "Pause: no further node is started until the check holds again. Abort: the rollout ends, once a node was "
+            "started and nodes in flight are finished. A check that cannot be evaluated always pauses.",
+            defaulted=True,
+        ),
+    ] = OnFailure.PAUSE
+
+
+HEALTH_CHECKS = Field(
+    "Conditions of the cluster that must hold before a node is started, through the soak of a wave, and before the "
+    "rollout succeeds.",
+    max_items=MOST_CHECKS,
+    list_map_key="name",
+    defaulted=True,
+    mutable=True,
+)

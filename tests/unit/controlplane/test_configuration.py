@@ -1,0 +1,55 @@
+"""The operator's configuration: what it says is checked before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.api.configuration import Configuration, PrometheusServer
+from nodeupgrade.controlplane import settings
+from nodeupgrade.controlplane.settings import SettingsError, from_environment
+
+IMAGE = {"AGENT_IMAGE": "nodeupgrade:dev"}
+
+
+def read(tmp_path: Path, text: str) -> Configuration:
+    (tmp_path / "config.yaml").write_text(text)
+    return from_environment({**IMAGE, "CONFIG_FILE": str(tmp_path / "config.yaml")}).configuration
+
+
+def test_what_it_says_is_read(tmp_path: Path) -> None:
+    text = "prometheus:\n- {name: default, url: 'https://prometheus.monitoring:9090/', caFile: /ca.crt}\n"
+    server = PrometheusServer(name="default", url="https://prometheus.monitoring:9090/", ca_file="/ca.crt")
+    assert read(tmp_path, text).prometheus == (server,)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "prometheus: []"])
+def test_it_may_say_nothing(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).prometheus == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "not a mapping"),
+        ("text", "not a mapping"),
+        ("prometheus: [", "line 1"),
+        ("prometeus: []", "did you mean prometheus"),
+        ("prometheus: [{name: default}]", "url"),
+        ("prometheus: [{name: default, url: 'file:///etc/passwd'}]", "an https or http URL"),
+        ("prometheus: [{name: default, url: 'http://a?b'}]", "with a query or a fragment"),
+        ("prometheus: [{name: default, url: 'http://a'}, {name: default, url: 'http://b'}]", "default"),
+        ("prometheus: [{name: default, url: 'http://a', caFile: ca.crt}]", "an absolute path"),
+        ("prometheus: [{name: default, url: 'http://a', token: secret}]", "no such field"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match="cannot use the configuration") as told:
+        read(tmp_path, text)
+    assert said in str(told.value)
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match=r"config\.yaml because"):
+        from_environment({**IMAGE, "CONFIG_FILE": str(tmp_path / "config.yaml")})
+    monkeypatch.setattr(settings, "CONFIGURATION_FILE", tmp_path / "config.yaml")
+    assert from_environment(IMAGE).configuration == Configuration()
