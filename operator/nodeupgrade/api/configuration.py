@@ -5,6 +5,7 @@ It holds what whoever creates NodeUpgrades must not choose: the servers that the
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
 from nodeupgrade.api.field import Field, Rule
@@ -55,6 +56,26 @@ class PrometheusServer:
     ca_file: Annotated[str | None, _PATH, Field("File with the certificates to trust instead of the system's.")] = None
 
 
+class NoticeFormat(StrEnum):
+    """How notices are written."""
+
+    JSON = "JSON"
+    SLACK = "Slack"
+    CLOUD_EVENTS = "CloudEvents"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """A webhook that is told how rollouts stand."""
+
+    name: Annotated[str, _NAME, Field("Its name, for messages and for the record of what it has got.")]
+    url: Annotated[str, _URL, Field("Where to send notices to.")]
+    format: Annotated[NoticeFormat, Field("How notices are written.", defaulted=True)] = NoticeFormat.JSON
+    bearer_token_file: Annotated[
+        str | None, _PATH, Field("File with a token to log in with; read for every notice.")
+    ] = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """All that the file may say."""
@@ -64,6 +85,10 @@ class Configuration:
     prometheus: Annotated[
         tuple[PrometheusServer, ...],
         Field("Where health checks may send queries.", max_items=16, list_map_key="name", defaulted=True),
+    ] = ()
+    notifications: Annotated[
+        tuple[Receiver, ...],
+        Field("Who is told how rollouts stand.", max_items=16, list_map_key="name", defaulted=True),
     ] = ()
 
 

@@ -68,6 +68,7 @@ class Manager:
             queue_depth=lambda: len(self._queue),
             on_change=self._enqueuer.fleet_changed,
             on_error=_log_watch_problem,
+            on_undelivered=_log_delivery_problem,
         )
         async with AsyncExitStack() as stack:
             plane = await stack.enter_async_context(building)
@@ -75,10 +76,13 @@ class Manager:
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
         self._run("health checks", plane.health.run())
+        self._run("notifications", plane.notifier.run())
         self._run("resync", resync(self._enqueuer, plane.rollouts))
         self._run("event loop lag", measure_lag(plane.metrics))
         for number in range(WORKERS):
-            self._run(f"worker {number}", work(self._queue, self._enqueuer, plane.rollouts, plane.metrics))
+            self._run(
+                f"worker {number}", work(self._queue, self._enqueuer, plane.rollouts, plane.metrics, plane.notifier)
+            )
         _log.info("started")
 
     async def stop(self) -> None:
@@ -121,3 +125,7 @@ class Manager:
 
 def _log_watch_problem(kind: str, problem: str) -> None:
     _log.warning("cannot follow", kind=kind, error=problem)
+
+
+def _log_delivery_problem(receiver: str, problem: str) -> None:
+    _log.warning("cannot notify", receiver=receiver, error=problem)

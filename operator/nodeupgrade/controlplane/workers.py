@@ -7,6 +7,7 @@ from typing import Protocol
 import structlog
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.domain.errors import NodeUpgradeError
@@ -66,7 +67,17 @@ class Telemetry(Protocol):
         ...
 
 
-async def work(queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry) -> None:
+class Announcer(Protocol):
+    """Tells others how rollouts stand."""
+
+    def offer(self, upgrade: Upgrade) -> None:
+        """Take note of how a rollout stands; returns at once."""
+        ...
+
+
+async def work(
+    queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telemetry: Telemetry, announcer: Announcer
+) -> None:
     """Process the queue for ever. Only expected errors are handled: after a bug, a restart is safer.
 
     After a pass, a NodeUpgrade rests for as long as the pass took, so that a large fleet does not starve the others.
@@ -85,6 +96,8 @@ async def work(queue: WorkQueue, enqueuer: Enqueuer, rollouts: Reconciler, telem
             _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=requeue_after)
         else:
             telemetry.passed(name, done, clock() - began)
+            if done.upgrade is not None:
+                announcer.offer(done.upgrade)
             failures.pop(name, None)
             _log_actions(name, done.actions)
             requeue_after = pace(done)

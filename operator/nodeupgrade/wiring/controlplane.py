@@ -8,11 +8,13 @@ from pathlib import Path
 
 from nodeupgrade.adapters.health import ClusterProbe
 from nodeupgrade.adapters.kube import KubeClient, Patience, Session
+from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.api.configuration import Configuration
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
+from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
@@ -29,12 +31,13 @@ ONE_ATTEMPT = Patience(request_seconds=15, retry_seconds=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """Everything that reconciles NodeUpgrades. The caller must run ``health`` and the informers of ``fleet``."""
+    """Everything that reconciles NodeUpgrades. The caller runs ``health``, ``notifier`` and ``fleet``."""
 
     kube: KubeClient
     rollouts: Rollouts
     fleet: InformedFleet
     health: HealthMonitor
+    notifier: Notifier
     metrics: Metrics
 
     def session(self) -> Session:
@@ -70,6 +73,7 @@ async def control_plane(
     queue_depth: Callable[[], int],
     on_change: Callable[[str | None], None],
     on_error: Callable[[str, str], None],
+    on_undelivered: Callable[[str, str], None],
 ) -> AsyncIterator[ControlPlane]:
     """Build the control plane for the real API server, and serve its metrics.
 
@@ -83,6 +87,7 @@ async def control_plane(
         queue_depth: Returns the length of the work queue, for the metrics.
         on_change: See InformedFleet.
         on_error: See InformedFleet.
+        on_undelivered: See ``on_error`` of Notifier.
 
     Raises:
         NoClusterError: No API server is configured.
@@ -102,8 +107,12 @@ async def control_plane(
         probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
         health = HealthMonitor(probe, kube.utcnow, on_change)
         fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
+        writing = WriteThrough(kube, fleet)
+        receivers = configuration.notifications
+        names = tuple(receiver.name for receiver in receivers)
+        notifier = Notifier(writing, Webhooks(receivers), names, on_error=on_undelivered)
         rollouts = Rollouts(
-            WriteThrough(kube, fleet),
+            writing,
             agents,
             operator_node=operator_node,
             fleet=fleet,
@@ -113,7 +122,9 @@ async def control_plane(
         )
         try:
             with served(metrics, metrics_host, metrics_port):
-                yield ControlPlane(kube=kube, rollouts=rollouts, fleet=fleet, health=health, metrics=metrics)
+                yield ControlPlane(
+                    kube=kube, rollouts=rollouts, fleet=fleet, health=health, notifier=notifier, metrics=metrics
+                )
         finally:
             await rollouts.close()
 

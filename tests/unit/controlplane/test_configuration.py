@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.api.configuration import Configuration, PrometheusServer
+from nodeupgrade.api.configuration import Configuration, NoticeFormat, PrometheusServer
 from nodeupgrade.controlplane import settings
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 
@@ -20,6 +20,13 @@ def test_what_it_says_is_read(tmp_path: Path) -> None:
     text = "prometheus:\n- {name: default, url: 'https://prometheus.monitoring:9090/', caFile: /ca.crt}\n"
     server = PrometheusServer(name="default", url="https://prometheus.monitoring:9090/", ca_file="/ca.crt")
     assert read(tmp_path, text).prometheus == (server,)
+
+
+def test_receivers_are_read(tmp_path: Path) -> None:
+    (ops,) = read(
+        tmp_path, "notifications: [{name: ops, url: 'https://hooks.example/x?y=z', format: Slack}]"
+    ).notifications
+    assert (ops.url, ops.format) == ("https://hooks.example/x?y=z", NoticeFormat.SLACK)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "prometheus: []"])
@@ -39,6 +46,7 @@ def test_it_may_say_nothing(tmp_path: Path, text: str) -> None:
         ("prometheus: [{name: default, url: 'http://a?b'}]", "with a query or a fragment"),
         ("prometheus: [{name: default, url: 'http://a'}, {name: default, url: 'http://b'}]", "default"),
         ("prometheus: [{name: default, url: 'http://a', caFile: ca.crt}]", "an absolute path"),
+        ("notifications: [{name: ops, url: 'https://a', format: Pigeon}]", "Slack"),
         ("prometheus: [{name: default, url: 'http://a', token: secret}]", "no such field"),
     ],
 )

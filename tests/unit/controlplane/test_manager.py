@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.adapters.observability.metrics import Metrics
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.settings import OperatorSettings
@@ -33,6 +34,9 @@ class Endless:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
+    def offer(self, upgrade: Upgrade) -> None:
+        """Tell nobody."""
+
 
 @dataclass
 class Plane:
@@ -42,6 +46,7 @@ class Plane:
     closed: bool = False
     fleet: Fleet = field(default_factory=Fleet)
     health: Endless = field(default_factory=Endless)
+    notifier: Endless = field(default_factory=Endless)
     rollouts: Flaky = field(default_factory=Flaky)
     metrics: Metrics = field(default_factory=Metrics)
 

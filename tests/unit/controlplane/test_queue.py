@@ -2,6 +2,7 @@ import asyncio
 
 from nodeupgrade.adapters.observability.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.enqueue import GATHERING_SECONDS, Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
@@ -130,11 +131,18 @@ async def test_news_of_nodes_concerns_all_that_are_active_and_is_gathered() -> N
     assert {await ready(queue) for _ in range(4)} == {"a", "c", "unheard-of", None}
 
 
+class Silence:
+    """Tells nobody."""
+
+    def offer(self, upgrade: Upgrade) -> None:
+        pass
+
+
 async def test_failed_passes_are_made_again() -> None:
     now = 0.0
     queue, rollouts, metrics = WorkQueue(lambda: now), Flaky(), Metrics()
     queue.add("a")
-    worker = asyncio.ensure_future(work(queue, Enqueuer(queue), rollouts, metrics))
+    worker = asyncio.ensure_future(work(queue, Enqueuer(queue), rollouts, metrics, Silence()))
     for passes in (1, 2, 3):
         await asyncio.sleep(0.01)
         assert rollouts.passes == passes

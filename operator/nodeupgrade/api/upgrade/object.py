@@ -16,6 +16,8 @@ RETRY_ANNOTATION = "nodeupgrade.dev/retry"
 """Any token. For each new token, nodes that failed or were refused are retried once."""
 ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 """UID of the NodeUpgrade, to delete it although nodes are in flight; their runs continue to the end."""
+NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
+"""Prefix of annotations that record the latest notice that each receiver has got."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class Upgrade:
         approvals: waves named by the approve annotation, each with the field manager that wrote the annotation.
         retry: token of the retry annotation.
         abandon: value of the abandon annotation.
+        notified: ID of the latest notice that was delivered, by receiver.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Upgrade:
     approvals: Mapping[str, str] = field(default_factory=dict)
     retry: str = ""
     abandon: str = ""
+    notified: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_finalizer(self) -> bool:

@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
+    NOTIFIED_PREFIX,
     PAUSE_ANNOTATION,
     RETRY_ANNOTATION,
     Upgrade,
@@ -50,6 +51,11 @@ def parse_upgrade(body: Json) -> Upgrade:
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
         retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],
         abandon=annotations.get(ABANDON_ANNOTATION, ""),
+        notified={
+            name.removeprefix(NOTIFIED_PREFIX): value
+            for name, value in annotations.items()
+            if name.startswith(NOTIFIED_PREFIX)
+        },
     )
 
 
