@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version pictures
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -122,6 +122,9 @@ crds: venv ## Generate the CustomResourceDefinitions from operator/nodeupgrade/a
 
 checks: venv ## Generate docs/preflight.md from the checks and hazards
 	$(BIN)/python -m tools.generate_checks
+
+pictures: venv ## Record the pictures of README.md from the tour's cluster
+	@$(BIN)/python -m tools.pictures
 
 history: venv ## Generate docs/kubelet-history.md from the tables of what changed between kubelets
 	$(BIN)/python -m tools.generate_history

@@ -25,11 +25,12 @@ class TourCluster:
 
     Args:
         pace: Real seconds that a command waits between two looks.
+        now: When its time begins; now by default.
     """
 
-    def __init__(self, pace: float) -> None:
+    def __init__(self, pace: float, now: datetime | None = None) -> None:
         self._pace = pace
-        self._now = datetime.now(UTC).replace(microsecond=0)
+        self._now = now or datetime.now(UTC).replace(microsecond=0)
         self._parts = {REFUSES: Part.REFUSE, TURNS_BACK: Part.ROLL_BACK}
         self.kube = InMemoryKube(version="v1.33.13", clock=lambda: self._now)
         self._fleet = FleetSimulator(self.kube, INSTALLED_IN, parts=self._parts)

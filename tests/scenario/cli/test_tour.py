@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from tools import pictures
 from tools.tour import cluster
 from tools.tour.show import main
 
@@ -22,3 +23,9 @@ def test_a_tour_whose_cluster_does_otherwise_fails(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(main, ["--speed", "0"])
     assert result.exit_code == 1
     assert "the tour is wrong" in result.output
+
+
+def test_the_pictures_show_what_is_printed() -> None:
+    kept = {path.stem: path.read_text(encoding="utf-8") for path in pictures.PICTURES.glob("*.svg")}
+    assert kept == pictures.record(), "run `python -m tools.pictures`"
+    assert not any("@font-face" in picture for picture in kept.values()), "nothing is loaded from elsewhere"

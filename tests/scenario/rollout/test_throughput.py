@@ -15,6 +15,7 @@ import pytest
 
 from nodeupgrade.adapters.observability.metrics import Metrics
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.reading import parse_upgrade
 from nodeupgrade.controlplane.enqueue import Enqueuer
 from nodeupgrade.controlplane.queue import WorkQueue
@@ -36,6 +37,11 @@ NAME = "to-1-33"
 POOL, IN_FLIGHT, AGENT_SECONDS = 80, 20, 40.0
 IDEAL = (AGENT_SECONDS + NODE_LOOK.total_seconds()) * POOL / IN_FLIGHT
 WRITES_A_NODE = 15
+
+
+class Silence:
+    def offer(self, upgrade: Upgrade) -> None:
+        """Nobody wants to know."""
 
 
 class Distant(InMemoryKube):
@@ -111,7 +117,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
 
     jobs = [
         fleet.run(),
-        work(queue, enqueuer, rollouts, Metrics()),
+        work(queue, enqueuer, rollouts, Metrics(), Silence()),
         resync(enqueuer, rollouts),
         Agents(near, NAMESPACE, AGENT_SECONDS, vanish, timing).run(),
     ]
