@@ -23,7 +23,7 @@ TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 RELEASE_URL ?= https://example.com/nodeupgrade/v$(TAG)
 PLATFORMS ?= linux/amd64,linux/arm64
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version pictures
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart metrics publish version pictures bench-fleet
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -77,6 +77,9 @@ bench: setup ## Measure hashing, and how long a node is without a kubelet, again
 	@$(BIN)/python bench/shield_cost.py
 	@$(BIN)/python bench/preflight_cost.py
 	@$(BIN)/python -m e2e.bench --runtime $(RUNTIME)
+
+bench-fleet: setup ## Measure a rollout over up to 5,000 nodes on a real API server, beside the ideal (hours; less: FLEET="--nodes 500")
+	@$(BIN)/python -m e2e.bench_fleet $(FLEET)
 
 # --- artefacts ---------------------------------------------------------------------------------------------------
 

@@ -340,3 +340,24 @@ async def test_the_verdict_names_pods_whose_clients_may_have_noticed() -> None:
         "meanwhile: default/ill, default/well; 1 pod Ready before and not now: default/ill."
     )
     assert (verdict.outcome, verdict.restarted) == ("Succeeded", 0)
+
+
+async def test_entries_that_no_run_needs_are_removed_and_no_others() -> None:
+    scene = await stage(Scene(), 2, strategy={"maxConcurrent": 2})
+    await until(scene, "Running")
+    foreign = {"gone": "2026-01-01T00:00:00Z", "node_gone": "nonsense"}
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": foreign})
+    before = await parameters(scene)
+    await scene.operator.sweep()
+    assert await parameters(scene) == {key: value for key, value in before.items() if key not in foreign}
+    assert "node-0" in await parameters(scene)
+
+
+async def test_a_node_that_is_deleted_in_mid_run_leaves_no_entry() -> None:
+    scene = await stage(Scene(), 2)
+    await until(scene, "Running")
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.finish(patience=3)
+    await scene.operator.sweep()
+    assert await parameters(scene) == {}

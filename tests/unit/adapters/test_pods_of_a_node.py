@@ -1,6 +1,5 @@
 """A node's pods are answered from the API server's index, and are never older than the question."""
 
-import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,6 +12,8 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
+COUNT: tuple[str, Json] = ("/api/v1/pods", {"limit": "1"})
+PLAIN = ("/api/v1/pods", {"fieldSelector": "spec.nodeName=a"})
 NOW: tuple[str, Json] = ("/api/v1/namespaces/kube-node-lease/pods", {})
 INDEXED = (
     "/api/v1/pods",
@@ -23,9 +24,15 @@ EXACT = ("/api/v1/pods", {"limit": "500", "fieldSelector": "spec.nodeName=a"})
 
 @dataclass
 class Line:
-    """Writes down what is asked; ``lags``: the API server's cache has not come as far as its etcd."""
+    """Writes down what is asked.
+
+    Attributes:
+        lags: the API server's cache has not come as far as its etcd.
+        counted: what it says of the number of pods; None if that is forbidden.
+    """
 
     lags: bool = False
+    counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
@@ -34,6 +41,10 @@ class Line:
         self.asked.append((path, dict(query)))
         if self.lags and "resourceVersionMatch" in query:
             raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
+        if (path, query) == COUNT:
+            if self.counted is None:
+                raise failure(f"GET {path}", 403, "not you")
+            return {"metadata": {"resourceVersion": "42", **self.counted}, "items": [POD]}
         return {"metadata": {"resourceVersion": "42"}, "items": [] if "namespaces" in path else [POD]}
 
     async def lines(self, _path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
@@ -50,26 +61,35 @@ async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
     line = Line()
     (pod,) = await client(line).list_pods_on_node("a")
     assert pod["metadata"] == POD["metadata"]
-    assert line.asked == [NOW, INDEXED]
+    assert line.asked == [COUNT, NOW, INDEXED]
 
 
-@pytest.mark.parametrize(("seconds", "again"), [(0.0, [EXACT]), (9.0, [NOW, INDEXED, EXACT])])
-async def test_where_the_cache_does_not_come_so_far_etcd_is_asked_and_for_a_while_at_once_if_that_is_quick(
-    seconds: float, again: list[tuple[str, Json]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_the_cache_does_not_come_so_far_etcd_is_asked() -> None:
     line = Line(lags=True)
+    assert len(await client(line).list_pods_on_node("a")) == 1
+    assert line.asked == [COUNT, NOW, INDEXED, EXACT]
+
+
+@pytest.mark.parametrize(
+    ("counted", "few"),
+    [({}, True), ({"remainingItemCount": 998, "continue": "c"}, True), ({"remainingItemCount": 1000}, False),
+     ({"continue": "an API server that does not count"}, False), (None, False)],
+)  # fmt: skip
+async def test_few_pods_are_read_without_a_detour_and_are_not_counted_every_time(
+    counted: Json | None, few: bool
+) -> None:
+    line = Line(counted=counted)
     kube = client(line)
-    monkeypatch.setattr(time, "monotonic", lambda: 100 + seconds * line.asked.count(EXACT))
-    assert len(await kube.list_pods_on_node("a")) == 1
-    assert len(await kube.list_pods_on_node("a")) == 1
-    assert line.asked == [NOW, INDEXED, EXACT, *again]
+    for _ in range(2):
+        assert len(await kube.list_pods_on_node("a")) == 1
+    assert line.asked == [COUNT, *(2 * ([PLAIN] if few else [NOW, INDEXED]))]
 
 
 async def test_a_watch_begins_with_such_a_list() -> None:
     line = Line()
     events = [event async for event in client(line).watch_pods_on_node("a")]
     assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
-    assert line.asked == [NOW, INDEXED]
+    assert line.asked == [COUNT, NOW, INDEXED]
     assert [query["resourceVersion"] for query in line.watched] == ["42"]
 
 

@@ -72,6 +72,8 @@ def test_pace() -> None:
     assert pace(Pass(actions=(release,), in_flight=True)) == 0
     assert pace(Pass(actions=(WAIT, HOLD), in_flight=True)) == IN_FLIGHT_SECONDS
     assert pace(Pass(actions=(HOLD,))) == IDLE_SECONDS
+    assert pace(Pass(actions=(WAIT,), in_flight=True, whole_in=0.5)) == 0.5
+    assert pace(Pass(in_flight=True, whole_in=60.0)) == IN_FLIGHT_SECONDS
     verifying = Wait(node=NodeName("a"), reason=Reason.NOT_YET_VERIFIED, message="")
     assert pace(Pass(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
 

@@ -17,6 +17,7 @@ from nodeupgrade.ports.kube import (
     ExpiredError,
     NotFoundError,
     Page,
+    RejectedError,
     Resource,
     UnavailableError,
     WatchEvent,
@@ -35,12 +36,11 @@ WATCH_SECONDS = 280
 EMPTY_NAMESPACE = "kube-node-lease"
 """Kubernetes' namespace for Leases. It has no pods: listing them is a cheap way to get the newest resourceVersion."""
 
-WITHOUT_INDEX_SECONDS = 60.0
-"""How long the index is not used after it lagged behind: the cache of a quiet cluster may get no event for minutes,
-and every request would wait three seconds for it."""
+FEW = 1000
+"""Number of pods from which they are too many to be read one by one."""
 
-QUICK_SECONDS = 1.0
-"""Only where a list without the index takes less than this, which it does where there are few pods."""
+COUNTED_SECONDS = 60.0
+"""How long their number is relied on."""
 
 
 class KubeClient(TypedKube):
@@ -51,7 +51,7 @@ class KubeClient(TypedKube):
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._index_lags_until = 0.0
+        self._few, self._counted_at = False, -COUNTED_SECONDS
 
     @classmethod
     @asynccontextmanager
@@ -61,16 +61,13 @@ class KubeClient(TypedKube):
         context: str | None = None,
         patience: Patience | None = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
-        impersonated: str | None = None,
     ) -> "AsyncIterator[KubeClient]":
         """Connect, and close the connections on exit; ``answered`` is called with verb and code of every answer.
-
-        With ``impersonated``, act as that user, as far as the login may; ``session`` does not.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
-        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered, impersonated)
+        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered)
         try:
             yield cls(transport)
         finally:
@@ -119,26 +116,32 @@ class KubeClient(TypedKube):
         """List from the API server's index, at a state no older than this call.
 
         That state is named: without a resourceVersion, API servers before 1.31, and later ones whose etcd cannot report
-        progress (before 3.4.31 and 3.5.13), read every pod of the cluster from etcd. So do all of them with a limit. To
-        ask for that state brings the index of the others up to it, where no pod has changed for a while.
+        progress (before 3.4.31 and 3.5.13), read every pod of the cluster from etcd. So do all of them with a limit.
+        To ask for that state without one brings the index of the others up to it.
+        Where there are few pods, that is quicker than to wait until the index has come so far, which it may not for
+        minutes if no pod changes.
         """
-        if time.monotonic() < self._index_lags_until:
-            return await self._whole(resource, None, fields)
-        here = path(resource.within(EMPTY_NAMESPACE))
-        now = await self._transport.request("GET", here)
-        query = {
-            "fieldSelector": selector(fields or {}),
-            "resourceVersion": now["metadata"]["resourceVersion"],
-            "resourceVersionMatch": "NotOlderThan",
-        }
+        asked = {"fieldSelector": selector(fields or {})}
+        if not await self._are_few(resource):
+            here = path(resource.within(EMPTY_NAMESPACE))
+            now = await self._transport.request("GET", here)
+            asked |= {"resourceVersion": now["metadata"]["resourceVersion"], "resourceVersionMatch": "NotOlderThan"}
         try:
-            (page,) = [page async for page in self._pages(resource, query)]
+            (page,) = [page async for page in self._pages(resource, asked)]
         except AheadError:
-            began = time.monotonic()
-            page = await self._whole(resource, None, fields)
-            if time.monotonic() - began < QUICK_SECONDS:
-                self._index_lags_until = time.monotonic() + WITHOUT_INDEX_SECONDS
+            return await self._whole(resource, None, fields)
         return page
+
+    async def _are_few(self, resource: Resource) -> bool:
+        """Report whether the cluster has so few objects of a kind that it does not matter who reads all of them."""
+        if time.monotonic() >= self._counted_at + COUNTED_SECONDS:
+            try:
+                metadata = (await self._transport.request("GET", path(resource), query={"limit": "1"}))["metadata"]
+                many = metadata.get("remainingItemCount", FEW if metadata.get("continue") else 0) >= FEW
+            except RejectedError:
+                many = True
+            self._few, self._counted_at = not many, time.monotonic()
+        return self._few
 
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
