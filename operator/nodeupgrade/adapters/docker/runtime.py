@@ -152,7 +152,7 @@ class DockerRuntime:
         """
         deadline = time.monotonic() + timeout
         if self._is_down():
-            for unit in (SOCKET_UNIT, UNIT):  # the socket, too, has a limit of starts that is to be reset
+            for unit in self._units():  # the socket, too, has a limit of starts that is to be reset
                 self._services.start(unit)
         while True:
             try:
@@ -183,9 +183,14 @@ class DockerRuntime:
         """
         if not self._is_down():
             daemon.require_live_restore(self._engine.info())
-        # The service requires the socket, and is stopped with it. An automatic restart may be pending all the same.
-        self._services.stop(SOCKET_UNIT)
-        self._services.stop(UNIT)
+        # A service that requires the socket is stopped with it. An automatic restart may be pending all the same.
+        for unit in self._units():
+            self._services.stop(unit)
+
+    def _units(self) -> tuple[str, ...]:
+        """Return the socket, if dockerd has one that systemd opens, and the service."""
+        has_socket = self._services.status(SOCKET_UNIT).load_state == "loaded"
+        return (SOCKET_UNIT, UNIT) if has_socket else (UNIT,)
 
     def _root(self) -> PurePosixPath:
         """Return dockerd's directory, as it says itself or, while it is stopped, as it is configured.
