@@ -61,13 +61,16 @@ class KubeClient(TypedKube):
         context: str | None = None,
         patience: Patience | None = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
+        impersonated: str | None = None,
     ) -> "AsyncIterator[KubeClient]":
         """Connect, and close the connections on exit; ``answered`` is called with verb and code of every answer.
+
+        With ``impersonated``, act as that user, as far as the login may; ``session`` does not.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
-        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered)
+        transport = await Transport.connect(kubeconfig, context, patience or Patience(), answered, impersonated)
         try:
             yield cls(transport)
         finally:
