@@ -113,9 +113,10 @@ def kept(name: str, entries: Any) -> dict[str, bytes]:
     return {name: json.dumps({"policyName": "static", "entries": entries}).encode()}
 
 
-def held(count: int) -> dict[str, bytes]:
+def held(count: int, *, flat: bool = False) -> dict[str, bytes]:
     entry = {"PodUID": "web", "ContainerName": "app", "ResourceName": "example.com/gpu", "AllocResp": ""}
-    entries = [{**entry, "DeviceIDs": {"-1": [str(number) for number in range(count)]}}]
+    ids = [str(number) for number in range(count)]
+    entries = [{**entry, "DeviceIDs": ids if flat else {"-1": ids}}]
     return {DEVICE_STATE: checkpoint({"PodDeviceEntries": entries})}
 
 

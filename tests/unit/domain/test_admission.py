@@ -210,9 +210,19 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.4", "v1.27.6")),
     ),
     "devices across a change of the checkpoint": (
-        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.19.1", "v1.20.15")),
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.19.1", "v1.20.15")),
         "kubernetes #102880",
-        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.19.1", "v1.21.9")),
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.19.1", "v1.21.9")),
+    ),
+    "devices in a checkpoint that is too old": (
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.30.14", "v1.31.1")),
+        "kubernetes #123398",
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.30.14", "v1.31.1")),
+    ),
+    "devices in a checkpoint that is too new": (
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.19.16")),
+        "kubelet v1.19.16 does not read what kubelets of another age noted",
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.21.9")),
     ),
     "devices of init containers": (
         admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY),

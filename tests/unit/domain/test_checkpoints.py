@@ -21,6 +21,7 @@ def test_devices_are_read_from_either_format(ids: Any) -> None:
         resources=frozenset({"example.com/gpu"}),
         allocated={"example.com/gpu": 2},
         holdings=frozenset({("u", "app", "example.com/gpu")}),
+        flat=isinstance(ids, list),
     )
 
 

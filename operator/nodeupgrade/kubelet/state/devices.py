@@ -21,11 +21,13 @@ class DeviceCheckpoint:
         resources: the resources of device plugins that have registered.
         allocated: how many devices of each resource containers have.
         holdings: who has devices.
+        flat: whether devices are listed as by kubelets up to 1.19, and not by NUMA node; False if there are none.
     """
 
     resources: frozenset[str]
     allocated: Mapping[str, int]
     holdings: frozenset[Holding]
+    flat: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -38,11 +40,12 @@ def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
         holdings = frozenset((str(e["PodUID"]), str(e["ContainerName"]), str(e["ResourceName"])) for e in entries)
         resources = frozenset(map(str, content.get("RegisteredDevices") or ()))
         allocated = Counter[str]()
+        flat = any(isinstance(entry["DeviceIDs"], list) for entry in entries)
         for entry in entries:
             allocated[str(entry["ResourceName"])] += _count(entry["DeviceIDs"])
     except (KeyError, TypeError, AttributeError):
         return None
-    return DeviceCheckpoint(resources, allocated, holdings) if devices_are_sound(document) else None
+    return DeviceCheckpoint(resources, allocated, holdings, flat) if devices_are_sound(document) else None
 
 
 def _count(listed: Any) -> int:

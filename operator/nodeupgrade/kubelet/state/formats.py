@@ -23,6 +23,11 @@ MEMORY_MANAGER = MinorChange(
     link=enhancement(1769),
     first=21,
 )
+DEVICE_CHECKPOINT_V1_UNREAD = MinorChange(
+    what="The device checkpoint of a kubelet before 1.20 is no longer read.",
+    link=pull(123398),
+    first=31,
+)
 DEVICE_CHECKPOINT_V2 = MinorChange(
     what="The device checkpoint has a second format.",
     link=issue(102880),

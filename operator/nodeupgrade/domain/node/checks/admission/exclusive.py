@@ -16,13 +16,15 @@ from nodeupgrade.domain.node.checks.admission.fitting import devices
 from nodeupgrade.domain.pods import Pod, PodContainer, Role
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.state import formats
-from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
+from nodeupgrade.kubelet.state.devices import DeviceCheckpoint
+from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
     follows=(
         formats.DEVICE_CHECKPOINT_V2,
+        formats.DEVICE_CHECKPOINT_V1_UNREAD,
         history.DEVICES_FORGOTTEN,
         history.DEVICE_PODS_REJECTED,
         history.DEVICES_ALLOCATED_ANEW,
@@ -95,12 +97,11 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Finding]:
 def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
     if facts.devices is None:
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
-    older = not all(map(formats.DEVICE_CHECKPOINT_V2.applies_to, facts.starting))
+    if (unread := _unread(facts.devices, facts.target)) is not None:
+        return f"kubelet {facts.target} does not read what kubelets of another age noted of devices ({unread})"
     for version in facts.starting:
         if (defect := history.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
-        if (defect := history.DEVICES_FORGOTTEN).affects(version) and older:
-            return f"kubelet {version} does not read what older ones noted of devices ({defect.reference})"
         init = any(container.role is Role.INIT for container in holding)
         if (defect := history.DEVICES_ALLOCATED_ANEW).affects(version) and init:
             return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
@@ -108,6 +109,21 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         if (defect := history.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
     return None
+
+
+def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None:
+    """Return the reference for why a kubelet cannot read the checkpoint's format; ``None`` if it can, or holds nothing.
+
+    The old kubelet gets the checkpoint back as it was.
+    """
+    listed_by_node, dropped = formats.DEVICE_CHECKPOINT_V2, formats.DEVICE_CHECKPOINT_V1_UNREAD
+    if not checkpoint.holdings:
+        return None
+    if not checkpoint.flat:
+        return None if listed_by_node.applies_to(kubelet) else listed_by_node.reference
+    if history.DEVICES_FORGOTTEN.affects(kubelet):
+        return history.DEVICES_FORGOTTEN.reference
+    return dropped.reference if dropped.applies_to(kubelet) else None
 
 
 def _restarts(pod: Pod, container: PodContainer) -> bool:
