@@ -11,7 +11,7 @@ from e2e.faults.run import TURN_BACK, FaultRun, on_the_way_back
 from e2e.lab import LabError
 from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import NodeSnapshot
+from e2e.lab.snapshot import ContainerInstance, NodeSnapshot
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.failpoints import (
@@ -23,6 +23,7 @@ from nodeupgrade.domain.node.run.failpoints import (
     When,
     at,
 )
+from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 
 
@@ -59,8 +60,10 @@ def bundle_lost_at(name: Failpoint) -> Harm:
         node = run.cluster.node
         with run.armed(name, "hang"):
             yield
+            run.wait_record(Step.CONFIRM_BINARIES, Mark.DOING)
+            agents = agents_of(run)  # at the failpoint the runtime may be stopped
             run.wait_hit(name)
-            lose_bundle(run)
+            lose_bundle(run, agents)
             run.kill_executor()
             began = time.monotonic()
             wait_until("a kubelet", node.kubelet_healthy, timeout=120, interval=0.05)
@@ -70,11 +73,15 @@ def bundle_lost_at(name: Failpoint) -> Harm:
     return harm
 
 
-def lose_bundle(run: FaultRun) -> None:
+def agents_of(run: FaultRun) -> list[ContainerInstance]:
+    """Return the containers of the node's agent."""
+    snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
+    return [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+
+
+def lose_bundle(run: FaultRun, agents: list[ContainerInstance]) -> None:
     """Remove the bundle, and kill the agent, which would bring it again."""
     node = run.cluster.node
-    snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
-    agents = [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
     node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
     for container in agents:
         node.exec("kill", "-9", str(container.pid))
