@@ -1,7 +1,7 @@
-"""What a runtime keeps on disk for each container, besides what it serves from memory."""
+"""What a runtime keeps on disk for each container, besides what it serves from memory, and what it does wrong."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nodeupgrade.api.values import ContainerId, SandboxId
@@ -28,6 +28,35 @@ class Stored:
         shown = self.hashes if hashes is None else hashes
         document = {"hash": shown.container, "withoutResources": shown.without_resources, "other": self.other}
         return json.dumps(document).encode()
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What the runtime does wrong, on request.
+
+    Attributes:
+        loses: containers that it does not find again after a restart.
+        answers_after: seconds until it answers after a restart.
+        silent: it logs nothing.
+        overlooks: containers that it does not list for now.
+        slow_monitors: seconds after which the monitors of containers answer when it restarts.
+        hears_late: seconds until it detects that a process has ended.
+        hangs: it accepts calls and answers none.
+        elsewhere: it is started with another, empty root, whatever its configuration file says.
+        peer: the process that answers on its socket, if it is not the unit's.
+        errs_about: containers that it takes for ended at its next restart, although they run.
+    """
+
+    loses: set[ContainerId] = field(default_factory=set)
+    answers_after: float = 0.2
+    silent: bool = False
+    overlooks: set[ContainerId] = field(default_factory=set)
+    slow_monitors: dict[ContainerId, float] = field(default_factory=dict)
+    hears_late: float = 0.0
+    hangs: bool = False
+    elsewhere: bool = False
+    peer: int | None = None
+    errs_about: set[ContainerId] = field(default_factory=set)
 
 
 Records: TypeAlias = tuple[dict[ContainerId, Stored], dict[SandboxId, SandboxInstance]]

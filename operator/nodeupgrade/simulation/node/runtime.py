@@ -1,7 +1,7 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
@@ -21,7 +21,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.runtime import BeforeImage
 from nodeupgrade.simulation.node import runtime_restart
 from nodeupgrade.simulation.node.calls import Calls
-from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, changed, document
+from nodeupgrade.simulation.node.records import ENCODING, Records, Stored, Troubles, changed, document
 from nodeupgrade.simulation.node.runtime_restart import PLACES, RUNTIME_PROGRAM
 from nodeupgrade.simulation.node.timeline import Timeline
 
@@ -33,35 +33,6 @@ TERMINATED = 143
 CALL_SECONDS = 10.0
 """How long a call waits for a runtime that hangs."""
 POLL_SECONDS = 0.1
-
-
-@dataclass(slots=True)
-class Troubles:
-    """What the runtime does wrong, on request.
-
-    Attributes:
-        loses: containers that it does not find again after a restart.
-        answers_after: seconds until it answers after a restart.
-        silent: it logs nothing.
-        overlooks: containers that it does not list for now.
-        slow_monitors: seconds after which the monitors of containers answer when it restarts.
-        hears_late: seconds until it detects that a process has ended.
-        hangs: it accepts calls and answers none.
-        elsewhere: it is started with another, empty root, whatever its configuration file says.
-        peer: the process that answers on its socket, if it is not the unit's.
-        errs_about: containers that it takes for ended at its next restart, although they run.
-    """
-
-    loses: set[ContainerId] = field(default_factory=set)
-    answers_after: float = 0.2
-    silent: bool = False
-    overlooks: set[ContainerId] = field(default_factory=set)
-    slow_monitors: dict[ContainerId, float] = field(default_factory=dict)
-    hears_late: float = 0.0
-    hangs: bool = False
-    elsewhere: bool = False
-    peer: int | None = None
-    errs_about: set[ContainerId] = field(default_factory=set)
 
 
 class SimulatedRuntime:
@@ -331,7 +302,7 @@ class SimulatedRuntime:
         self._end(self.containers[container_id], exit_code)
 
     def _end(self, stored: Stored, exit_code: int) -> None:
-        if stored.instance.state is not ContainerState.RUNNING:
+        if stored.instance.process is None:
             return
         stored.instance = replace(stored.instance, process=None)
 

@@ -1,0 +1,116 @@
+"""The byte-surgical change of the file in which CRI-O stores a container's specification."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.adapters.cri.annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.crio.metadata import INNER, OddSpecification, read_hashes, rewritten
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.kubelethash import HashValue
+from tests.contract.node.crio_storage import go_json, specification
+
+ID = ContainerId("cd293f00")
+HASHES = st.from_regex(r"[1-9a-f][0-9a-f]{0,15}", fullmatch=True).map(HashValue)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+def document(annotations: dict[str, str], *, env: tuple[str, ...] = (), outside: bool = True) -> bytes:
+    made = specification(ID, annotations, sandbox="s", env=env)
+    if not outside:
+        for key in annotations:
+            del made["annotations"][key]
+    return go_json(made, indent=True).encode()
+
+
+def changed(data: bytes, change: Any) -> bytes:
+    whole = json.loads(data)
+    change(whole)
+    return go_json(whole, indent=True).encode()
+
+
+@given(
+    old=HASHES,
+    new=HASHES,
+    others=st.dictionaries(TEXTS, TEXTS, max_size=4),
+    env=st.lists(TEXTS, max_size=4).map(tuple),
+    outside=st.booleans(),
+)
+def test_only_the_bytes_of_the_hash_change(
+    old: HashValue, new: HashValue, others: dict[str, str], env: tuple[str, ...], outside: bool
+) -> None:
+    annotations = others | {HASH_KEY: old}
+    data = document(annotations, env=env, outside=outside)
+
+    result = rewritten(ID, data, StoredHashes(container=new))
+
+    assert json.loads(json.loads(result)["annotations"][INNER]) == annotations | {HASH_KEY: new}
+    assert read_hashes(ID, result) == StoredHashes(container=new)
+    assert rewritten(ID, result, StoredHashes(container=old)) == data
+    assert len(result) - len(data) == (1 + outside) * (len(new) - len(old))
+    whole = json.loads(data)
+    whole["annotations"] |= {INNER: json.loads(result)["annotations"][INNER]} | ({HASH_KEY: new} if outside else {})
+    assert json.loads(result) == whole
+
+
+@given(old=HASHES, second=HASHES, new=HASHES, second_new=HASHES)
+def test_both_annotations_are_changed_independently(
+    old: HashValue, second: HashValue, new: HashValue, second_new: HashValue
+) -> None:
+    data = document({HASH_KEY: old, HASH_WITHOUT_RESOURCES_KEY: second})
+
+    result = rewritten(ID, data, StoredHashes(container=new, without_resources=second_new))
+
+    assert read_hashes(ID, data) == StoredHashes(container=old, without_resources=second)
+    assert read_hashes(ID, result) == StoredHashes(container=new, without_resources=second_new)
+
+
+GOOD = document({HASH_KEY: "aaaa0000"})
+
+
+def without(name: str) -> bytes:
+    return changed(GOOD, lambda whole: whole["annotations"].pop(f"io.kubernetes.cri-o.{name}"))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "not JSON"),
+        (GOOD[:-3], "not JSON"),
+        (b"[]", "no map"),
+        (b"{}", "no annotations"),
+        (b'{"annotations": null}', "no annotations"),
+        *((without(name), f"needs to find it again: {name}") for name in ("Annotations", "Created", "SandboxID")),
+        (changed(GOOD, lambda w: w["annotations"].update({"io.container.manager": "libpod"})), "managed by libpod"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "{"})), "are not JSON"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "[]"})), "are no map"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: 7})), "are not JSON"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "{}"})), "not among those that CRI-O reads"),
+        (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: "bbbb"})), "in one place and 'bbbb' in the other"),
+        (document({HASH_KEY: "XYZ"}), "no hash"),
+        (document({HASH_KEY: "0" * 17}), "no hash"),
+        (document({HASH_KEY: "aaaa0000"}, env=(f'X={{"{HASH_KEY}":"aaaa0000"}}',)), "2 and 1 times"),
+        (changed(GOOD, lambda w: w["linux"].update({HASH_KEY: "aaaa0000"})), "1 and 2 times"),
+        (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "0 and 0 times"),
+    ],
+)
+def test_anything_odd_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(OddSpecification, match=why):
+        read_hashes(ID, data)
+    with pytest.raises(OddSpecification, match=why):
+        rewritten(ID, data, StoredHashes(container=HashValue("b1")))
+
+
+def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
+    with pytest.raises(OddSpecification, match="is no hash"):
+        rewritten(ID, GOOD, StoredHashes(container=HashValue('b","x":"')))
+
+
+def test_a_container_without_hashes_is_left_as_it_is() -> None:
+    data = document({"io.kubernetes.container.restartCount": "0"})
+    assert read_hashes(ID, data) == StoredHashes(container=None)
+    assert rewritten(ID, data, StoredHashes(container=HashValue("b1"))) == data
