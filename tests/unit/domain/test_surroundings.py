@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.domain.check import ask
 from nodeupgrade.domain.node import pod_cgroups
-from nodeupgrade.domain.node.checks.surroundings import CHECKS, WARNINGS, Daemon, HostSurroundings, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import CHECKS, WARNINGS, Daemon, HostSurroundings, Package, PodCgroups
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.kubelethash import KubeletVersion, QosClass
@@ -63,6 +63,9 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "a reservation that cannot be read": (
         Reason.POD_CGROUP_MOVES, "nobody can tell",
         {"settings": configured((), b"kubeReserved: {memory: much}"), "cgroups": group()},
+    ),
+    "a package that is not held": (
+        Reason.KUBELET_FROM_PACKAGE, "which is not held", {"package": Package(manager="dpkg", name="kubelet")},
     ),
     "an upgrade of packages": (
         Reason.NODE_IN_OTHER_HANDS, "apt-daily-upgrade.service runs", {"package_jobs": ("apt-daily-upgrade.service",)},
