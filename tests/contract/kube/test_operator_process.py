@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -253,11 +254,11 @@ class Rollout:
         self._admin, self._server, self._name = admin, api_server, name
         self._nodes = FleetSimulator(admin, NAMESPACE)
 
-    async def begins(self, *nodes: str) -> None:
+    async def begins(self, *nodes: str, **terms: Any) -> None:
         for node in nodes:
             await self._nodes.add_node(node)
             await self._nodes.add_pod(f"web-on-{node}", node)
-        await self._admin.create(UPGRADES, upgrade_object(self._name, nodes={"names": list(nodes)}))
+        await self._admin.create(UPGRADES, upgrade_object(self._name, nodes={"names": list(nodes)}, **terms))
 
     async def upgrade(self) -> Upgrade:
         return parse_upgrade(await self._admin.get(UPGRADES, self._name))
