@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import shlex
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -160,3 +161,33 @@ def test_krew_is_told_what_is_in_the_archives(tmp_path: Path) -> None:
         assert platforms[machine]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert platforms[machine]["uri"] == f"https://example.com/v9.9.9/{path.name}"
         assert platforms[machine]["bin"] == plugin.PROGRAM
+
+
+@pytest.mark.real
+@pytest.mark.timeout(1200)
+def test_an_image_for_two_platforms_is_one_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an image in which nothing is run: what the operator's own needs for a foreign platform is emulation."""
+    if shutil.which("buildah") is None:
+        pytest.skip("there is no buildah")
+    storage = f'[storage]\ndriver="vfs"\ngraphroot="{tmp_path}/storage"\nrunroot="{tmp_path}/run"\n'
+    (tmp_path / "storage.conf").write_text(storage)
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
+    monkeypatch.setenv("BUILDAH_ISOLATION", "chroot")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "Containerfile").write_text("ARG BASE=missing\nFROM ${BASE}\nCOPY kubelet /kubelet\n")
+    (source / "kubelet").write_text("a program")
+    monkeypatch.setenv("BASE", "scratch")
+    monkeypatch.setattr(image, "CHECKOUT", source)
+
+    archive = tmp_path / "image.tar"
+    digest = image.build(archive, tool="buildah", name="made.test/nodeupgrade:1", platforms="linux/amd64,linux/arm64")
+
+    with tarfile.open(archive) as packed:
+        content = packed.extractfile(f"blobs/sha256/{digest.removeprefix('sha256:')}")
+        assert content is not None
+        index = content.read()
+    assert f"sha256:{hashlib.sha256(index).hexdigest()}" == digest
+    platforms = {each["platform"]["architecture"] for each in json.loads(index)["manifests"]}
+    assert platforms == {"amd64", "arm64"}
+    assert image.build(archive, tool="buildah", name="made.test/nodeupgrade:1", platforms="linux/amd64"), "again"
