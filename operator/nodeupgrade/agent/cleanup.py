@@ -3,6 +3,7 @@
 Refused as long as anything may still need it. What a kubelet or a pod depends on stays, and is named.
 """
 
+import errno
 import shutil
 import sys
 from collections.abc import Iterator
@@ -33,10 +34,12 @@ class Leftovers:
 
     Attributes:
         removable: kubelets that are kept for going back.
+        directories: those of drop-ins, which go if nothing is in them.
         staying: what stays in place, and why.
     """
 
     removable: tuple[PurePosixPath, ...]
+    directories: tuple[PurePosixPath, ...]
     staying: tuple[str, ...]
 
 
@@ -59,7 +62,8 @@ def look(runs: AgentRuns, files: FilesView) -> Leftovers:
     present = sorted(path for path in backups if files.stamp(path) is not None)
     staying = sorted({line for plan in plans for line in _staying(plan)})
     there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
-    return Leftovers(tuple(present), tuple(there))
+    drop_ins = sorted({UNIT_DIRECTORY / f"{unit}.d" for plan in plans for unit in (plan.swap.unit, plan.runtime_unit)})
+    return Leftovers(tuple(present), tuple(drop_ins), tuple(there))
 
 
 def _is_ours(path: PurePosixPath) -> bool:
@@ -84,7 +88,7 @@ def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
     yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
 
 
-def remove(leftovers: Leftovers, files: Files, state: Path) -> None:
+def remove(leftovers: Leftovers, files: Files, root: Path) -> None:
     """Remove what can be removed; what tells of it comes last, so that an interrupted cleanup can be repeated.
 
     Raises:
@@ -92,11 +96,22 @@ def remove(leftovers: Leftovers, files: Files, state: Path) -> None:
     """
     for path in leftovers.removable:
         files.remove(path)
+    state = root / STATE.relative_to("/")
     try:
+        for directory in leftovers.directories:
+            _remove_if_empty(root / directory.relative_to("/"))
         if state.exists():
             shutil.rmtree(state)
     except OSError as error:
-        raise StepFailed(f"cannot remove {STATE}: {error}") from error
+        raise StepFailed(f"cannot remove what runs have left: {error}") from error
+
+
+def _remove_if_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
 
 
 def agent_runs(host: MountedHost) -> bool:
@@ -113,13 +128,12 @@ def _require_no_agent(host: MountedHost) -> None:
 def main() -> int:
     """Clean the node that is mounted at ``/host`` and print what was done; 1 if it is refused or fails."""
     host = host_from_pod(Path("/host"))
-    state = host.root / STATE.relative_to("/")
     try:
         _require_no_agent(host)
         found = look(runs_in(host.root / RUNS.relative_to("/")), host.files)
-        remove(found, host.files, state)
+        remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:
-        print(f"error: nothing of this node's records was removed: {error}", file=sys.stderr)
+        print(f"error: this node is not clean: {error}", file=sys.stderr)
         return 1
     for path in (*found.removable, STATE):
         print(f"removed {path}")

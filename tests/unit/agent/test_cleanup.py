@@ -34,13 +34,15 @@ class Host:
         self.files.write(self.backup, b"the previous kubelet")
         self.files.write(PurePosixPath(self.plan.swap.path), b"the kubelet")
         self.files.write(STATE / "bundles/abc/python", b"a bundle")
+        self.drop_ins = UNIT_DIRECTORY / f"{self.plan.swap.unit}.d"
+        self.at(self.drop_ins).mkdir(parents=True)
 
     def at(self, path: PurePosixPath) -> Path:
         return self.root / path.relative_to("/")
 
     def clean(self) -> cleanup.Leftovers:
         found = look(self.runs, self.files)
-        remove(found, self.files, self.at(STATE))
+        remove(found, self.files, self.root)
         return found
 
     def left(self) -> set[str]:
@@ -53,7 +55,15 @@ def test_nothing_is_left_but_the_kubelet(tmp_path: Path, outcome: str) -> None:
     assert host.clean().removable == (host.backup,)
     assert host.left() == {host.plan.swap.path.lstrip("/")}
     assert not host.at(STATE).exists()
+    assert not host.at(host.drop_ins).exists()
     assert host.clean().removable == (), "it can be repeated"
+
+
+def test_drop_ins_of_others_stay(tmp_path: Path) -> None:
+    host = Host(tmp_path, "Upgraded")
+    host.files.write(host.drop_ins / "10-kubeadm.conf", b"[Service]")
+    host.clean()
+    assert host.files.read(host.drop_ins / "10-kubeadm.conf") == b"[Service]"
 
 
 def test_a_plan_that_nobody_began_is_no_obstacle(tmp_path: Path) -> None:
@@ -90,7 +100,7 @@ def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(shutil, "rmtree", power_cut)
     with pytest.raises(KeyboardInterrupt):
-        remove(found, host.files, host.at(STATE))
+        remove(found, host.files, host.root)
     monkeypatch.undo()
     host.clean()
     assert not host.at(STATE).exists()
