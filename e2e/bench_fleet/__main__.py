@@ -28,7 +28,7 @@ from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent
 from nodeupgrade.adapters.kube import KubeClient, Session
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
 from nodeupgrade.ports.kube import PODS, UPGRADES
-from nodeupgrade.simulation.kube_agents import Agents
+from nodeupgrade.simulation.kube_agents import SimulatedAgents
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.test_operator_process import variables
@@ -136,7 +136,7 @@ async def stir(kube: KubeClient) -> None:
 async def measure(server: ApiServer, setting: Setting) -> dict[str, str]:
     """Run a rollout and return a row of the table."""
     async with KubeClient.open(server.kubeconfig()) as admin, far_away(server, setting.milliseconds) as kubeconfig:
-        agents = Agents(admin, NAMESPACE, setting.seconds, vanishing(admin.session()))
+        agents = SimulatedAgents(admin, NAMESPACE, setting.seconds, vanishing(admin.session()))
         background = asyncio.gather(agents.run(), stir(admin))
         strategy = {"maxConcurrent": setting.in_flight, "maxUnavailable": "100%"}
         await admin.create(UPGRADES, upgrade_object(NAME, strategy=strategy))

@@ -25,7 +25,7 @@ AGAIN_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Agents:
+class SimulatedAgents:
     """All node sides.
 
     Attributes:

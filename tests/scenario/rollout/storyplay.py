@@ -35,11 +35,10 @@ from nodeupgrade.domain.rollout.select.node_state import next_look
 from nodeupgrade.domain.rollout.select.state_checks import PATIENCE
 from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.simulation.kube import InMemoryKube, merged
-from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object
 from tests.scenario.rollout.scripted_health import COMES_TO
 from tests.scenario.rollout.storyfile import Applied, Happening, Story, at_path
-from tests.scenario.rollout.storywords import summed_up, told
+from tests.scenario.rollout.storywords import PARTS, summed_up, told
 
 IDLE = timedelta(seconds=15)
 QUIET_PASSES, BUSY_PASSES = 4, 400
@@ -47,18 +46,6 @@ QUIET_PASSES, BUSY_PASSES = 4, 400
 
 ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release, WriteStatus)
 """Decisions that follow from others, told only in stories that tell every step."""
-
-PARTS = {
-    "succeeds": Part.SUCCEED,
-    "flaps": Part.FLAP,
-    "refuses for now": Part.REFUSE_FOR_NOW,
-    "refuses": Part.REFUSE,
-    "rolls back": Part.ROLL_BACK,
-    "cannot roll back": Part.FAIL_TO_ROLL_BACK,
-    "restarts a container and does not say so": Part.LIE,
-    "cannot pull the agent's image": Part.CANNOT_PULL,
-    "hangs": Part.HANG,
-}
 
 STATES: dict[str, Json] = {
     "held": {"metadata": {"annotations": {"nodeupgrade.dev/hold": "INC-7"}}},

@@ -1,6 +1,19 @@
 """How decisions are told in stories."""
 
 from nodeupgrade.domain.rollout.actions import Claim, NodeAction, Reopen
+from nodeupgrade.simulation.kube_fleet import Part
+
+PARTS = {
+    "succeeds": Part.SUCCEED,
+    "flaps": Part.FLAP,
+    "refuses for now": Part.REFUSE_FOR_NOW,
+    "refuses": Part.REFUSE,
+    "rolls back": Part.ROLL_BACK,
+    "cannot roll back": Part.FAIL_TO_ROLL_BACK,
+    "restarts a container and does not say so": Part.LIE,
+    "cannot pull the agent's image": Part.CANNOT_PULL,
+    "hangs": Part.HANG,
+}
 
 
 def told(action: NodeAction) -> str:

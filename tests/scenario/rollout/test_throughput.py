@@ -28,7 +28,7 @@ from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
 from nodeupgrade.ports.kube import EVENTS, PODS, UPGRADES, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
-from nodeupgrade.simulation.kube_agents import Agents
+from nodeupgrade.simulation.kube_agents import SimulatedAgents
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
 from tests.scenario.rollout import virtual_time
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
@@ -119,7 +119,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
         fleet.run(),
         work(queue, enqueuer, rollouts, Metrics(), Silence()),
         resync(enqueuer, rollouts),
-        Agents(near, NAMESPACE, AGENT_SECONDS, vanish, timing).run(),
+        SimulatedAgents(near, NAMESPACE, AGENT_SECONDS, vanish, timing).run(),
     ]
     running = asyncio.gather(*jobs)
     first = 0.0

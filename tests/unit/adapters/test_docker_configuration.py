@@ -2,10 +2,16 @@
 
 import pytest
 
-from nodeupgrade.adapters.docker.restart.configuration import Configuration, Unusable, config_file, is_same_start, read
+from nodeupgrade.adapters.docker.restart.configuration import (
+    DockerdConfiguration,
+    Unusable,
+    config_file,
+    is_same_start,
+    read,
+)
 
 PLAIN = ("/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock")
-DEFAULT = Configuration(
+DEFAULT = DockerdConfiguration(
     root="/var/lib/docker", exec_root="/var/run/docker", hosts=("unix:///var/run/docker.sock",), live_restore=False
 )
 
@@ -29,7 +35,7 @@ DEFAULT = Configuration(
     ],
 )
 def test_settings_are_those_of_the_flags_and_the_file(
-    words: str, content: bytes | None, expected: Configuration | tuple[str, str, tuple[str, ...], bool]
+    words: str, content: bytes | None, expected: DockerdConfiguration | tuple[str, str, tuple[str, ...], bool]
 ) -> None:
     found = read(("dockerd", *words.split()), content)
 

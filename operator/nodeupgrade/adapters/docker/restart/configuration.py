@@ -25,7 +25,7 @@ class Unusable(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class DockerdConfiguration:
     """What matters here of dockerd's settings.
 
     Attributes:
@@ -44,7 +44,7 @@ def config_file(words: tuple[str, ...]) -> str:
     return _flags(words).get("config-file", [DEFAULT_FILE])[-1]
 
 
-def read(words: tuple[str, ...], content: bytes | None) -> Configuration:
+def read(words: tuple[str, ...], content: bytes | None) -> DockerdConfiguration:
     """Read the settings.
 
     Args:
@@ -65,7 +65,7 @@ def read(words: tuple[str, ...], content: bytes | None) -> Configuration:
     restore = document.get(LIVE_RESTORE, False)
     if not isinstance(restore, bool):
         raise Unusable(f"{LIVE_RESTORE} in daemon.json is neither true nor false")
-    return Configuration(
+    return DockerdConfiguration(
         root=root,
         exec_root=_last(flags, "exec-root") or _text(document, "exec-root") or DEFAULT_EXEC_ROOT,
         hosts=tuple(flags.get("host", map(str, listed))) or (DEFAULT_HOST,),

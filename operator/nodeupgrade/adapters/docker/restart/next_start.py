@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.adapters.docker.program import DockerdProgram
 from nodeupgrade.adapters.docker.restart import configuration
-from nodeupgrade.adapters.docker.restart.configuration import INHERITED, Configuration, Unusable
+from nodeupgrade.adapters.docker.restart.configuration import INHERITED, DockerdConfiguration, Unusable
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import RuntimePlaces, RuntimeProcess, UnitStatus
@@ -40,7 +40,7 @@ def find(
     )
 
 
-def configured(files: HostFiles, words: tuple[str, ...]) -> Configuration:
+def configured(files: HostFiles, words: tuple[str, ...]) -> DockerdConfiguration:
     """Read dockerd's settings.
 
     Raises:
@@ -50,7 +50,7 @@ def configured(files: HostFiles, words: tuple[str, ...]) -> Configuration:
     return configuration.read(words, files.read(PurePosixPath(configuration.config_file(words))))
 
 
-def places_of(files: HostFiles, found: Configuration, endpoint: PurePosixPath) -> RuntimePlaces:
+def places_of(files: HostFiles, found: DockerdConfiguration, endpoint: PurePosixPath) -> RuntimePlaces:
     """Return directories and socket, symbolic links followed, as dockerd does."""
     sockets = [path for host in found.hosts if (path := configuration.at(host)) is not None]
     here = [path for path in sockets if path == endpoint or files.socket(path) == endpoint]
@@ -67,7 +67,7 @@ def real(files: HostFiles, path: str) -> PurePosixPath:
     return files.on_node(files.seen(PurePosixPath(path)))
 
 
-def _complaint(found: Configuration, program: DockerdProgram, words: tuple[str, ...]) -> str:
+def _complaint(found: DockerdConfiguration, program: DockerdProgram, words: tuple[str, ...]) -> str:
     if not found.live_restore:
         return (
             "live-restore is not switched on in its daemon.json or by a flag, so that it would end every container "
