@@ -5,6 +5,7 @@ NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all o
 """
 
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 NODES = ("-v", "--durations=15", "-m", "e2e and not slow", "e2e")
 YIELDING = 19
-"""Niceness of what runs beside the tests on nodes."""
+"""Niceness of what runs beside the tests on nodes, within its session and of the session."""
 
 
 def what_the_lab_lacks() -> str:
@@ -29,22 +30,51 @@ def pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
-def pytest_beside(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest without disturbing others, and print its output when it has ended."""
-    argv = ["nice", "-n", str(YIELDING), sys.executable, "-m", "pytest", *arguments]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    print(f"\n=== beside: pytest {' '.join(arguments)}\n{done.stdout}===", flush=True)
-    return done
+def pytest_beside(*arguments: str) -> subprocess.Popen[str]:
+    """Start pytest in a session of its own; where Linux shares processors between sessions, this one comes last."""
+    yielding = f'echo {YIELDING} 2>/dev/null >/proc/self/autogroup; exec nice -n {YIELDING} "$@"'
+    argv = ["sh", "-c", yielding, "sh", sys.executable, "-m", "pytest", *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+class Beside:
+    """Runs parts one after the other, beside something else."""
+
+    def __init__(self) -> None:
+        self.running: subprocess.Popen[str] | None = None
+        self.failed: list[tuple[int, str]] = []
+
+    def run(self, *parts: tuple[str, ...]) -> None:
+        """Run pytest with each of the arguments, and print its output when it has ended."""
+        for arguments in parts:
+            with pytest_beside(*arguments) as self.running:
+                output, _ = self.running.communicate()
+            print(f"\n=== beside: pytest {' '.join(arguments)}\n{output}===", flush=True)
+            if self.running.returncode:
+                self.failed.append((self.running.returncode, output))
+            if self.running.returncode < 0:  # somebody wants an end
+                return
+
+    def end(self) -> None:
+        """End what runs, with all its processes."""
+        if self.running is not None and self.running.poll() is None:
+            os.killpg(self.running.pid, signal.SIGTERM)
 
 
 def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        parts = [beside.submit(pytest_beside, *arguments) for arguments in (FAST, CONTRACTS)]
-        code = pytest(*NODES)
-    for failed in (done for done in (part.result() for part in parts) if done.returncode):
-        code = code or failed.returncode
-        print("\n".join(failed.stdout.splitlines()[-30:]), flush=True)
+    beside = Beside()
+    with ThreadPoolExecutor(max_workers=1) as others:
+        done = others.submit(beside.run, FAST, CONTRACTS)
+        try:
+            code = pytest(*NODES)
+        except BaseException:
+            beside.end()
+            raise
+        done.result()
+    for failure, output in beside.failed:
+        code = code or failure
+        print("\n".join(output.splitlines()[-30:]), flush=True)
     return code
 
 
