@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.runtime import runtime_is_restartable
+from nodeupgrade.domain.node.checks.runtime import runtime_is_understood
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.wiring.runtimes import RUNTIMES
 from tests.unit.domain.sound import facts, readiness
@@ -47,7 +47,7 @@ def test_a_kubelet_that_talks_to_docker_itself_goes_no_further_than_1_23(
     found = facts(readiness=readiness(layout=read_layout((), runtime="docker" if built_in else "containerd")))
     found = replace(found, spec=replace(found.spec, to_version=target))
 
-    findings = [f for f in runtime_is_restartable(found) if "no dockershim" in f.detail]
+    findings = [f for f in runtime_is_understood(found) if "no dockershim" in f.detail]
 
     assert [f.reason for f in findings] == [Reason.UNSUPPORTED_RUNTIME] * (refused and built_in)
     assert all("Drain it and move it to another runtime" in f.detail for f in findings)

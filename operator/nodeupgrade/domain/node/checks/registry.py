@@ -44,6 +44,7 @@ def _reading(
 
 
 CHECKS: tuple[Check[NodeFacts], ...] = (
+    runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
     *kubelet.CHECKS,
     *runtime.CHECKS,
     *_reading(lambda facts: facts.runtime_found, runtime_drift.CHECKS, when=runtime.is_restarted),

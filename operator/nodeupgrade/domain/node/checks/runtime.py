@@ -14,7 +14,25 @@ from nodeupgrade.kubelet import built_in_runtime, history
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     follows=(history.CRI_V1_REQUIRED, built_in_runtime.REMOVED),
-    covers=(Hazard.RUNTIME_API_TOO_OLD, Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
+    covers=(Hazard.RUNTIME_API_TOO_OLD,),
+    acceptable=False,
+)
+def runtime_is_understood(facts: NodeFacts) -> Iterator[Finding]:
+    """The new kubelet can talk to the runtime: by itself where the old one does, or by a CRI that both know."""
+    runtime = facts.runtime
+    if facts.readiness.layout.built_in:
+        if objection := built_in_runtime.objection(facts.target):
+            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=objection)
+    elif (
+        is_as_expected(facts) and history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions
+    ):
+        detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
+        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
+
+
+@check(
+    Reason.UNSUPPORTED_RUNTIME,
+    covers=(Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
     acceptable=False,
 )
 def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
@@ -35,12 +53,6 @@ def runtime_is_restartable(facts: NodeFacts) -> Iterator[Finding]:
             f"{runtime.name} {runtime.version} runs, but {runtime.binary_version} is installed: a restart would be "
             "an upgrade of the runtime; restart it at a time of your choice first"
         )
-        yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
-    if facts.readiness.layout.built_in:
-        if objection := built_in_runtime.objection(facts.target):
-            yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=objection)
-    elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
-        detail = f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
