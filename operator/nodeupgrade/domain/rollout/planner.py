@@ -13,6 +13,7 @@ from nodeupgrade.domain.rollout.actions import (
     AddFinalizer,
     Admit,
     FreeSlot,
+    Hold,
     NodeAction,
     RemoveFinalizer,
     Reopen,
@@ -157,6 +158,8 @@ def _leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[Nod
     releases = (each for each in claims.release_all(fleet) if not is_held_back(each, fleet.setbacks, now))
     if not abandoned and (due := tuple(releases)):
         return due
+    if not abandoned and fleet.busy:
+        return (Hold(reason=Reason.DELETING, message="writes that were begun before have not been answered yet"),)
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
 
