@@ -9,9 +9,7 @@ from pathlib import PurePosixPath
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import TURN_BACK, FaultRun, on_the_way_back
 from e2e.lab import LabError
-from e2e.lab.deploy import NAMESPACE
 from e2e.lab.process import wait_until
-from e2e.lab.snapshot import ContainerInstance, NodeSnapshot
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.failpoints import (
@@ -23,7 +21,6 @@ from nodeupgrade.domain.node.run.failpoints import (
     When,
     at,
 )
-from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.engine.node.node import LEASE_KEEPER
 
 
@@ -60,10 +57,8 @@ def bundle_lost_at(name: Failpoint) -> Harm:
         node = run.cluster.node
         with run.armed(name, "hang"):
             yield
-            run.wait_record(Step.CONFIRM_BINARIES, Mark.DOING)
-            agents = agents_of(run)  # at the failpoint the runtime may be stopped
             run.wait_hit(name)
-            lose_bundle(run, agents)
+            lose_bundle(run)
             run.kill_executor()
             began = time.monotonic()
             wait_until("a kubelet", node.kubelet_healthy, timeout=120, interval=0.05)
@@ -73,25 +68,24 @@ def bundle_lost_at(name: Failpoint) -> Harm:
     return harm
 
 
-def agents_of(run: FaultRun) -> list[ContainerInstance]:
-    """Return the containers of the node's agent."""
-    snapshot = wait_until("an answer of the runtime", lambda: _snapshot(run), timeout=60, interval=0.2)
-    return [c for c in snapshot.running() if c.pod.startswith(f"{NAMESPACE}/nodeupgrade-agent")]
+def agents_of(run: FaultRun) -> list[int]:
+    """Return the processes of the node's agent, in the node; the runtime, which may be stopped, is not asked."""
+    found = []
+    for place in (run.cluster.node.root / "proc").glob("[0-9]*"):
+        with suppress(OSError):
+            in_pod = "kubepods" in (place / "cgroup").read_text()
+            if in_pod and b"nodeupgrade.agent" in (place / "cmdline").read_bytes():
+                found.append(int(place.name))
+    return found
 
 
-def lose_bundle(run: FaultRun, agents: list[ContainerInstance]) -> None:
+def lose_bundle(run: FaultRun) -> None:
     """Remove the bundle, and kill the agent, which would bring it again."""
     node = run.cluster.node
+    agents = agents_of(run)
     node.exec("rm", "-rf", "/var/lib/nodeupgrade/bundles")
-    for container in agents:
-        node.exec("kill", "-9", str(container.pid))
-
-
-def _snapshot(run: FaultRun) -> NodeSnapshot | None:
-    """Return what runs on the node; ``None`` while the runtime does not answer."""
-    with suppress(LabError):
-        return run.cluster.node.snapshot()
-    return None
+    for agent in agents:
+        node.exec("kill", "-9", str(agent))
 
 
 def runtime_killed_at(name: Failpoint) -> Harm:

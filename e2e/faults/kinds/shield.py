@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from e2e.faults.fault import BACK, EITHER, Fault, Harm
-from e2e.faults.kinds.failpoints import agents_of, lose_bundle
+from e2e.faults.kinds.failpoints import lose_bundle
 from e2e.faults.run import FaultRun
 from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import LabError
@@ -103,7 +103,7 @@ def rescued(run: FaultRun) -> Iterator[None]:
     with run.armed(name, "hang"):
         yield
         run.wait_hit(name)
-        lose_bundle(run, agents_of(run))
+        lose_bundle(run)
         _note(run, shield_process(run))
         run.kill_executor()
         yield
