@@ -9,6 +9,7 @@ from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.rollout.actions import RaiseGuard
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, TASKS, UPGRADES, ForbiddenError, RejectedError, Resource
@@ -108,7 +109,8 @@ async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_cloc
     await until(scene, "Verifying")
     started = timestamp(scene.now + timedelta(seconds=9))
     body = await scene.kube.get(TASKS, "node-0")
-    body["status"]["steps"][1]["finishedAt"] = started
+    [start] = [step for step in body["status"]["steps"] if step["name"] == Step.START_KUBELET]
+    start["finishedAt"] = started
     await scene.kube.replace_status(TASKS, "node-0", body["status"])
     for _ in range(3):
         scene.now += timedelta(milliseconds=400)
@@ -336,7 +338,7 @@ async def test_the_verdict_names_pods_whose_clients_may_have_noticed() -> None:
     verdict = (await task(scene)).spec.verdict
     assert verdict is not None
     assert verdict.message == (
-        "node node-0 runs v1.33.13; 1 container counted, each the instance it was before. 2 pods reported unready "
+        "node node-0 runs v1.33.13; 4 containers counted, each the instance it was before. 2 pods reported unready "
         "meanwhile: default/ill, default/well; 1 pod Ready before and not now: default/ill."
     )
     assert (verdict.outcome, verdict.restarted) == ("Succeeded", 0)
