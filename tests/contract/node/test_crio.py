@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.lab.process import wait_until
 from nodeupgrade.adapters.crio.kind import UNIT
 from nodeupgrade.adapters.crio.metadata import OddSpecification
 from nodeupgrade.api.values import ContainerId
@@ -243,5 +244,9 @@ def test_processes_end_with_the_world(tmp_path: Path) -> None:
     process = made.process(container_id)
     made.close()
 
-    assert made.runtime.alive([process]) == frozenset()
-    assert subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout == b""
+    wait_until("the container's process to end", lambda: not made.runtime.alive([process]), timeout=30)
+    wait_until(
+        "the world's processes to end",
+        lambda: not subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout,
+        timeout=30,
+    )
