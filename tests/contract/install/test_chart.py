@@ -111,7 +111,8 @@ class TestRendered:
         assert not operator["resources"]
         assert not spec["template"]["spec"]["tolerations"]
         accounts = [body for (kind, _, _), body in found.items() if kind == "ServiceAccount"]
-        assert [each["imagePullSecrets"] for each in accounts] == [[{"name": "pull"}]] * 2
+        assert len(accounts) > 1
+        assert all(each["imagePullSecrets"] == [{"name": "pull"}] for each in accounts)
         assert set(re.findall(r'"image": "(.*?)"', json.dumps([*found.values()]))) == {pinned}
 
     @pytest.mark.parametrize(

@@ -54,6 +54,14 @@ NEED_RULES = {
     "blackout upside down",
     "no time without a kubelet",
     "no time at all",
+    "check longer than its interval",
+    "check of Secrets",
+    "check of a name and a label",
+    "check of nothing",
+    "check of two things",
+    "check too often",
+    "check too seldom",
+    "check without an end",
 }
 """What an API server without CEL lets through, and only the control plane then reports."""
 

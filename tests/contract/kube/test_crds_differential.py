@@ -29,7 +29,7 @@ PRE_STAGED: Json = {**FULL, "artifact": {"preStaged": {"linux-amd64": {"path": "
 TOP = sorted(SPEC.properties)
 MISUNDERSTOOD = r"spec\.windows\[\d+\]\.(start|timeZone)"
 """Cron expressions and time zones: no API server knows what they mean."""
-ALWAYS_FREE = {"strategy", "windows", "blackouts", "timeouts", "deletionPolicy", "action"}
+ALWAYS_FREE = {"strategy", "windows", "blackouts", "healthChecks", "timeouts", "deletionPolicy", "action"}
 ADDITIONS_ONLY = ("spec.nodes.exclude", "spec.approvedWaves", "spec.action")
 """Edits that only the API server can reject: they leave no trace in the object, and do no harm without it."""
 

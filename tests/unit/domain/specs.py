@@ -99,6 +99,7 @@ FULL: Json = {
         "flagPolicy": "Refuse",
         "removeFlags": ["--network-plugin"],
         "configurationDrift": "Refuse",
+        "package": "Refuse",
     },
     "preflight": {"accept": []},
     "verify": {
@@ -173,6 +174,7 @@ OTHER: Json = {
         "flagPolicy": "Strip",
         "removeFlags": ["--cni-bin-dir"],
         "configurationDrift": "Accept",
+        "package": "Ignore",
     },
     "preflight": {"accept": ["placements_are_met", "pods_fit"]},
     "verify": {
