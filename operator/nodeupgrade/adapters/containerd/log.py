@@ -3,28 +3,13 @@
 import re
 from collections.abc import Iterable
 
+from nodeupgrade.adapters.cri.log import stop_requests
+
 # containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log formats,
 # text and JSON, quote the message once more.
 REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
-INFO_LEVEL = re.compile(r'level=info|"level":"info"')
-SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
 
 
 def asked_to_stop(lines: Iterable[str]) -> frozenset[str] | None:
-    """Return the ids of containers and sandboxes that containerd was asked to stop or remove.
-
-    Args:
-        lines: everything that the running containerd has logged, oldest first.
-
-    Returns:
-        ``None`` if the log is inconclusive: it has no line at level info, or lines were dropped.
-    """
-    stopped: set[str] = set()
-    logs_info = False
-    for line in lines:
-        if SUPPRESSED.search(line):
-            return None
-        logs_info = logs_info or INFO_LEVEL.search(line) is not None
-        if (request := REQUEST.search(line)) is not None:
-            stopped.add(request.group(1))
-    return frozenset(stopped) if logs_info else None
+    """Return the ids of containers and sandboxes that containerd was asked to stop; see ``stop_requests``."""
+    return stop_requests(lines, REQUEST)

@@ -10,7 +10,7 @@ again: two strings are replaced in the bytes, and everything else is proven to b
 import json
 from typing import Any
 
-from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -49,17 +49,12 @@ def rewritten(container_id: ContainerId, type_url: str, data: bytes, wanted: Sto
         OddMetadata: as for read_hashes(), or a wanted value is not a hash.
     """
     stored = read_hashes(container_id, type_url, data)
-    changes = [
-        (HASH_KEY, stored.container, wanted.container),
-        (HASH_WITHOUT_RESOURCES_KEY, stored.without_resources, wanted.without_resources),
-    ]
     result = data
-    for key, old, new in changes:
-        if old is None or new is None or old == new:
-            continue
-        if not HASH.fullmatch(new):
-            raise _odd(container_id, f"the value {new!r} wanted for {key} is no hash")
-        result = result.replace(_needle(key, old), _needle(key, new))
+    try:
+        for key, old, new in changed(stored, wanted):
+            result = result.replace(_needle(key, old), _needle(key, new))
+    except ValueError as error:
+        raise _odd(container_id, str(error)) from error
     _prove_only_hashes_differ(container_id, data, result)
     return result
 

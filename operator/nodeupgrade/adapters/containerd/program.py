@@ -1,11 +1,10 @@
 """Runs containerd's program to get its version and configuration; needs no running daemon."""
 
-import subprocess
 import tomllib
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.adapters.proc.program import NodeProgram
 
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""
@@ -28,8 +27,7 @@ class ContainerdProgram:
     """
 
     def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._prefix = prefix
-        self._timeout = timeout
+        self._program = NodeProgram(prefix, timeout=timeout)
 
     def version(self, program: str) -> str | None:
         """Return the version of the program at that path, the third word of its output; ``None`` if it prints none.
@@ -38,7 +36,7 @@ class ContainerdProgram:
             StepFailed: the program does not end in time.
         """
         try:
-            done = self._run((program, "--version"))
+            done = self._program.run((program, "--version"))
         except OSError:
             return None
         words = done.stdout.decode(errors="replace").split()
@@ -54,28 +52,8 @@ class ContainerdProgram:
         Raises:
             StepFailed: the program ends with an error, does not end in time, or cannot be run.
         """
+        printed = self._program.output((*command, "config", "dump"), text=text)
         try:
-            done = self._run((*command, "config", "dump"), text)
-        except OSError as error:
-            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
-        if done.returncode != 0:
-            complaint = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
-            raise StepFailed(complaint[0])
-        try:
-            return tomllib.loads(done.stdout.decode())
+            return tomllib.loads(printed.decode())
         except ValueError:
             return None
-
-    def _run(self, words: tuple[str, ...], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        try:
-            return subprocess.run(
-                [*self._prefix, *words],
-                input=text,
-                capture_output=True,
-                timeout=self._timeout,
-                check=False,
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired as error:
-            invocation = " ".join(words[1:][-2:])
-            raise StepFailed(f"{words[0]} {invocation} did not end within {self._timeout:g} s") from error

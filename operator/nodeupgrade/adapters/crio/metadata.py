@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -48,16 +48,12 @@ def rewritten(container_id: ContainerId, data: bytes, wanted: StoredHashes) -> b
     """
     stored = read_hashes(container_id, data)
     result = data
-    for key, old, new in (
-        (HASH_KEY, stored.container, wanted.container),
-        (HASH_WITHOUT_RESOURCES_KEY, stored.without_resources, wanted.without_resources),
-    ):
-        if old is None or new is None or old == new:
-            continue
-        if not HASH.fullmatch(new):
-            raise _odd(container_id, f"the value {new!r} wanted for {key} is no hash")
-        result = _inner(key, old).sub(rb"\g<1>" + new.encode() + rb"\g<2>", result)
-        result = _outer(key, old).sub(rb"\g<1>" + new.encode() + rb"\g<2>", result)
+    try:
+        for key, old, new in changed(stored, wanted):
+            for place in (_inner(key, old), _outer(key, old)):
+                result = place.sub(rb"\g<1>" + new.encode() + rb"\g<2>", result)
+    except ValueError as error:
+        raise _odd(container_id, str(error)) from error
     if _without_hashes(container_id, data) != _without_hashes(container_id, result):
         raise _odd(container_id, "replacing the hash would change more than the hash")
     return result

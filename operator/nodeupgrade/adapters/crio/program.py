@@ -1,12 +1,10 @@
 """Runs CRI-O's program to get its version and configuration; needs no running daemon."""
 
-import os
 import re
-import subprocess
 from collections.abc import Mapping
 from typing import Protocol
 
-from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.adapters.proc.program import NodeProgram
 
 VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
 PASSED_ON = re.compile(r"CONTAINER_\w+")
@@ -30,8 +28,7 @@ class CrioProgram:
     """
 
     def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._prefix = prefix
-        self._timeout = timeout
+        self._program = NodeProgram(prefix, timeout=timeout)
 
     def version(self, program: str) -> str | None:
         """Return the version of the program at that path; ``None`` if it prints none.
@@ -40,7 +37,7 @@ class CrioProgram:
             StepFailed: the program does not end in time.
         """
         try:
-            done = self._run((program, "--version"), {})
+            done = self._program.run((program, "--version"))
         except OSError:
             return None
         found = VERSION.search(done.stdout.decode(errors="replace"))
@@ -57,25 +54,4 @@ class CrioProgram:
             StepFailed: the program ends with an error, does not end in time, or cannot be run.
         """
         given = {name: value for name, value in environment.items() if PASSED_ON.fullmatch(name)}
-        try:
-            done = self._run((*command, "config"), given)
-        except OSError as error:
-            raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
-        if done.returncode != 0:
-            complaint = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"status {done.returncode}"]
-            raise StepFailed(complaint[0])
-        return done.stdout.decode(errors="replace")
-
-    def _run(self, words: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-        try:
-            return subprocess.run(
-                [*self._prefix, *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self._timeout,
-                check=False,
-                cwd="/",
-                env={**os.environ, **environment},
-            )
-        except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{words[0]} {words[-1]} did not end within {self._timeout:g} s") from error
+        return self._program.output((*command, "config"), environment=given).decode(errors="replace")

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
+from nodeupgrade.adapters.cri.annotations import HASH, HASH_KEY, HASH_WITHOUT_RESOURCES_KEY, changed
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.inventory import StoredHashes
@@ -21,6 +21,7 @@ ANNOTATION = "annotation."
 """Prefix of the labels in which dockershim and cri-dockerd keep annotations."""
 HASH_LABEL = f"{ANNOTATION}{HASH_KEY}"
 HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
+LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
 CONFIG, ID = "Config", "ID"
 BLANKS = " \t\r\n"
 
@@ -93,15 +94,11 @@ def rewritten(container_id: ContainerId, config: bytes, wanted: StoredHashes) ->
     """
     stored = read_hashes(container_id, config)
     result = config
-    for label, old, new in (
-        (HASH_LABEL, stored.container, wanted.container),
-        (HASH_WITHOUT_RESOURCES_LABEL, stored.without_resources, wanted.without_resources),
-    ):
-        if old is None or new is None or old == new:
-            continue
-        if not HASH.fullmatch(new):
-            raise _odd(container_id, f"the value {new!r} wanted for {label} is no hash")
-        result = result.replace(entry(label, old), entry(label, new))
+    try:
+        for label, old, new in changed(stored, wanted, LABELS):
+            result = result.replace(entry(label, old), entry(label, new))
+    except ValueError as error:
+        raise _odd(container_id, str(error)) from error
     _prove_only_hashes_differ(container_id, config, result)
     return result
 
@@ -181,7 +178,7 @@ def _prove_only_hashes_differ(container_id: ContainerId, before: bytes, after: b
     old, new = _parsed(container_id, before), _parsed(container_id, after)
     for document in (old, new):
         labels = _labels(container_id, document)
-        for label in (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL):
+        for label in LABELS:
             labels.pop(label, None)
     if old != new:
         raise _odd(container_id, "replacing the hash would change more than the hash")

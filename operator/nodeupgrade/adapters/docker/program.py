@@ -1,8 +1,8 @@
 """Runs dockerd's program to get its version, and what it says to its configuration; starts no daemon."""
 
 import re
-import subprocess
 
+from nodeupgrade.adapters.proc.program import NodeProgram, complaint
 from nodeupgrade.domain.errors import StepFailed
 
 VERSION = re.compile(r"version v?([^\s,]+)")
@@ -19,8 +19,7 @@ class DockerdProgram:
     """
 
     def __init__(self, prefix: tuple[str, ...] = (), *, timeout: float = 10.0) -> None:
-        self._prefix = prefix
-        self._timeout = timeout
+        self._program = NodeProgram(prefix, timeout=timeout)
 
     def version(self, program: str) -> str | None:
         """Return the version of the program at that path; ``None`` if it prints none.
@@ -29,7 +28,7 @@ class DockerdProgram:
             StepFailed: the program does not end in time.
         """
         try:
-            found = VERSION.search(self._run((program, "--version")).stdout.decode(errors="replace"))
+            found = VERSION.search(self._program.run((program, "--version")).stdout.decode(errors="replace"))
         except OSError:
             return None
         return found[1] if found else None
@@ -42,23 +41,9 @@ class DockerdProgram:
         """
         try:
             # A program that did not know the option would not start either, but that is not worth a try.
-            if VALIDATE.encode() not in self._run((command[0], "--help")).stdout:
+            if VALIDATE.encode() not in self._program.run((command[0], "--help")).stdout:
                 return ""
-            done = self._run((*command, VALIDATE))
+            done = self._program.run((*command, VALIDATE))
         except OSError as error:
             raise StepFailed(f"cannot run {command[0]} because {error.strerror or error}") from error
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
-        return "" if done.returncode == 0 else lines[-1]
-
-    def _run(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
-        try:
-            return subprocess.run(
-                [*self._prefix, *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self._timeout,
-                check=False,
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{words[0]} {words[-1]} did not end within {self._timeout:g} s") from error
+        return "" if done.returncode == 0 else complaint(done)

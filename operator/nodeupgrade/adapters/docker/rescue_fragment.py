@@ -3,13 +3,14 @@
 As the executor does, it stops dockerd, replaces the hashes in its files and starts it. See docs/decisions/rescue.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from shlex import quote
 
+from nodeupgrade.adapters.cri.annotations import changed
 from nodeupgrade.adapters.docker.client import OURS
 from nodeupgrade.adapters.docker.kind import SOCKET_UNIT, UNIT
-from nodeupgrade.adapters.docker.labels import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, entry
+from nodeupgrade.adapters.docker.labels import HASH_LABEL, LABELS, entry
 from nodeupgrade.adapters.docker.store import path_of
 from nodeupgrade.domain.node.inventory import StoredHashes
 from nodeupgrade.domain.node.run.rescue_script import RescueFragment
@@ -24,10 +25,11 @@ def rendered(socket: PurePosixPath, root: PurePosixPath, changes: Iterable[Chang
     lines, wrong = [], []
     for image, after in changes:
         path = quote(str(path_of(root, image.container_id)))
-        for new, old in _labels(image.hashes, after):
-            lines.append(f"    restored {path} {quote(new)} {quote(old)} || return 1")
-            if new.startswith(f'"{HASH_LABEL}"'):
-                wrong.append(f"    echo {quote(new)}")
+        for label, old, new in changed(image.hashes, after, LABELS):
+            becomes = quote(entry(label, new).decode("ascii"))
+            lines.append(f"    restored {path} {becomes} {quote(entry(label, old).decode('ascii'))} || return 1")
+            if label == HASH_LABEL:
+                wrong.append(f"    echo {becomes}")
     text = [
         f"socket={quote(str(socket))}",
         f"containers='http://localhost/containers/json?filters={OURS}'",
@@ -39,16 +41,6 @@ def rendered(socket: PurePosixPath, root: PurePosixPath, changes: Iterable[Chang
         *function("wrong_hashes", wrong),
     ]
     return RescueFragment(restores=bool(lines), text="\n".join(text) + LOGIC)
-
-
-def _labels(before: StoredHashes, after: StoredHashes) -> Iterator[tuple[str, str]]:
-    """Yield each label that changed: as it became, and as it was."""
-    for label, old, new in (
-        (HASH_LABEL, before.container, after.container),
-        (HASH_WITHOUT_RESOURCES_LABEL, before.without_resources, after.without_resources),
-    ):
-        if old is not None and new is not None and old != new:
-            yield entry(label, new).decode("ascii"), entry(label, old).decode("ascii")
 
 
 LOGIC = r"""
