@@ -4,10 +4,8 @@ Run ``python -m tools.generate_chart`` after changing a manifest; ``--check`` on
 date. A release calls it with the name of its image and a destination.
 """
 
-import argparse
 import json
 import shutil
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +14,8 @@ import yaml
 
 from tools.chart.templates import documents, template
 from tools.chart.values import Value, defaults_file, schema_of, table, values
-from tools.generate_metrics import filled
+from tools.generated import CHECKOUT, Wanted, filled, main
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 CHART = CHECKOUT / "charts" / "nodeupgrade"
 PAGE = CHECKOUT / "docs" / "install.md"
 WRITTEN_BY_HAND = (".helmignore", "templates/NOTES.txt", "templates/_helpers.tpl", "templates/crds.yaml")
@@ -86,9 +83,9 @@ def _chart_yaml() -> str:
     return "# Generated from pyproject.toml; to change it: make chart\n" + yaml.safe_dump(chart, sort_keys=False)
 
 
-def write(destination: Path, image: str = "nodeupgrade") -> None:
-    """Write the whole chart; what is written by hand is copied if the destination is another one."""
-    for name in WRITTEN_BY_HAND if destination != CHART else ():
+def write(destination: Path, image: str) -> None:
+    """Write the whole chart elsewhere, with what is written by hand."""
+    for name in WRITTEN_BY_HAND:
         (destination / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(CHART / name, destination / name)
     for name, text in generated(image):
@@ -96,31 +93,16 @@ def write(destination: Path, image: str = "nodeupgrade") -> None:
         (destination / name).write_text(text, encoding="utf-8")
 
 
-def page() -> str:
-    """Return the text of docs/install.md, with the table of values."""
-    return filled(PAGE.read_text(encoding="utf-8"), "values", table(chart_values()))
+def wanted() -> Wanted:
+    """Return the chart of this checkout, and docs/install.md with the table of values."""
+    page = filled(PAGE.read_text(encoding="utf-8"), "values", table(chart_values()))
+    return {CHART / name: text for name, text in generated()} | {PAGE: page}
 
 
-def outdated() -> list[str]:
-    """Return the names of files that are out of date, or that nobody generates any more."""
-    wanted = dict(generated())
-    there = {str(path.relative_to(CHART)) for path in CHART.rglob("*") if path.is_file()}
-    stale = {name for name, text in wanted.items() if name not in there or (CHART / name).read_text("utf-8") != text}
-    told = set() if PAGE.read_text(encoding="utf-8") == page() else {str(PAGE.relative_to(CHECKOUT))}
-    return sorted(stale | told | (there - wanted.keys() - set(WRITTEN_BY_HAND)))
-
-
-def main() -> None:
-    """Write the chart, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
-    if parser.parse_args().check:
-        if stale := outdated():
-            sys.exit(f"outdated: {', '.join(stale)}; run python -m tools.generate_chart")
-        return
-    write(CHART)
-    PAGE.write_text(page(), encoding="utf-8")
+def there() -> set[Path]:
+    """Return the files of the chart that are there and not written by hand."""
+    return {path for path in CHART.rglob("*") if path.is_file()} - {CHART / name for name in WRITTEN_BY_HAND}
 
 
 if __name__ == "__main__":
-    main()
+    main("tools.generate_chart", __doc__, wanted, there)

@@ -3,9 +3,7 @@
 Run ``python -m tools.generate_checks`` after changing a check; ``--check`` only reports whether the page is up to date.
 """
 
-import argparse
 import ast
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +17,10 @@ from nodeupgrade.domain.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.rollout.select import admission
 from tools.generate_history import releases
+from tools.generated import CHECKOUT, Wanted, main
 
 PACKAGE = Path(nodeupgrade.__file__).parent
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "preflight.md"
+PAGE = CHECKOUT / "docs" / "preflight.md"
 
 HEAD = """# Preflight
 
@@ -188,15 +187,10 @@ def _plain(text: str) -> str:
     return text.replace("``", "`")
 
 
-def main() -> int:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    if parser.parse_args().check:
-        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page() else 1
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
+def wanted() -> Wanted:
+    """Return the page as it should be."""
+    return {PAGE: page()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main("tools.generate_checks", __doc__, wanted)

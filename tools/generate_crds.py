@@ -3,9 +3,6 @@
 Run ``python -m tools.generate_crds`` after changing the API; ``--check`` only reports whether the files are up to date.
 """
 
-import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,8 +10,9 @@ import yaml
 from nodeupgrade.api.crds import KINDS
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.openapi import Kind, definition
+from tools.generated import CHECKOUT, Wanted, main
 
-CRDS = Path(__file__).resolve().parent.parent / "crds"
+CRDS = CHECKOUT / "crds"
 WIDTH = 120
 SHORT = 100
 
@@ -64,33 +62,11 @@ def written(kind: Kind, *, cel: bool) -> str:
     return "".join(f"# {line}\n" for line in comment) + body
 
 
-def manifests() -> dict[Path, str]:
+def wanted() -> Wanted:
     """Return the content of every generated file by path."""
     folders = {True: CRDS, False: CRDS / "without-cel"}
     return {folder / f"{kind.plural}.yaml": written(kind, cel=cel) for cel, folder in folders.items() for kind in KINDS}
 
 
-def outdated() -> list[str]:
-    """Return the names of files that are out of date."""
-    return [
-        str(path.relative_to(CRDS.parent))
-        for path, text in manifests().items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-
-
-def main() -> None:
-    """Write the files, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when something is outdated")
-    if parser.parse_args().check:
-        if stale := outdated():
-            sys.exit(f"outdated: {', '.join(stale)}; run python -m tools.generate_crds")
-        return
-    for path, text in manifests().items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    main("tools.generate_crds", __doc__, wanted)

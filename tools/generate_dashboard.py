@@ -3,16 +3,14 @@
 Run ``python -m tools.generate_dashboard`` after changing a panel; ``--check`` only reports whether it is up to date.
 """
 
-import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from nodeupgrade.api.json import Json
+from tools.generated import CHECKOUT, Wanted, main
 
-DASHBOARD = Path(__file__).resolve().parent.parent / "components" / "grafana-dashboard" / "dashboard.json"
+DASHBOARD = CHECKOUT / "components" / "grafana-dashboard" / "dashboard.json"
 WIDTH, STAT_HEIGHT, GRAPH_HEIGHT = 24, 4, 8
 _SOURCE: Json = {"type": "prometheus", "uid": "$datasource"}
 _OF = '{upgrade=~"$upgrade"}'
@@ -163,21 +161,10 @@ def _panel(panel: Panel, kind: str, place: Json, options: Json) -> Json:
     }
 
 
-def text() -> str:
-    """Return the content of the file."""
-    return json.dumps(dashboard(), indent=2) + "\n"
-
-
-def main() -> None:
-    """Write the dashboard, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when it is outdated")
-    if parser.parse_args().check:
-        if DASHBOARD.read_text(encoding="utf-8") != text():
-            sys.exit(f"outdated: {DASHBOARD.name}; run python -m tools.generate_dashboard")
-        return
-    DASHBOARD.write_text(text(), encoding="utf-8")
+def wanted() -> Wanted:
+    """Return the file as it should be."""
+    return {DASHBOARD: json.dumps(dashboard(), indent=2) + "\n"}
 
 
 if __name__ == "__main__":
-    main()
+    main("tools.generate_dashboard", __doc__, wanted)

@@ -4,10 +4,8 @@ Run ``python -m tools.generate_history`` after changing one of the ``TABLES``, o
 them; ``--check`` only reports whether the pages are up to date.
 """
 
-import argparse
 import ast
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +16,16 @@ from nodeupgrade.kubelet import history, known_defects, volume_changes
 from nodeupgrade.kubelet.history import ReleaseDefect, ServerChange
 from nodeupgrade.kubelet.state import formats
 from nodeupgrade.kubelethash import NEWEST_MINOR, OLDEST_MINOR, MinorChange, changes
+from tools.generated import CHECKOUT, Wanted, main
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "operator" / "nodeupgrade"
-PAGE = ROOT / "docs" / "kubelet-history.md"
+SOURCE = CHECKOUT / "operator" / "nodeupgrade"
+PAGE = CHECKOUT / "docs" / "kubelet-history.md"
 TABLES: tuple[ModuleType, ...] = (changes, history, formats, volume_changes, known_defects)
 TABLE_NAMES = frozenset(table.__name__.rpartition(".")[2] for table in TABLES)
 
 NEWEST = {
-    ROOT / "README.md": (r"(?<=hashes are known for 1\.5 to )1\.\d+",),
-    ROOT / "docs" / "hash-eras.md": (
+    CHECKOUT / "README.md": (r"(?<=hashes are known for 1\.5 to )1\.\d+",),
+    CHECKOUT / "docs" / "hash-eras.md": (
         r"(?<=\| D \| 1\.31 to )1\.\d+",
         r"(?<=kubelets older than 1\.5 or newer than )1\.\d+",
     ),
@@ -122,7 +120,7 @@ def releases(fact: Fact) -> str:
     )
 
 
-def wanted() -> dict[Path, str]:
+def wanted() -> Wanted:
     """Return the expected text of every page that is generated, wholly or in part."""
     pages = {PAGE: page()}
     for path, places in NEWEST.items():
@@ -135,23 +133,5 @@ def wanted() -> dict[Path, str]:
     return pages
 
 
-def outdated() -> list[str]:
-    """Return the names of pages that are out of date."""
-    return [path.name for path, text in wanted().items() if not path.exists() or path.read_text("utf-8") != text]
-
-
-def main() -> int:
-    """Write the pages, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    if parser.parse_args().check:
-        names = outdated()
-        print("\n".join(names))
-        return 1 if names else 0
-    for path, text in wanted().items():
-        path.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main("tools.generate_history", __doc__, wanted)

@@ -3,17 +3,14 @@
 Run ``python -m tools.generate_metrics`` after changing either; ``--check`` only reports whether the page is up to date.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import yaml
 
 from nodeupgrade.adapters.observability.catalogue import METRICS, MetricSpec, MetricSubject
 from nodeupgrade.api.json import Json
+from tools.generated import CHECKOUT, Wanted, filled, main
 
-CHECKOUT = Path(__file__).resolve().parent.parent
 PAGE = CHECKOUT / "docs" / "metrics.md"
 RULES = CHECKOUT / "components" / "prometheus-rule" / "prometheus-rule.yaml"
 
@@ -24,18 +21,11 @@ def alerts() -> list[Json]:
     return [rule for group in groups for rule in group["rules"]]
 
 
-def filled(text: str, table: str, content: str) -> str:
-    """Return a page with the content of one of its tables."""
-    begin, end = f"<!-- {table} -->\n", f"<!-- end of {table} -->"
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}{content}{end}{rest.partition(end)[2]}"
-
-
-def page() -> str:
-    """Return the text of the page."""
+def wanted() -> Wanted:
+    """Return the page as it should be."""
     metrics = "\n".join("\n".join(_metrics(subject)) for subject in MetricSubject)
     text = filled(PAGE.read_text(encoding="utf-8"), "metrics", metrics)
-    return filled(text, "alerts", "\n".join(_alerts()))
+    return {PAGE: filled(text, "alerts", "\n".join(_alerts()))}
 
 
 def _metrics(subject: MetricSubject) -> Iterator[str]:
@@ -58,16 +48,5 @@ def _alerts() -> Iterator[str]:
     yield ""
 
 
-def main() -> None:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when it is outdated")
-    if parser.parse_args().check:
-        if PAGE.read_text(encoding="utf-8") != page():
-            sys.exit(f"outdated: {PAGE.name}; run python -m tools.generate_metrics")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    main("tools.generate_metrics", __doc__, wanted)

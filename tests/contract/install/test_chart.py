@@ -49,10 +49,6 @@ def by_key(text: str) -> dict[Key, Json]:
     return found
 
 
-def test_chart_and_table_of_values_are_up_to_date() -> None:
-    assert generate_chart.outdated() == []
-
-
 @pytest.mark.parametrize(
     "change", [("replicas: ", "replica: "), ("resources:", "resource:"), ("          image: ", "          imag: ")]
 )

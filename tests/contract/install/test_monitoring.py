@@ -45,14 +45,6 @@ def queries() -> dict[str, str]:
     return found
 
 
-def test_the_dashboard_is_up_to_date() -> None:
-    assert generate_dashboard.DASHBOARD.read_text(encoding="utf-8") == generate_dashboard.text()
-
-
-def test_the_page_of_metrics_is_up_to_date() -> None:
-    assert generate_metrics.PAGE.read_text(encoding="utf-8") == generate_metrics.page()
-
-
 @pytest.mark.parametrize("query", [*queries().values(), *(rule["expr"] for rule in generate_metrics.alerts())])
 def test_a_query_asks_for_metrics_that_exist(query: str) -> None:
     named = set(re.findall(r"\bnodeupgrade_\w+", query))

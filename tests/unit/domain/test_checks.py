@@ -123,10 +123,6 @@ def test_every_check_is_shown_on_a_real_node_or_it_is_said_why_not() -> None:
     assert SHOWN.keys() & NOT_SHOWN.keys() == set()
 
 
-def test_the_table_of_checks_is_current() -> None:
-    assert generate_checks.PAGE.read_text(encoding="utf-8") == generate_checks.page(), "run `make checks`"
-
-
 @check()
 def nothing_is_odd(numbers: tuple[int, ...]) -> Iterator[Finding]:
     """No number is odd,
