@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,16 +44,41 @@ REAL_RUNTIMES = ["containerd", "docker", "cri-o"]
 """Fixtures of this module, one for each runtime, and of its name."""
 
 
-@pytest.fixture(scope="package")
-def node() -> Iterator[Node]:
-    """A node whose kubelet is stopped: it would remove pods that no API server knows."""
-    lab = Lab.up(LabSpec(name=f"adapters-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
+@contextmanager
+def without_kubelet(name: str, spec: Callable[[str], LabSpec]) -> Iterator[Node]:
+    """A node of a lab of its own whose kubelet is stopped: it would remove pods that no API server knows."""
+    lab = Lab.up(spec(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"))
     try:
         node = lab.node("node1")
         node.exec("systemctl", "disable", "--now", "kubelet")
         yield node
     finally:
         lab.down()
+
+
+@pytest.fixture(scope="package")
+def node() -> Iterator[Node]:
+    """A node with containerd."""
+    with without_kubelet("adapters", lambda name: LabSpec(name=name)) as node:
+        yield node
+
+
+@pytest.fixture(scope="package")
+def docker_node() -> Iterator[Node]:
+    """A node with Docker."""
+    with without_kubelet(
+        "adapters-docker", lambda name: LabSpec(name=name, kubelet="1.20.15", runtime="docker")
+    ) as node:
+        yield node
+
+
+@pytest.fixture(scope="package")
+def crio_node() -> Iterator[Node]:
+    """A node with CRI-O, where that can be had."""
+    if why := why_not():
+        pytest.skip(why)
+    with without_kubelet("adapters-crio", lambda name: LabSpec(name=name, runtime="crio")) as node:
+        yield node
 
 
 @pytest.fixture
@@ -61,33 +87,6 @@ def containerd(node: Node) -> Iterator[ContainerdWorld]:
     world = ContainerdWorld(node)
     yield world
     world.close()
-
-
-@pytest.fixture(scope="package")
-def crio_node() -> Iterator[Node]:
-    """As ``node``, with CRI-O, where that can be had."""
-    if why := why_not():
-        pytest.skip(why)
-    lab = Lab.up(LabSpec(name=f"crio-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}", runtime="crio"))
-    try:
-        node = lab.node("node1")
-        node.exec("systemctl", "disable", "--now", "kubelet")
-        yield node
-    finally:
-        lab.down()
-
-
-@pytest.fixture(scope="package")
-def docker_node() -> Iterator[Node]:
-    """A node with Docker, whose kubelet is stopped."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    lab = Lab.up(LabSpec(name=f"adapters-docker-{worker}", kubelet="1.20.15", runtime="docker"))
-    try:
-        node = lab.node("node1")
-        node.exec("systemctl", "disable", "--now", "kubelet")
-        yield node
-    finally:
-        lab.down()
 
 
 @pytest.fixture(name="cri-o")
