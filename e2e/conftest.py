@@ -1,8 +1,9 @@
 """Labs for the end-to-end tests, always torn down: one that modules share, and one for each module that cannot.
 
-There is one at a time: a lab that only stands there keeps a machine busy, too.
+Each process of the tests has one at a time: a lab that only stands there keeps a machine busy, too.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Protocol
@@ -69,7 +70,8 @@ def make_cluster(make_lab: MakeLab) -> Callable[..., Cluster]:
 @pytest.fixture(scope="session")
 def shared_node() -> Iterator[SharedNode]:
     """The node that modules share; there is none until one of them needs it."""
-    shared = SharedNode(lambda: new_lab("e2e-shared", "1.30.14"))
+    process = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    shared = SharedNode(lambda: new_lab(f"e2e-shared-{process}", "1.30.14"))
     yield shared
     shared.down()
 
