@@ -21,6 +21,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "node_is_not_held": "a node that is held is examined all the same",
     "node_is_free": "needs two rollouts at work: e2e/test_fleet.py",
     "runtime_is_understood": "needs a node with dockershim: e2e/test_docker.py",
+    "runtime_is_proven": "needs a node with CRI-O, which cannot be had on the machine",
     "pods_keep_their_cgroup": "no two of the lab's kubelets disagree on the QoS class of a pod that both can run",
     "sandboxes_are_sound": "the kubelet replaces such a pod within a second, before it can be looked at",
     "runtime_survives_a_restart": "needs a defective containerd, or a node that is too busy to be examined",

@@ -77,6 +77,9 @@ class Reason(StrEnum):
         "uncordon it, or use nodes.cordoned: Include to upgrade it as it is", Severity.SKIP)
     UNSUPPORTED_RUNTIME = ("UnsupportedRuntime", "the node's container runtime is not supported",
         f"exclude the node; {supported_runtimes()}")
+    RUNTIME_UNPROVEN = ("RuntimeUnproven",
+        "the node's container runtime is supported, but was never tried on real nodes",
+        "exclude the node; or accept the check for one node that you can lose, and tell us how it went")
     UNSUPPORTED_NODE = ("UnsupportedNode",
         "the node's kubelet is no program of its own under Linux, so it cannot be replaced",
         "exclude the node, and upgrade it with the tools of its operating system or distribution")

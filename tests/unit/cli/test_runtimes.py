@@ -1,14 +1,18 @@
 """What a plan says of a runtime is what its adapter does."""
 
+import pytest
+
 from nodeupgrade.api.runtimes import SupportedRuntime, treatment
+from nodeupgrade.domain.node.checks.runtime import runtime_is_proven
 from nodeupgrade.wiring.runtimes import runtime_named
 
 
-def test_a_runtime_is_said_to_be_stopped_if_its_adapter_stops_it() -> None:
-    for name in SupportedRuntime:
-        kind = runtime_named(name).kind
-        assert treatment(name).startswith("stopped and started") is kind.stops_for_rewriting
-        assert not (treatment(name).endswith("without a shield") and kind.exchangeable_socket)
+@pytest.mark.parametrize("name", SupportedRuntime)
+def test_a_runtime_is_said_to_be_treated_as_its_adapter_treats_it(name: SupportedRuntime) -> None:
+    kind, said = runtime_named(name).kind, treatment(name)
+    assert said.startswith("stopped and started" if kind.stops_for_rewriting else "restarted")
+    assert ("without a shield" in said) is not kind.exchangeable_socket
+    assert (f"refused unless {runtime_is_proven.name} is accepted" in said) is bool(kind.unproven)
 
 
 def test_others_are_said_not_to_be_supported() -> None:

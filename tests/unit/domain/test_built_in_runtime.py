@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.checks.runtime import runtime_is_understood
+from nodeupgrade.domain.node.checks.runtime import runtime_is_proven, runtime_is_understood
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.wiring.runtimes import RUNTIMES
 from tests.unit.domain.sound import facts, readiness
@@ -51,3 +51,13 @@ def test_a_kubelet_that_talks_to_docker_itself_goes_no_further_than_1_23(
 
     assert [f.reason for f in findings] == [Reason.UNSUPPORTED_RUNTIME] * (refused and built_in)
     assert all("Drain it and move it to another runtime" in f.detail for f in findings)
+
+
+def test_a_runtime_that_was_never_run_is_refused_until_somebody_accepts_that() -> None:
+    found = facts()
+    assert list(runtime_is_proven(found)) == []
+
+    found = replace(found, runtime_found=replace(found.runtime_found, unproven="never tried"))
+    (finding,) = runtime_is_proven(found)
+    assert (finding.reason, "never tried" in finding.detail) == (Reason.RUNTIME_UNPROVEN, True)
+    assert runtime_is_proven.acceptable

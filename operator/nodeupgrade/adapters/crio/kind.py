@@ -5,4 +5,9 @@ from nodeupgrade.domain.node.runtime import RuntimeKind
 
 UNIT = "crio.service"
 
-CRIO = RuntimeKind(name=SupportedRuntime.CRIO, unit=UNIT, remembers_ends=True)
+CRIO = RuntimeKind(
+    name=SupportedRuntime.CRIO,
+    unit=UNIT,
+    remembers_ends=True,
+    unproven="no run of it on a real node with CRI-O is known, only on recorded storage",
+)

@@ -26,6 +26,7 @@ class RuntimeKind:
         remembers_ends: whether it writes down that a container ended and asks nobody again, so that an error during its
             start would last (see ContainerRuntime.reinstate).
         why_no_shield: why no shield can take the place of its socket, if that is known.
+        unproven: what has never been tried on a real node; empty for a runtime that has been.
         stops_for_rewriting: whether it is stopped for hashes to be written, and starts only when it is next needed.
     """
 
@@ -35,6 +36,7 @@ class RuntimeKind:
     exchangeable_socket: bool = False
     remembers_ends: bool = False
     why_no_shield: str = ""
+    unproven: str = ""
     stops_for_rewriting: bool = False
 
 

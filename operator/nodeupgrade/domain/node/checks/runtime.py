@@ -30,6 +30,14 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Finding]:
         yield Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail)
 
 
+@check_one(Reason.RUNTIME_UNPROVEN, covers=(Hazard.RUNTIME_CHANGES,))
+def runtime_is_proven(facts: NodeFacts) -> Finding | None:
+    """This program has been run on real nodes with this runtime."""
+    if not is_as_expected(facts) or not (untried := facts.runtime_found.unproven):
+        return None
+    return Finding(reason=Reason.RUNTIME_UNPROVEN, detail=f"{facts.runtime.name} {facts.runtime.version}: {untried}")
+
+
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     covers=(Hazard.RUNTIME_CHANGES, Hazard.UNITS_BOUND),
@@ -106,5 +114,5 @@ def _shield_obstacle(facts: NodeFacts) -> str:
     return facts.socket.obstacle if is_as_expected(facts) else ""
 
 
-CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable,)
+CHECKS: tuple[Check[NodeFacts], ...] = (runtime_is_restartable, runtime_is_proven)
 WARNINGS: tuple[Check[NodeFacts], ...] = (shield_is_possible,)

@@ -30,6 +30,7 @@ class RuntimeAsFound:
         next: how it would come back.
         changed: files and directories that a start reads and that were changed after the last start.
         program: digest of the program on disk.
+        unproven: what has never been tried on a real node with this kind of runtime.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RuntimeAsFound:
     next: NextStart
     changed: tuple[str, ...]
     program: Digest | None
+    unproven: str = ""
 
 
 @check(Reason.UNSUPPORTED_RUNTIME, covers=(Hazard.RUNTIME_CHANGES,), acceptable=False)

@@ -24,6 +24,7 @@ def find(node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo) -> tuple[Runti
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
         name=node.runtime.kind.name,
+        unproven=node.runtime.kind.unproven,
         unit=unit,
         process=info.process,
         owner="" if info.process is None else _owner(node.files, info.process.pid),
