@@ -4,7 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,15 @@ from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import runtime_named
 from e2e.lab.spec import LabSpec
 from e2e.lab.versions import Version
+
+
+def _spec(file: Path) -> LabSpec | None:
+    """Read a lab's specification, without what a newer version of this program says there; ``None`` if it comes or goes."""
+    try:
+        written = json.loads(file.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return LabSpec(**{field.name: written[field.name] for field in fields(LabSpec) if field.name in written})
 
 
 class Lab:
@@ -62,15 +71,15 @@ class Lab:
         Raises:
             LabError: if there is none.
         """
-        file = paths.state_root() / paths.check_name(name) / "lab.json"
-        if not file.exists():
+        if (spec := _spec(paths.state_root() / paths.check_name(name) / "lab.json")) is None:
             raise LabError(f"there is no lab called {name}; run `python -m e2e.lab up --name {name}`")
-        return cls(LabSpec(**json.loads(file.read_text())), progress)
+        return cls(spec, progress)
 
     @classmethod
     def list(cls) -> "Sequence[Lab]":
-        """Return all labs of this machine."""
-        return [cls.load(file.parent.name) for file in sorted(paths.state_root().glob("*/lab.json"))]
+        """Return all labs of this machine; another process may be about to remove one."""
+        found = map(_spec, sorted(paths.state_root().glob("*/lab.json")))
+        return [cls(spec) for spec in found if spec is not None]
 
     @property
     def name(self) -> str:
