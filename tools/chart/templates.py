@@ -28,10 +28,15 @@ class Replacement:
 
 _IMAGE = '{{ include "nodeupgrade.image" . }}'
 _PULL_POLICY = "          imagePullPolicy: {{ .Values.image.pullPolicy }}"
+_RECENT = 'include "nodeupgrade.recent" .'
 _BY_KIND = {
     "Deployment": (
         Replacement(r"^  replicas: \d+$", "  replicas: {{ .Values.replicas }}"),
         Replacement(r"^      nodeSelector: .*$", "      nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}"),
+        Replacement(
+            r"^      topologySpreadConstraints:\n(?:        .*\n)+",
+            f"      {{{{- if {_RECENT} }}}}\n\\g<0>      {{{{- end }}}}\n",
+        ),
         Replacement(
             r"^      tolerations:\n(?:        - .*\n)+",
             "      tolerations: {{- toYaml .Values.tolerations | nindent 8 }}\n",
@@ -78,6 +83,8 @@ def _document(source: str, text: str) -> str:
     escaped = text.replace("{{", '{{ "{{" }}')
     if manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD):
         return _conditional('include "nodeupgrade.admissionPolicies" .', escaped)
+    if manifest["kind"] == "PodDisruptionBudget":
+        return _conditional(_RECENT, escaped)
     if _name(manifest) == ("ConfigMap", _DASHBOARD):
         return escaped.rstrip("\n") + "\n" + _DASHBOARD_DATA
     if manifest["kind"] == "ServiceAccount":

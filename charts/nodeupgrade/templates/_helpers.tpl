@@ -20,3 +20,8 @@
 {{- $wanted := .Values.crds.validationRules -}}
 {{- if or (eq $wanted "Install") (and $known (eq $wanted "Auto")) -}}true{{- end -}}
 {{- end -}}
+
+{{- /* "true" from Kubernetes 1.25 on, else empty: what overlays/without-cel leaves out beside rules and policies. */ -}}
+{{- define "nodeupgrade.recent" -}}
+{{- if semverCompare ">=1.25.0-0" .Capabilities.KubeVersion.Version -}}true{{- end -}}
+{{- end -}}

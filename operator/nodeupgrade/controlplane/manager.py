@@ -1,7 +1,7 @@
-"""Starts and stops our tasks in kopf's event loop: informers, workers, the resync.
+"""Starts and stops our tasks in kopf's event loop: informers, the election and, while this replica leads, workers.
 
-These tasks never end by themselves. If one of them does, the operator exits and its Deployment starts it again; all
-state is in the API.
+A replica that stands by keeps its caches warm and writes nothing. These tasks never end by themselves. If one of them
+does, the operator exits and its Deployment starts it again; all state is in the API.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.controlplane.enqueue import Enqueuer
+from nodeupgrade.controlplane.leading import lead
 from nodeupgrade.controlplane.queue import WorkQueue
 from nodeupgrade.controlplane.settings import OperatorSettings
 from nodeupgrade.controlplane.workers import measure_lag, resync, work
@@ -62,6 +63,7 @@ class Manager:
             settings.agents,
             settings.configuration,
             operator_node=settings.node,
+            pod=settings.pod,
             kubeconfig=settings.kubeconfig,
             metrics_host=settings.metrics_host,
             metrics_port=settings.metrics_port,
@@ -69,20 +71,15 @@ class Manager:
             on_change=self._enqueuer.fleet_changed,
             on_error=_log_watch_problem,
             on_undelivered=_log_delivery_problem,
+            on_election=_log_election,
         )
         async with AsyncExitStack() as stack:
             plane = await stack.enter_async_context(building)
             await plane.check_access()
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
-        self._run("health checks", plane.health.run())
-        self._run("notifications", plane.notifier.run())
-        self._run("resync", resync(self._enqueuer, plane.rollouts))
         self._run("event loop lag", measure_lag(plane.metrics))
-        for number in range(WORKERS):
-            self._run(
-                f"worker {number}", work(self._queue, self._enqueuer, plane.rollouts, plane.metrics, plane.notifier)
-            )
+        self._run("election", lead(plane.elector, lambda: self._work(plane)))
         _log.info("started")
 
     async def stop(self) -> None:
@@ -109,6 +106,18 @@ class Manager:
                 known.learn(body)
         self._enqueuer.upgrade_changed(name)
 
+    async def _work(self, plane: ControlPlane) -> None:
+        """Do what only the leader does, until cancelled; nothing of it goes on afterwards."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(plane.health.run())
+                group.create_task(plane.notifier.run())
+                group.create_task(resync(self._enqueuer, plane.rollouts))
+                for _ in range(WORKERS):
+                    group.create_task(work(self._queue, self._enqueuer, plane.rollouts, plane.metrics, plane.notifier))
+        finally:
+            await plane.rollouts.close()
+
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)
         self._tasks.add(task)
@@ -121,6 +130,10 @@ class Manager:
         _log.error("a task has ended that must not end", task=task.get_name(), exc_info=problem)
         self.failed = True
         self._stop.set()
+
+
+def _log_election(news: str) -> None:
+    _log.info("stands by", because=news)
 
 
 def _log_watch_problem(kind: str, problem: str) -> None:

@@ -29,6 +29,7 @@ class OperatorSettings:
     Attributes:
         agents: image and namespace of agent pods.
         node: the node that the operator runs on, which is upgraded last.
+        pod: the name of the operator's pod, or of its machine; tells its replicas apart.
         kubeconfig: for running outside a cluster; None inside.
         liveness: URL at which to answer the liveness probe.
         metrics_host: address on which to serve metrics to Prometheus.
@@ -38,6 +39,7 @@ class OperatorSettings:
 
     agents: AgentPodSettings
     node: str | None = None
+    pod: str = "operator"
     kubeconfig: Path | None = None
     liveness: str = DEFAULT_LIVENESS
     metrics_host: str = ""
@@ -46,9 +48,10 @@ class OperatorSettings:
 
 
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
-    """Read AGENT_IMAGE, POD_NAMESPACE, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS and CONFIG_FILE.
+    """Read the settings from environment variables.
 
-    In tests, the failpoints' VARIABLE too.
+    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS and
+    CONFIG_FILE; in tests, the failpoints' VARIABLE too.
 
     Raises:
         SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, or the file that
@@ -69,6 +72,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image, failpoints=environment.get(VARIABLE)
         ),
         node=environment.get("NODE_NAME"),
+        pod=environment.get("POD_NAME") or environment.get("HOSTNAME") or "operator",
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
         metrics_host=host.strip("[]"),

@@ -40,6 +40,10 @@ class NoClusterError(NodeUpgradeError):
     """No API server or no credentials are configured."""
 
 
+class NotLeadingError(NodeUpgradeError):
+    """This process does not lead, or may not lead any more, so it must not write."""
+
+
 class ExpiredError(NodeUpgradeError):
     """The resourceVersion or continue token has expired (HTTP 410): list again."""
 
@@ -87,6 +91,7 @@ MUTATING_WEBHOOKS = Resource(
 )
 API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
 

@@ -1,6 +1,8 @@
 """Builds the control plane: client, informers, rollouts and metrics."""
 
 import asyncio
+import contextlib
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,13 +14,14 @@ from nodeupgrade.adapters.notifications import Webhooks
 from nodeupgrade.adapters.observability import log_to_stderr
 from nodeupgrade.adapters.observability.metrics import InformerState, Metrics, State, served
 from nodeupgrade.api.configuration import Configuration
+from nodeupgrade.engine.election.elector import LEASE_NAME, Elector
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.health_monitor import HealthMonitor
 from nodeupgrade.engine.rollout.notifier import Notifier
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import UPGRADES, ForbiddenError, NotFoundError
+from nodeupgrade.ports.kube import LEASES, UPGRADES, ForbiddenError, NotFoundError
 
 __all__ = ["ControlPlane", "Session", "control_plane", "log_to_stderr"]
 
@@ -27,6 +30,9 @@ HEALTH_READER = "system:serviceaccount:{namespace}:nodeupgrade-health-checks"
 
 ONE_ATTEMPT = Patience(request_seconds=15, retry_seconds=0)
 """Health checks are evaluated again anyway."""
+
+ELECTION_PATIENCE = Patience(request_seconds=3.0, retry_seconds=0.0)
+"""A renewal that takes longer is worth nothing; the next one follows soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +45,15 @@ class ControlPlane:
     health: HealthMonitor
     notifier: Notifier
     metrics: Metrics
+    elector: Elector
+    namespace: str
 
     def session(self) -> Session:
         """Open a session with our login, for kopf to use."""
         return self.kube.session()
 
     async def check_access(self) -> None:
-        """Check that every resource to be watched exists and may be watched.
+        """Check that every resource to be watched exists and may be watched, and that the Lease may be read.
 
         Raises:
             NotFoundError: A CustomResourceDefinition is not installed.
@@ -54,11 +62,15 @@ class ControlPlane:
         """
         followed = (UPGRADES, *(informer.resource for informer in self.fleet.informers))
         try:
-            await asyncio.gather(*map(self.kube.check_access, followed))
+            await asyncio.gather(*map(self.kube.check_access, followed), self._check_lease())
         except NotFoundError as error:
             raise NotFoundError(f"{error}; install the CustomResourceDefinitions (crds/)") from error
         except ForbiddenError as error:
             raise ForbiddenError(f"{error}; grant the permissions in manifests/operator-rbac.yaml") from error
+
+    async def _check_lease(self) -> None:
+        with contextlib.suppress(NotFoundError):  # the first leader creates it
+            await self.kube.get(LEASES.within(self.namespace), LEASE_NAME)
 
 
 @asynccontextmanager
@@ -67,6 +79,7 @@ async def control_plane(
     configuration: Configuration,
     *,
     operator_node: str | None = None,
+    pod: str,
     kubeconfig: Path | None = None,
     metrics_host: str,
     metrics_port: int,
@@ -74,6 +87,7 @@ async def control_plane(
     on_change: Callable[[str | None], None],
     on_error: Callable[[str, str], None],
     on_undelivered: Callable[[str, str], None],
+    on_election: Callable[[str], None],
 ) -> AsyncIterator[ControlPlane]:
     """Build the control plane for the real API server, and serve its metrics.
 
@@ -81,6 +95,7 @@ async def control_plane(
         agents: Image and namespace of agent pods.
         configuration: The servers that it may speak to.
         operator_node: The node that the operator runs on.
+        pod: The name of the operator's pod.
         kubeconfig: For running outside a cluster; None inside.
         metrics_host: Address on which to serve metrics.
         metrics_port: Port on which to serve metrics.
@@ -88,22 +103,29 @@ async def control_plane(
         on_change: See InformedFleet.
         on_error: See InformedFleet.
         on_undelivered: See ``on_error`` of Notifier.
+        on_election: Called with why this process does not lead.
 
     Raises:
         NoClusterError: No API server is configured.
         OSError: The port for metrics is in use.
     """
     fleet: InformedFleet | None = None
+    elector: Elector | None = None
 
     def state() -> State:
-        return State() if fleet is None else _state(fleet, queue_depth())
+        return State() if fleet is None or elector is None else _state(fleet, queue_depth(), elector)
 
     metrics = Metrics(state)
     reader = HEALTH_READER.format(namespace=agents.namespace)
     async with (
         KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
+        KubeClient.open(kubeconfig, patience=ELECTION_PATIENCE, answered=metrics.answered) as electing,
         KubeClient.open(kubeconfig, patience=ONE_ATTEMPT, answered=metrics.answered, impersonated=reader) as as_reader,
     ):
+        # A name of its own for every process: the API server's fence compares what precedes the underscore.
+        elector = Elector(electing, agents.namespace, f"{pod}_{uuid.uuid4().hex[:12]}", on_news=on_election)
+        kube.only_while(elector.may_write)
+        term = elector
         probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
         health = HealthMonitor(probe, kube.utcnow, on_change)
         fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
@@ -119,17 +141,25 @@ async def control_plane(
             pace=THRIFTY,
             on_late=on_change,
             health=health,
+            epoch=lambda: term.epoch,
         )
         try:
             with served(metrics, metrics_host, metrics_port):
                 yield ControlPlane(
-                    kube=kube, rollouts=rollouts, fleet=fleet, health=health, notifier=notifier, metrics=metrics
+                    kube=kube,
+                    rollouts=rollouts,
+                    fleet=fleet,
+                    health=health,
+                    notifier=notifier,
+                    metrics=metrics,
+                    elector=elector,
+                    namespace=agents.namespace,
                 )
         finally:
             await rollouts.close()
 
 
-def _state(fleet: InformedFleet, queue_depth: int) -> State:
+def _state(fleet: InformedFleet, queue_depth: int, elector: Elector) -> State:
     """Copy the values behind the gauges; called from the metrics server's thread, not the event loop's."""
     informers = tuple(
         InformerState(
@@ -140,4 +170,6 @@ def _state(fleet: InformedFleet, queue_depth: int) -> State:
         )
         for each in fleet.informers
     )
-    return State(tasks=fleet.tasks.views.values(), informers=informers, queue_depth=queue_depth)
+    return State(
+        tasks=fleet.tasks.views.values(), informers=informers, queue_depth=queue_depth, leads=elector.may_write()
+    )

@@ -156,6 +156,8 @@ class TestOnPrometheus:
 
 QUIET = {
     "nodeupgrade_build_info": "1+0x1440",
+    'nodeupgrade_leader{pod="a"}': "1+0x1440",
+    'nodeupgrade_leader{pod="b"}': "0+0x1440",
     "nodeupgrade_containers_restarted_total": "0+0x1440",
     'nodeupgrade_paused{upgrade="a"}': "0+0x1440",
     'nodeupgrade_nodes{upgrade="a"}': "3+0x1440",
@@ -175,6 +177,7 @@ WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "NodeUpgradeKubeletDownTooLong": ({'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1430 1430+0x10"}, {}),
     "NodeUpgradePaused": ({'nodeupgrade_paused{upgrade="a"}': "1+0x1440"}, {"upgrade": "a"}),
     "NodeUpgradeOperatorAbsent": ({"nodeupgrade_build_info": "1+0x720 stale"}, {}),
+    "NodeUpgradeNotOneLeader": ({'nodeupgrade_leader{pod="a"}': "1+0x1430 0+0x10"}, {}),
     "NodeUpgradeApiServerNotHeard": (
         {'nodeupgrade_informer_last_event_age_seconds{kind="Node"}': "30+0x1420 400+60x20"},
         {"kind": "Node"},

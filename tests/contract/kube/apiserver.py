@@ -44,18 +44,25 @@ class ApiServer:
 
     def agent_kubeconfig(self, node: str | None) -> Path:
         """Speak as an agent whose pod is on a node, with a token such as its kubelet gets; or as one of no pod."""
-        bound: tuple[str, ...] = ()
-        if node is not None:
-            spec = {"nodeName": node, "serviceAccountName": "nodeupgrade-agent"}
-            spec |= {"containers": [{"name": "main", "image": "pause"}]}  # type: ignore[dict-item]
-            metadata = {"name": f"agent-{node}", "namespace": "nodeupgrade-system"}
+        return self._account_kubeconfig("agent", None if node is None else f"agent-{node}", node or "")
+
+    def operator_kubeconfig(self, pod: str) -> Path:
+        """Speak as the operator in a pod, with a token such as its kubelet gets."""
+        return self._account_kubeconfig("operator", pod, "somewhere")
+
+    def _account_kubeconfig(self, user: str, pod: str | None, node: str) -> Path:
+        account, bound = f"nodeupgrade-{user}", tuple[str, ...]()
+        if pod is not None:
+            spec: Json = {"nodeName": node, "serviceAccountName": account}
+            spec |= {"containers": [{"name": "main", "image": "pause"}]}
+            metadata = {"name": pod, "namespace": "nodeupgrade-system"}
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
             assert self.kubectl_as("", "create", "-f", "-", stdin=json.dumps(body)) == ""
-            bound = "--bound-object-kind=Pod", f"--bound-object-name=agent-{node}"
-        token = self.kubectl("create", "token", "nodeupgrade-agent", "--namespace=nodeupgrade-system", *bound)
-        config = json.loads(self.kubeconfig("agent").read_text())
+            bound = "--bound-object-kind=Pod", f"--bound-object-name={pod}"
+        token = self.kubectl("create", "token", account, "--namespace=nodeupgrade-system", *bound)
+        config = json.loads(self.kubeconfig(user).read_text())
         config["users"][0]["user"] = {"token": token.strip()}
-        path = self.directory / f"agent-on-{node}.kubeconfig"
+        path = self.directory / f"{user}-as-{pod}.kubeconfig"
         path.write_text(json.dumps(config))
         return path
 

@@ -87,7 +87,7 @@ def test_operator_says_which_setting_is_missing() -> None:
 def test_operator_deployment_gives_every_setting() -> None:
     deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {"AGENT_IMAGE", "POD_NAMESPACE", "NODE_NAME"} == {entry["name"] for entry in container["env"]}
+    assert {"AGENT_IMAGE", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"} == {entry["name"] for entry in container["env"]}
 
 
 @pytest.mark.parametrize("given", [{}, {VARIABLE: "/var/lib/failpoints"}])

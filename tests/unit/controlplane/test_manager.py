@@ -38,6 +38,22 @@ class Endless:
         """Tell nobody."""
 
 
+class Leader:
+    """The only candidate."""
+
+    epoch = "1"
+    released = False
+
+    async def campaign(self) -> None:
+        pass
+
+    async def keep(self) -> None:
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        self.released = True
+
+
 @dataclass
 class Plane:
     """A control plane without an API server."""
@@ -49,6 +65,7 @@ class Plane:
     notifier: Endless = field(default_factory=Endless)
     rollouts: Flaky = field(default_factory=Flaky)
     metrics: Metrics = field(default_factory=Metrics)
+    elector: Leader = field(default_factory=Leader)
 
     async def check_access(self) -> None:
         if self.refuses:
@@ -100,8 +117,10 @@ async def test_tasks_that_are_stopped_are_no_failure(plane: Plane) -> None:
     stop = asyncio.Event()
     manager = Manager(SETTINGS, stop)
     await manager.start()
+    await asyncio.sleep(0.01)
     await manager.stop()
     assert (manager.failed, stop.is_set(), plane.closed) == (False, False, True)
+    assert plane.elector.released, "the next leader need not wait"
 
 
 async def test_what_is_missing_keeps_everything_from_starting(plane: Plane) -> None:

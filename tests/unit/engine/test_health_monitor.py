@@ -128,3 +128,22 @@ async def test_nothing_is_evaluated_for_what_is_gone_or_over() -> None:
             assert set(probe.asked) == {"b"}
             monitor.forget("other")
             await until(lambda: not list(monitor._all()))
+
+
+async def test_a_monitor_that_stops_and_runs_again_begins_anew() -> None:
+    """As a leader that is one again: nobody has looked meanwhile, so that nothing has held all the time."""
+    probe, changed = Probe(hangs), asyncio.Queue[str]()
+    monitor = HealthMonitor(probe, lambda: datetime.now(UTC), changed.put_nowait)
+    running = asyncio.create_task(monitor.run())
+    monitor.readings(upgrade("lively", timeout=timedelta(minutes=1)))
+    await until(lambda: bool(probe.asked))
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    probe.does = holds
+    running = asyncio.create_task(monitor.run())
+    assert monitor.readings(upgrade("lively", timeout=timedelta(minutes=1))) == {}
+    assert await asyncio.wait_for(changed.get(), 60) == "to-1-33"
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running

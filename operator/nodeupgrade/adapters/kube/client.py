@@ -80,6 +80,10 @@ class KubeClient(TypedKube):
         """Open a session with the same login, for a library that does its own HTTP. The client closes it."""
         return self._transport.session()
 
+    def only_while(self, may_write: Callable[[], bool]) -> None:
+        """Ask before every write from now on; while the answer is no, writes raise NotLeadingError."""
+        self._transport.may_write = may_write
+
     async def check_access(self, resource: Resource) -> None:
         """Check that a kind can be listed and watched.
 

@@ -25,6 +25,7 @@ from nodeupgrade.ports.kube import (
     InvalidError,
     NoClusterError,
     NotFoundError,
+    NotLeadingError,
     RejectedError,
     UnavailableError,
 )
@@ -43,6 +44,9 @@ SILENCE_SECONDS = 90
 
 WATCH = "WATCH"
 """Reported as the verb of a watch, which HTTP sends as a GET."""
+
+FENCE = "operator-fence.nodeupgrade.dev"
+"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 
 NO_CODE = "none"
 """Reported in place of an HTTP status when there was no answer."""
@@ -81,12 +85,16 @@ class Transport:
         client: The official client, which authenticates and encrypts.
         patience: Timeouts and retries.
         answered: Called with verb and HTTP status of every answer, or NO_CODE if there was none.
+
+    Attributes:
+        may_write: asked immediately before every write is sent, each time it is retried too.
     """
 
     def __init__(self, client: Any, patience: Patience, answered: Callable[[str, str], None]) -> None:
         self._client = client
         self._patience = patience
         self._answered = answered
+        self.may_write: Callable[[], bool] = lambda: True
         self._sessions: list[aiohttp.ClientSession] = []
         self._resume_at = 0.0
 
@@ -174,7 +182,8 @@ class Transport:
         conflicts, as it would after a crash between the two.
 
         Raises:
-            NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError: As in ``ports.kube``.
+            NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError, NotLeadingError: As in
+                ``ports.kube``.
         """
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_retriable),
@@ -220,6 +229,8 @@ class Transport:
         await self._turn(what)
         try:
             request = await self._signed(method, path, query, body, content_type)
+            if method != "GET" and not self.may_write():
+                raise NotLeadingError(f"cannot {what} because this operator does not lead")
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
             payload = await response.read()
             if response.status < 400:
@@ -284,6 +295,8 @@ def failure(what: str, status: int, reason: str, retry_after: str | None = None)
     match status:
         case 404:
             return NotFoundError(message)
+        case 403 | 422 if FENCE in reason:
+            return NotLeadingError(message)
         case 400 | 422:
             return InvalidError(message)
         case 401 | 403:

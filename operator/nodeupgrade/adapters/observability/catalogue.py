@@ -112,6 +112,12 @@ PASS_DURATION = MetricSpec(
     "duration of a pass",
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60),
 )
+LEADER = MetricSpec(
+    "leader",
+    MetricKind.GAUGE,
+    MetricSubject.OPERATOR,
+    "1 for the replica that leads and therefore writes; 0 for those that stand by",
+)
 QUEUE_DEPTH = MetricSpec(
     "queue_depth",
     MetricKind.GAUGE,
@@ -160,6 +166,6 @@ BUILD = MetricSpec("build", MetricKind.INFO, MetricSubject.OPERATOR, "1; the ver
 
 METRICS = (
     NODES, IN_FLIGHT, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, ROLLBACKS,
-    PASSES, PASS_DURATION, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
+    PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""

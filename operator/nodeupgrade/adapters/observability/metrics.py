@@ -43,6 +43,7 @@ class State:
     tasks: Iterable[Task] = ()
     informers: tuple[InformerState, ...] = ()
     queue_depth: int = 0
+    leads: bool = False
 
 
 class Metrics:
@@ -112,9 +113,10 @@ class Metrics:
         for upgrade in upgrades:
             flying.add_metric((upgrade.name,), len(upgrade.status.in_flight))
             paused.add_metric((upgrade.name,), is_paused(upgrade))
-        queue = _gauge(catalogue.QUEUE_DEPTH)
+        leads, queue = _gauge(catalogue.LEADER), _gauge(catalogue.QUEUE_DEPTH)
+        leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
-        yield from (nodes, flying, paused, queue)
+        yield from (nodes, flying, paused, leads, queue)
         yield from _informers(state.informers)
 
     def _counter(self, spec: MetricSpec) -> Counter:

@@ -18,6 +18,8 @@ ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 """UID of the NodeUpgrade, to delete it although nodes are in flight; their runs continue to the end."""
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
 """Prefix of annotations that record the latest notice that each receiver has got."""
+EPOCH_ANNOTATION = "nodeupgrade.dev/epoch"
+"""The term of the leader that wrote last, see ``engine.election.takeover``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Upgrade:
         retry: token of the retry annotation.
         abandon: value of the abandon annotation.
         notified: ID of the latest notice that was delivered, by receiver.
+        epoch: value of the epoch annotation.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Upgrade:
     retry: str = ""
     abandon: str = ""
     notified: Mapping[str, str] = field(default_factory=dict)
+    epoch: str = ""
 
     @property
     def has_finalizer(self) -> bool:

@@ -69,7 +69,14 @@ class HealthMonitor(HealthSource):
         self._uids.pop(name, None)
 
     async def run(self) -> None:
-        """Evaluate checks as they become due, for ever."""
+        """Evaluate checks as they become due, until cancelled; then forget them all."""
+        try:
+            await self._evaluate_when_due()
+        finally:
+            self._watched.clear()
+            self._uids.clear()
+
+    async def _evaluate_when_due(self) -> None:
         clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             while True:

@@ -67,11 +67,14 @@ class Notifier:
                 outbox.filled.set()
 
     async def run(self) -> None:
-        """Deliver for ever, to each receiver at its own pace."""
-        async with asyncio.TaskGroup() as group:
-            for receiver, outbox in self._outboxes.items():
-                group.create_task(self._serve(receiver, outbox))
-            await asyncio.Event().wait()
+        """Deliver to each receiver at its own pace, until cancelled; then forget what was not delivered."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for receiver, outbox in self._outboxes.items():
+                    group.create_task(self._serve(receiver, outbox))
+                await asyncio.Event().wait()
+        finally:
+            self._outboxes = {receiver: _Outbox() for receiver in self._outboxes}
 
     async def _serve(self, receiver: str, outbox: _Outbox) -> None:
         failures = 0

@@ -1,6 +1,7 @@
 """The reconcile loop of one rollout: gather, plan, apply. What is kept in memory only saves work."""
 
 import asyncio
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import advance_in_flight, plan, unread, unread_in_flight
+from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.engine.election.takeover import take_over
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import REST, Cadence
@@ -105,6 +108,7 @@ class Rollouts:
         pace: How passes save work; by default they do not.
         on_late: Called with the name of a NodeUpgrade when a write is done for which its pass did not wait.
         health: Source of the readings of health checks; by default nothing is ever known of them.
+        epoch: Returns the leader's current term; None if nobody else can write.
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Rollouts:
         pace: Pace | None = None,
         on_late: Callable[[str], None] = lambda _name: None,
         health: HealthSource | None = None,
+        epoch: Callable[[], str] | None = None,
     ) -> None:
         self._kube = kube
         self._agents = agents
@@ -127,6 +132,7 @@ class Rollouts:
         self._budget = WriteBudget()
         self._rollouts: dict[str, _Rollout] = {}
         self._health = health or NoHealth()
+        self._epoch = epoch
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
@@ -140,8 +146,12 @@ class Rollouts:
         return removed
 
     async def close(self) -> None:
-        """Break off the writes that are in progress; whatever reached the API server counts."""
-        for rollout in self._rollouts.values():
+        """Break off the writes that are in progress, and forget what is kept in memory.
+
+        Whatever reached the API server counts.
+        """
+        rollouts, self._rollouts = self._rollouts, {}
+        for rollout in rollouts.values():
             await rollout.lanes.close()
 
     async def reconcile(self, name: str) -> Pass:
@@ -154,10 +164,16 @@ class Rollouts:
             self._health.forget(name)
             return Pass(over=True)
         rollout = self._rollout(name)
-        if left := rollout.cadence.left(upgrade):
-            actions = await self._advance(rollout, upgrade)
+        left = rollout.cadence.left(upgrade)
+        fleet = None if left and not upgrade.status.in_flight else await self._read(rollout, upgrade)
+        if fleet is None:
+            actions: tuple[NodeAction, ...] = ()
+        elif await self._taken_over(fleet):
+            return Pass(conflicted=True, in_flight=bool(upgrade.status.in_flight), upgrade=upgrade)
+        elif left:
+            actions = await self._advance(rollout, fleet)
         else:
-            actions = await self._plan(rollout, upgrade)
+            actions = await self._plan(rollout, fleet)
         actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes)
         try:
             complete = await actuator.apply(actions)
@@ -183,17 +199,26 @@ class Rollouts:
             NotFoundError: There is no such NodeUpgrade.
         """
         upgrade = read_upgrade(await self._kube.get(UPGRADES, name))
-        return await self._gather(self._rollout(name), upgrade, unread)
+        return await self._with_pods(await self._read(self._rollout(name), upgrade), unread)
 
-    async def _plan(self, rollout: _Rollout, upgrade: Upgrade) -> tuple[NodeAction, ...]:
+    async def _taken_over(self, fleet: FleetSnapshot) -> bool:
+        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
+        epoch = None if self._epoch is None else self._epoch()
+        if epoch is None or epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or in_flight(fleet)):
+            return False
+        with contextlib.suppress(ConflictError, NotFoundError):
+            await take_over(self._kube, fleet, epoch)
+        return True
+
+    async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
         """Plan the rollout as a whole."""
-        spent = _Stopwatch()
+        upgrade, spent = fleet.upgrade, _Stopwatch()
 
         def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
             with spent:
                 return unread(fleet, now, rollout.recall)
 
-        fleet, now = await self._gather(rollout, upgrade, missing), self._kube.utcnow()
+        fleet, now = await self._with_pods(fleet, missing), self._kube.utcnow()
         with spent:
             actions = plan(fleet, now, rollout.recall)
         rollout.cadence.planned(upgrade, actions, spent.seconds)
@@ -204,22 +229,15 @@ class Rollouts:
             rollout.reported_at = now
         return rollout.lanes.free(actions)
 
-    async def _advance(self, rollout: _Rollout, upgrade: Upgrade) -> tuple[NodeAction, ...]:
+    async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
         """Plan what comes next for the nodes in flight."""
-        if not upgrade.status.in_flight:
-            return ()
-        fleet = await self._gather(rollout, upgrade, unread_in_flight)
+        fleet = await self._with_pods(fleet, unread_in_flight)
         actions = advance_in_flight(fleet, self._kube.utcnow())
         return rollout.lanes.free(action for action in actions if not isinstance(action, FreeSlot))
 
-    async def _gather(
-        self,
-        rollout: _Rollout,
-        upgrade: Upgrade,
-        missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]],
-    ) -> FleetSnapshot:
-        """Read what a plan depends on, with the pods of the nodes that are ``missing``."""
-        fleet = await gather(
+    async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
+        """Read what a plan depends on, except pods."""
+        return await gather(
             self._kube,
             upgrade,
             self._fleet,
@@ -230,6 +248,11 @@ class Rollouts:
             busy=rollout.lanes.busy,
             health=self._health.readings(upgrade),
         )
+
+    async def _with_pods(
+        self, fleet: FleetSnapshot, missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]]
+    ) -> FleetSnapshot:
+        """Add the pods of the nodes that are ``missing``, until none is."""
         while nodes := missing(fleet, self._kube.utcnow()):
             fleet = replace(fleet, pods={**fleet.pods, **await self._pods_on(nodes)})
         return fleet

@@ -1,0 +1,63 @@
+"""What a Lease says (coordination.k8s.io/v1). Anyone with the right to write it may have written anything."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from nodeupgrade.api.json import Json
+
+LONGEST_SECONDS = 300
+"""Longest duration that is believed: a Lease with an absurd one must not leave the fleet without an operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """The content of a Lease, without its resourceVersion.
+
+    Attributes:
+        holder: identity of the leader; empty if the Lease was released.
+        duration: how long the others wait after the last renewal that they saw.
+        transitions: how often the holder has changed; identifies a term of office.
+        renewed_at: the renewal as the holder's clock told it. It is compared for change only: clocks differ.
+        acquired_at: the beginning of the term, likewise.
+    """
+
+    holder: str
+    duration: timedelta
+    transitions: int = 0
+    renewed_at: str = ""
+    acquired_at: str = ""
+
+
+def read(body: Json) -> LeaseRecord:
+    """Return the content of a Lease; what is missing or malformed counts as not written, so a broken Lease is free."""
+    found = body.get("spec")
+    spec: Json = found if isinstance(found, dict) else {}
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    return LeaseRecord(
+        holder=_text(spec, "holderIdentity"),
+        duration=timedelta(seconds=min(max(seconds, 0), LONGEST_SECONDS) if isinstance(seconds, int) else 0),
+        transitions=transitions if isinstance(transitions, int) else 0,
+        renewed_at=_text(spec, "renewTime"),
+        acquired_at=_text(spec, "acquireTime"),
+    )
+
+
+def render(lease: LeaseRecord) -> Json:
+    """Return the Lease's spec; without a holder, times are removed."""
+    return {
+        "holderIdentity": lease.holder,
+        "leaseDurationSeconds": max(1, int(lease.duration.total_seconds())),
+        "leaseTransitions": lease.transitions,
+        "renewTime": lease.renewed_at or None,
+        "acquireTime": lease.acquired_at or None,
+    }
+
+
+def micro_time(moment: datetime) -> str:
+    """Format a time as Leases have it: RFC 3339 in UTC with microseconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _text(spec: Json, name: str) -> str:
+    value = spec.get(name)
+    return value if isinstance(value, str) else ""

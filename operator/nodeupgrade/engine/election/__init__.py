@@ -1,0 +1,1 @@
+"""Leader election among the replicas of the operator."""

@@ -1,0 +1,33 @@
+"""The first thing that a new leader writes: marks that make every write void that its predecessor still has on the way.
+
+A write names the resourceVersion that it relies on, so it is void once the object has changed. A predecessor that was
+paused in the middle of a write may send it any time later; objects that nobody has written since would accept it. So a
+new leader first writes its epoch into the tasks of all nodes in flight, which a late write could start, and then into
+the NodeUpgrade, which a late write could admit nodes with. Only then does it plan.
+"""
+
+import contextlib
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.domain.rollout.select.membership import in_flight
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
+from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi, NotFoundError
+
+
+async def take_over(kube: KubeApi, fleet: FleetSnapshot, epoch: str) -> None:
+    """Mark a rollout and its nodes in flight. If it is interrupted, all of it has to be done again.
+
+    The NodeUpgrade comes last and on condition that it is the one from which the nodes in flight were read: no slot
+    can have been taken since.
+
+    Raises:
+        ConflictError, NotFoundError: The NodeUpgrade has changed or is gone.
+        RejectedError, UnavailableError: Something cannot be written at the moment.
+    """
+    mark: Json = {"metadata": {"annotations": {EPOCH_ANNOTATION: epoch}}}
+    for name in in_flight(fleet):
+        if fleet.own_task(name) is not None:
+            with contextlib.suppress(NotFoundError):
+                await kube.merge(TASKS, name, mark)
+    await kube.merge(UPGRADES, fleet.upgrade.name, mark, resource_version=fleet.upgrade.resource_version)
