@@ -19,7 +19,6 @@ SETTLE = "5s"
 UNGUARDED = {"readinessGuard": "Off"}
 """For runs whose guard is not what is tested: they need not wait for what the kubelet reports when it has ended."""
 TERMINAL_SECONDS = 420.0
-HTTP_PORT = 8000
 Object = dict[str, Any]
 
 
@@ -176,10 +175,10 @@ def attach(directory: Path, name: str, script: str) -> Path:
 @contextlib.contextmanager
 def serving(lab: Lab, node: Node, directory: Path) -> Iterator[str]:
     """Serve a directory over HTTP to the nodes, inside the lab's network only."""
-    address = f"http://{naming.CONTROL_PLANE_ADDRESS}:{HTTP_PORT}"
+    address = f"http://{naming.CONTROL_PLANE_ADDRESS}:{naming.HTTP_PORT}"
     argv = lab.command(
         sys.executable, "-m", "http.server", "--bind", naming.CONTROL_PLANE_ADDRESS, "--directory", str(directory),
-        str(HTTP_PORT),
+        str(naming.HTTP_PORT),
     )  # fmt: skip
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

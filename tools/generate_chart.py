@@ -18,7 +18,13 @@ from tools.generated import CHECKOUT, Wanted, filled, main
 
 CHART = CHECKOUT / "charts" / "nodeupgrade"
 PAGE = CHECKOUT / "docs" / "install.md"
-WRITTEN_BY_HAND = (".helmignore", "templates/NOTES.txt", "templates/_helpers.tpl", "templates/crds.yaml")
+WRITTEN_BY_HAND = (
+    ".helmignore",
+    "templates/NOTES.txt",
+    "templates/_helpers.tpl",
+    "templates/allowed.yaml",
+    "templates/crds.yaml",
+)
 DASHBOARD = "components/grafana-dashboard/dashboard.json"
 
 _CONDITIONS = {"namespace.yaml": ".Values.namespace.create"}
@@ -48,7 +54,8 @@ def chart_values(image: str = "nodeupgrade") -> tuple[Value, ...]:
     """Return the chart's values; `image` is the operator's image without a tag."""
     texts = ((CHECKOUT / "manifests" / name).read_text("utf-8") for name in resources())
     (operator,) = (body for text in texts for body in documents(text) if body["kind"] == "Deployment")
-    return values(operator, image=image)
+    allowed = yaml.safe_load((CHECKOUT / "manifests/allowed.yaml").read_text("utf-8"))
+    return values(operator, allowed, image=image)
 
 
 def generated(image: str = "nodeupgrade") -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.lab import images
+from e2e.lab import images, naming
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.progress import Progress, Quiet
@@ -21,6 +21,13 @@ FAILPOINTS = "/var/lib/failpoints"
 
 _CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
 _READY_SECONDS = 180
+_ALLOWED = {
+    "urls": [f"http://{naming.CONTROL_PLANE_ADDRESS}:{naming.HTTP_PORT}"],
+    "paths": ["/"],
+    "images": [images.ARTIFACT],
+    "units": ["kubelet.service"],
+}
+"""What the tests bring onto the nodes, and places where nothing is."""
 
 
 def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
@@ -62,6 +69,7 @@ def _manifests(directory: Path, image: images.Image, *, by_digest: bool) -> Path
     """
     for name in ("crds", "manifests"):
         shutil.copytree(CHECKOUT / name, directory / name)
+    (directory / "manifests/allowed.yaml").write_text(yaml.safe_dump(_ALLOWED))
     file = directory / "manifests/kustomization.yaml"
     kustomization = yaml.safe_load(file.read_text())
     repository, _, digest = image.pinned.partition("@")

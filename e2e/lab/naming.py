@@ -10,6 +10,8 @@ from e2e.lab.errors import LabError
 
 CONTROL_PLANE_ADDRESS = "10.240.0.1"
 API_PORT = 6443
+HTTP_PORT = 8000
+"""Where the tests serve kubelets, at the control plane's address."""
 SERVICE_RANGE = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"  # first of SERVICE_RANGE: where pods find the API server
 POD_RANGE = "10.244.0.0/16"

@@ -42,6 +42,10 @@ _BY_KIND = {
             "      tolerations: {{- toYaml .Values.tolerations | nindent 8 }}\n",
         ),
         Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}"),
+        Replacement(
+            r"^          configMap: \{name: nodeupgrade-allowed\}$",
+            '          configMap: {name: {{ include "nodeupgrade.allowed" . }}}',
+        ),
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
         Replacement(
             r"^            - \{name: AGENT_IMAGE, value: nodeupgrade\}$",

@@ -32,11 +32,12 @@ class Value:
     meaning: str
 
 
-def values(operator: Json, *, image: str) -> tuple[Value, ...]:
+def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
     """Return the values, with the defaults that the operator's Deployment has in the manifests.
 
     Args:
         operator: the Deployment.
+        allowed: the content of manifests/allowed.yaml.
         image: the operator's image, without a tag.
     """
     pod = operator["spec"]["template"]["spec"]
@@ -62,6 +63,12 @@ def values(operator: Json, *, image: str) -> tuple[Value, ...]:
             schema={"type": "array", "items": _OBJECT},
             meaning="Taints that the operator tolerates; agents tolerate all.",
         ),
+        Value(
+            name="allowed",
+            default=allowed,
+            schema=_allowed_schema(allowed),
+            meaning="Where kubelets may come from, and which units and secrets may be named: manifests/allowed.yaml.",
+        ),
         *_of_the_cluster(),
         *_of_monitoring(),
         Value(
@@ -71,6 +78,10 @@ def values(operator: Json, *, image: str) -> tuple[Value, ...]:
             meaning="Before uninstalling: remove from every node what runs have left there.",
         ),
     )
+
+
+def _allowed_schema(allowed: Json) -> Json:
+    return _closed({key: {"type": "array", "items": _STRING} for key in allowed})
 
 
 def _of_the_image(image: str, container: Json) -> tuple[Value, ...]:
@@ -212,4 +223,4 @@ def _told(default: Any) -> str:
         case str() | int():
             return f"`{default}`"
         case _:
-            return "as in `manifests/operator.yaml`"
+            return "as in `manifests/`"

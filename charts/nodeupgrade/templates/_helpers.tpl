@@ -25,3 +25,8 @@
 {{- define "nodeupgrade.recent" -}}
 {{- if semverCompare ">=1.25.0-0" .Capabilities.KubeVersion.Version -}}true{{- end -}}
 {{- end -}}
+
+{{- /* The ConfigMap of what is allowed: a new name whenever its content changes, so that the operator is restarted. */ -}}
+{{- define "nodeupgrade.allowed" -}}
+nodeupgrade-allowed-{{ .Values.allowed | toYaml | sha256sum | trunc 10 }}
+{{- end -}}

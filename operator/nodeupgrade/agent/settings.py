@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.approval import approval
+from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION
+from nodeupgrade.domain.errors import Refused
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
 
 STATE = STATE_DIRECTORY
@@ -23,6 +27,7 @@ class AgentSettings:
         host: mount point of the node's root directory.
         bundle: the bundle in the agent's image.
         copied: the kubelet that an init container copied from the artifact's image.
+        approved: ``api.task.approval`` of the task for which the operator created this agent; None to trust the task.
     """
 
     node: NodeName
@@ -31,19 +36,30 @@ class AgentSettings:
     host: Path = Path("/host")
     bundle: Path = Path(DEFAULT_LOCATION)
     copied: Path = Path("/staging/kubelet")
+    approved: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":
-        """Read NODE_NAME, RUN_ID, and TASK_NAME, which defaults to the node's name.
+        """Read NODE_NAME, RUN_ID, APPROVED, and TASK_NAME, which defaults to the node's name.
 
         Raises:
-            KeyError: NODE_NAME or RUN_ID is missing.
+            KeyError: NODE_NAME, RUN_ID or APPROVED is missing.
         """
         return cls(
             node=NodeName(environment["NODE_NAME"]),
             task=environment.get("TASK_NAME", environment["NODE_NAME"]),
             run_id=RunId(environment["RUN_ID"]),
+            approved=environment["APPROVED"],
         )
+
+    def require_approved(self, spec: TaskSpec) -> None:
+        """Require that the task is still the one for which the operator created this agent.
+
+        Raises:
+            Refused: Somebody has changed it since.
+        """
+        if self.approved not in {None, approval(spec)}:
+            raise Refused(Reason.NOT_ALLOWED, "the NodeUpgradeTask was changed after the operator created its agent")
 
     def in_pod(self, path: Path) -> PurePosixPath:
         """Return a path of the agent's file system as the node sees it, while this process lives.

@@ -63,6 +63,9 @@ class Reason(StrEnum):
     SPEC_CHANGE_REJECTED = ("SpecChangeRejected",
         "a field of the spec was changed that may not change under a rollout; no further node is started",
         "restore the field, and create another NodeUpgrade for what is wanted now")
+    NOT_ALLOWED = ("NotAllowed",
+        "the operator's own configuration does not allow this artifact, pull secret or unit",
+        "use what is allowed, or have whoever installs the operator allow it (manifests/allowed.yaml)")
     WINDOW_NEVER_OPENS = ("WindowNeverOpens", "no moment is inside a window and outside all blackouts",
         "correct spec.windows or spec.blackouts")
 

@@ -9,6 +9,7 @@ import yaml
 from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
+from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, read_allowed
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.guard_parameters import INSTALLED_IN
 
@@ -50,12 +51,13 @@ class OperatorSettings:
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read the settings from environment variables.
 
-    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS and
-    CONFIG_FILE; in tests, the failpoints' VARIABLE too.
+    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS, and the
+    paths of two files, CONFIG_FILE and ALLOWED. Without the latter, only what ``Allowed`` allows by default is allowed.
+    In tests, the failpoints' VARIABLE too.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, or the file that
-            CONFIG_FILE names is not a valid configuration.
+        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, or one of the files is not
+            valid.
     """
     image = environment.get("AGENT_IMAGE")
     if not image:
@@ -69,7 +71,10 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         )
     return OperatorSettings(
         agents=AgentPodSettings(
-            namespace=environment.get("POD_NAMESPACE", INSTALLED_IN), image=image, failpoints=environment.get(VARIABLE)
+            namespace=environment.get("POD_NAMESPACE", INSTALLED_IN),
+            image=image,
+            failpoints=environment.get(VARIABLE),
+            allowed=_allowed(environment.get("ALLOWED")),
         ),
         node=environment.get("NODE_NAME"),
         pod=environment.get("POD_NAME") or environment.get("HOSTNAME") or "operator",
@@ -90,3 +95,12 @@ def _configuration(file: str | None) -> Configuration:
         return parse_configuration(read_one(path.read_bytes()))
     except (OSError, yaml.YAMLError, ConfigurationError) as error:
         raise SettingsError(f"cannot use the configuration {path} because {error}") from error
+
+
+def _allowed(path: str | None) -> Allowed:
+    if path is None:
+        return Allowed()
+    try:
+        return read_allowed(read_one(Path(path).read_bytes()))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, AllowedError) as error:
+        raise SettingsError(f"cannot start because ALLOWED={path} cannot be read: {error}") from error

@@ -42,8 +42,15 @@ def kustomized(folder: str) -> dict[Key, Json]:
 
 
 def by_key(text: str) -> dict[Key, Json]:
-    """Return the objects of a YAML stream by kind, namespace and name, each of which must be there once."""
-    objects = [body for body in yaml.safe_load_all(text) if body]
+    """Return the objects of a YAML stream by kind, namespace and name, each of which must be there once.
+
+    The name that follows from the content of what is allowed, and how that content is written, are the tools' own.
+    """
+    (name,) = set(re.findall(r"nodeupgrade-allowed-\w{10}", text)) or {"nodeupgrade-allowed"}
+    objects = [body for body in yaml.safe_load_all(text.replace(name, "nodeupgrade-allowed")) if body]
+    for body in objects:
+        if body["metadata"]["name"] == "nodeupgrade-allowed":
+            body["data"] = {key: yaml.safe_load(content) for key, content in body["data"].items()}
     found = {(b["kind"], b["metadata"].get("namespace", ""), b["metadata"]["name"]): b for b in objects}
     assert len(found) == len(objects)
     return found

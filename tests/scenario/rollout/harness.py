@@ -11,6 +11,7 @@ from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.actions import Hold, NodeAction, Wait
+from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
 from nodeupgrade.domain.rollout.health import HealthObservation
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
@@ -27,6 +28,7 @@ CONDITIONS = {
 
 NAMESPACE = "nodeupgrade-system"
 GUARD = CONFIGMAPS.within(NAMESPACE)
+ALLOWED = Allowed(images=("registry.example/kubelet",))
 IDLE, IDLE_STEPS = timedelta(seconds=15), 20
 """How long one waits when nothing goes on, and how often before one stops expecting anything."""
 
@@ -67,7 +69,7 @@ class Scene:
         await self.kube.create(GUARD, {"metadata": {"name": GUARD_NAME}})
 
     def new_operator(self) -> Rollouts:
-        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+        agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
         health = ScriptedHealth(self.health, lambda: self.now)
         return Rollouts(self.kube, agents, operator_node=self.operator_node, health=health)
 

@@ -67,6 +67,13 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {},
     ),
     "runtime that is not supported": (Reason.UNSUPPORTED_RUNTIME, {}, "v1.33.13", UNKNOWN_RUNTIME, {}),
+    "a place that is not allowed": (
+        Reason.NOT_ALLOWED,
+        {"artifact": {"preStaged": {"linux-amd64": {"path": "/tmp/kubelet", "sha256": "a" * 64}}}},
+        "v1.33.13",
+        {},
+        {},
+    ),
     "windows, and an image for every platform": (Reason.UNSUPPORTED_NODE, IMAGE, "v1.33.13", WINDOWS, {}),
     **{
         f"a kubelet that is part of {suffix}": (

@@ -8,7 +8,8 @@ import pytest
 
 from nodeupgrade.api.upgrade.status import Condition
 from nodeupgrade.domain.rollout.backoff import LONGEST, SHORTEST, after, rest
-from nodeupgrade.ports.kube import EVENTS, NODES, UPGRADES, ForbiddenError, RejectedError, UnavailableError
+from nodeupgrade.ports.kube import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
+from nodeupgrade.simulation.kube_fleet import Part
 from tests.scenario.rollout.harness import START, Scene
 
 QUOTA = (
@@ -150,3 +151,15 @@ def test_pauses_grow_and_have_an_end() -> None:
     first = after(None, "Cordon", "no", START)
     second = after(first, "Cordon", "no", START + SHORTEST)
     assert (second.since, second.count, second.again) == (START, 2, START + 3 * SHORTEST)
+
+
+@pytest.mark.parametrize(("part", "outcome"), [(Part.LIE, "Failed"), (Part.SUCCEED, "Succeeded")])
+async def test_a_node_side_that_lies_is_found_out(part: Part, outcome: str) -> None:
+    """It reports success, but the API shows that a container was restarted."""
+    scene = Scene(parts={"node-0": part})
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_pod("web", "node-0")
+    await scene.apply()
+    await scene.finish()
+    assert (await scene.kube.get(TASKS, "node-0"))["status"]["phase"] == "Succeeded"
+    assert (await scene.end_state())["tasks"] == {"node-0": ("Release", outcome)}

@@ -1,20 +1,33 @@
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path, PurePath
 
 import pytest
 import yaml
 
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
 from nodeupgrade.domain import bundle
+from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
-from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod, agent_pod_name, copy_command
+from nodeupgrade.domain.rollout.allowed import Allowed
+from nodeupgrade.engine.rollout.agent_pod import (
+    AgentPodSettings,
+    NotAllowedError,
+    agent_pod,
+    agent_pod_name,
+    copy_command,
+)
 from tests.contract.kube.test_kube_api import task_spec
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-SETTINGS = AgentPodSettings(namespace="nodeupgrade-system", image="nodeupgrade:dev")
+SETTINGS = AgentPodSettings(
+    namespace="nodeupgrade-system", image="nodeupgrade:dev", allowed=Allowed(images=("registry.example",))
+)
 
 
 def task(artifact: TaskArtifact) -> Task:
@@ -40,7 +53,11 @@ def test_only_the_agent_is_privileged_and_only_for_an_image_are_there_others() -
 
 @pytest.mark.parametrize("kind", list(ArtifactKind))
 def test_who_only_looks_gets_the_node_read_only_and_a_place_of_its_own(kind: ArtifactKind) -> None:
-    made = task(TaskArtifact(kind=kind, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet"))
+    made = task(
+        TaskArtifact(
+            kind=kind, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/opt/kubelet", url="https://dl.k8s.io/k"
+        )
+    )
     mounts, volumes = {}, {}
     for action in (TaskAction.UPGRADE, TaskAction.PRECHECK):
         spec = agent_pod(replace(made, spec=replace(made.spec, action=action)), SETTINGS)["spec"]
@@ -65,7 +82,8 @@ def test_agent_is_not_critical_since_a_full_node_evicts_pods_for_critical_ones()
 @pytest.mark.parametrize("kind", list(ArtifactKind))
 def test_a_full_node_has_room_for_it_and_the_kernel_kills_others_first(kind: ArtifactKind) -> None:
     """A kubelet admits what requests nothing; what has a limit is not BestEffort; a quota wants both to be said."""
-    made = task(TaskArtifact(kind=kind, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/kubelet"))
+    image = "registry.example/kubelet@sha256:" + "a" * 64
+    made = task(TaskArtifact(kind=kind, ref=image, path="/opt/kubelet", url="https://dl.k8s.io/k"))
     spec = agent_pod(made, SETTINGS)["spec"]
     for container in (*spec["initContainers"], *spec["containers"]):
         assert container["resources"]["requests"] == {"cpu": "0", "memory": "0"}
@@ -87,7 +105,9 @@ def test_operator_says_which_setting_is_missing() -> None:
 def test_operator_deployment_gives_every_setting() -> None:
     deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {"AGENT_IMAGE", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"} == {entry["name"] for entry in container["env"]}
+    assert {"AGENT_IMAGE", "ALLOWED", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"} == {
+        entry["name"] for entry in container["env"]
+    }
 
 
 @pytest.mark.parametrize("given", [{}, {VARIABLE: "/var/lib/failpoints"}])
@@ -98,3 +118,48 @@ def test_operator_passes_on_where_failpoints_are(given: dict[str, str]) -> None:
 
     told = {entry["name"]: entry["value"] for entry in agent["env"]}
     assert {name: value for name, value in told.items() if name == VARIABLE} == given
+
+
+def test_no_agent_is_created_for_a_task_that_somebody_has_written() -> None:
+    evil = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/tmp/evil", sha256="a" * 64)
+    with pytest.raises(NotAllowedError, match="PreStaged /tmp/evil"):
+        agent_pod(task(evil), SETTINGS)
+    elsewhere = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet/k", sha256="a" * 64)
+    made = task(elsewhere)
+    for unit, refused in (("kubelet.service", False), ("sshd.service", True)):
+        asked = replace(made, spec=replace(made.spec, kubelet=replace(made.spec.kubelet, unit=unit)))
+        if refused:
+            with pytest.raises(NotAllowedError, match=r"the unit sshd\.service"):
+                agent_pod(asked, SETTINGS)
+        else:
+            agent_pod(asked, SETTINGS)
+
+
+def test_the_agent_is_told_what_was_approved() -> None:
+    staged = task(TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64))
+    (agent,) = agent_pod(staged, SETTINGS)["spec"]["containers"]
+    settings = AgentSettings.from_environment({entry["name"]: entry["value"] for entry in agent["env"]})
+    settings.require_approved(staged.spec)
+    changes = (
+        {"artifact": replace(staged.spec.artifact, sha256="b" * 64)},
+        {"kubelet": replace(staged.spec.kubelet, remove_flags=("--authorization-mode",))},
+        {"to_version": "v1.33.14"},
+        {"verify": replace(staged.spec.verify, settle=timedelta(0))},
+        {"preflight": PreflightSettings(accept=("sysctls_are_allowed",))},
+    )
+    for change in changes:
+        with pytest.raises(Refused, match="was changed after the operator created its agent"):
+            settings.require_approved(replace(staged.spec, **change))
+    settings.require_approved(replace(staged.spec, action=TaskAction.ABORT, action_reason="Aborted"))
+
+
+def test_the_file_that_is_installed_allows_what_is_allowed_without_one(tmp_path: Path) -> None:
+    given = {"AGENT_IMAGE": "nodeupgrade:dev"}
+    installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")}).agents.allowed
+    assert installed == from_environment(given).agents.allowed == Allowed()
+    for text in ("urls: [http]", "url: [x]", "{", "- a", "\x00", "paths: [../x]"):
+        (tmp_path / "allowed.yaml").write_text(text)
+        with pytest.raises(SettingsError, match=r"allowed\.yaml cannot be read: "):
+            from_environment({**given, "ALLOWED": str(tmp_path / "allowed.yaml")})
+    with pytest.raises(SettingsError, match="No such file"):
+        from_environment({**given, "ALLOWED": str(tmp_path / "none.yaml")})

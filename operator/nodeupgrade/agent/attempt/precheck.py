@@ -60,6 +60,7 @@ class Precheck:
             TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
         )
         try:
+            self._settings.require_approved(task.spec)
             await asyncio.to_thread(self._require_no_run)
             await asyncio.to_thread(self._examiner.program, task)
             examination = await self._examine(task)

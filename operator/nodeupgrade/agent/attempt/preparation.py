@@ -79,6 +79,7 @@ class Preparation:
         return status
 
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
+        self._settings.require_approved(task.spec)
         await asyncio.to_thread(self._executor.rest, task.spec.kubelet.unit)
         program = await asyncio.to_thread(self._examiner.program, task)
         await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))

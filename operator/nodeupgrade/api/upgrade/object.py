@@ -18,8 +18,8 @@ ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 """UID of the NodeUpgrade, to delete it although nodes are in flight; their runs continue to the end."""
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
 """Prefix of annotations that record the latest notice that each receiver has got."""
-EPOCH_ANNOTATION = "nodeupgrade.dev/epoch"
-"""The term of the leader that wrote last, see ``engine.election.takeover``."""
+EPOCH_MARK = "nodeupgrade.dev/epoch"
+"""Annotation with the term of the leader that wrote last, see ``engine.election.takeover``. Not for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
-    EPOCH_ANNOTATION,
+    EPOCH_MARK,
     NOTIFIED_PREFIX,
     PAUSE_ANNOTATION,
     RETRY_ANNOTATION,
@@ -57,7 +57,7 @@ def parse_upgrade(body: Json) -> Upgrade:
             for name, value in annotations.items()
             if name.startswith(NOTIFIED_PREFIX)
         },
-        epoch=annotations.get(EPOCH_ANNOTATION, ""),
+        epoch=annotations.get(EPOCH_MARK, ""),
     )
 
 

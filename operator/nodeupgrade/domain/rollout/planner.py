@@ -47,7 +47,7 @@ def plan(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) -> t
         return ()
     if upgrade.finished and retry.retry_asked(upgrade) and _was_aborted(upgrade):
         return _ignore_retry(upgrade)
-    if isinstance(spec := accept(upgrade, now), Finding):
+    if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return _reject(fleet, flying, spec, now)
     if not upgrade.has_finalizer and not upgrade.deleting:
         return (AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight"),)
@@ -60,7 +60,7 @@ def advance_in_flight(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, 
     It costs what is in flight, whatever the size of the fleet. Slots are freed and taken by ``plan`` alone.
     """
     upgrade, flying = fleet.upgrade, _advancing(fleet)
-    if not upgrade.has_finalizer or isinstance(spec := accept(upgrade, now), Finding):
+    if not upgrade.has_finalizer or isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return ()
     if upgrade.deleting and upgrade.abandon == upgrade.uid:
         return ()
@@ -82,7 +82,7 @@ def unread(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) ->
     """Return the nodes whose pods must be read before planning; call again after reading them."""
     upgrade = fleet.upgrade
     wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
-    if upgrade.has_finalizer and not isinstance(spec := accept(upgrade, now), Finding):
+    if upgrade.has_finalizer and not isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         wanted += intend(fleet, spec, now, recall).unread
     return tuple(name for name in wanted if name not in fleet.pods)
 

@@ -9,6 +9,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.pods import Pod
+from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.guard import GuardParameters
 from nodeupgrade.domain.rollout.health import HealthReading
@@ -33,6 +34,7 @@ class FleetSnapshot:
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
         health: what is known of the rollout's health checks, by name.
+        allowed: what the operator's configuration allows; None if it is not known.
     """
 
     upgrade: Upgrade
@@ -51,6 +53,7 @@ class FleetSnapshot:
     api_servers: tuple[KubeletVersion, ...] = ()
     busy: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
+    allowed: Allowed | None = None
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""

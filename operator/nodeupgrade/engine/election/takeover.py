@@ -9,7 +9,7 @@ the NodeUpgrade, which a late write could admit nodes with. Only then does it pl
 import contextlib
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi, NotFoundError
@@ -25,7 +25,7 @@ async def take_over(kube: KubeApi, fleet: FleetSnapshot, epoch: str) -> None:
         ConflictError, NotFoundError: The NodeUpgrade has changed or is gone.
         RejectedError, UnavailableError: Something cannot be written at the moment.
     """
-    mark: Json = {"metadata": {"annotations": {EPOCH_ANNOTATION: epoch}}}
+    mark: Json = {"metadata": {"annotations": {EPOCH_MARK: epoch}}}
     for name in in_flight(fleet):
         if fleet.own_task(name) is not None:
             with contextlib.suppress(NotFoundError):

@@ -5,18 +5,21 @@ kubelet comes from, and no program of that image is run.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
+from nodeupgrade.api.reasons import Reason, sentence
+from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.agent_pods import RUN_LABEL
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
-from nodeupgrade.ports.kube import PODS
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
+from nodeupgrade.ports.kube import PODS, RejectedError
 
 AGENT_CONTAINER, BUNDLE_CONTAINER, ARTIFACT_CONTAINER = "agent", "bundle", "artifact"
 AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.io/part-of": "nodeupgrade"}
@@ -35,11 +38,17 @@ class AgentPodSettings:
 
     Attributes:
         failpoints: directory on the nodes with the failpoints of a test; ``None`` outside of tests.
+        allowed: what a run may ask for.
     """
 
     namespace: str
     image: str
     failpoints: str | None = None
+    allowed: Allowed = field(default_factory=Allowed)
+
+
+class NotAllowedError(RejectedError):
+    """No agent is created for this task: the operator itself rejects it."""
 
 
 def agent_pod_name(node: NodeName) -> str:
@@ -52,8 +61,15 @@ def agent_pod_name(node: NodeName) -> str:
 
 
 def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
-    """Return the manifest of the agent pod for one run."""
+    """Return the manifest of the agent pod for one run.
+
+    Raises:
+        NotAllowedError: The task asks for what the operator's configuration does not allow. The NodeUpgrade that it was
+            made from did not, so somebody has written the task since.
+    """
     artifact = task.spec.artifact
+    if (problem := forbidden(artifact, task.spec.kubelet.unit, settings.allowed)) is not None:
+        raise NotAllowedError(sentence(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}"))
     from_image = artifact.kind is ArtifactKind.IMAGE
     staging = from_image or _is_precheck(task)
     secrets = [{"name": artifact.pull_secret}] if artifact.pull_secret else []
@@ -100,6 +116,7 @@ def _is_precheck(task: Task) -> bool:
 
 def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
+    environment |= {"APPROVED": approval(task.spec)}
     environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}
     return {
         "name": AGENT_CONTAINER,

@@ -1,11 +1,15 @@
 """Gathers the planner's input from the API, for the operator and for commands that only show what it would do."""
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.nodes import NodeView, view_node
+from nodeupgrade.domain.pods import Pod, parse_pod
+from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.domain.rollout.backoff import Setbacks
 from nodeupgrade.domain.rollout.health import HealthReading
 from nodeupgrade.domain.rollout.inflight.guard_lifecycle import needs_parameters
@@ -14,8 +18,12 @@ from nodeupgrade.engine.rollout.api_servers import read_api_servers
 from nodeupgrade.engine.rollout.guard_parameters import read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade
+from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.ports.kube import KubeApi
+from nodeupgrade.ports.kube import KubeApi, NotFoundError
+
+READS_AT_ONCE = 16
+"""Nodes that are looked at at the same time."""
 
 
 async def gather(
@@ -29,6 +37,7 @@ async def gather(
     agents_lost: Mapping[NodeName, tuple[str, int]] | None = None,
     busy: frozenset[NodeName] = frozenset(),
     health: Mapping[str, HealthReading] | None = None,
+    allowed: Allowed | None = None,
 ) -> FleetSnapshot:
     """Read everything a plan depends on, except the pods on the nodes.
 
@@ -45,6 +54,7 @@ async def gather(
         agents_lost: By node, the run ID and how many of its agents in a row ended early.
         busy: Nodes for which a write is in progress.
         health: What is known of the rollout's health checks, by name.
+        allowed: What the operator's configuration allows; None if it is not known.
     """
     objects, version, api_servers = await asyncio.gather(
         source.read(upgrade), kube.server_version(), read_api_servers(kube)
@@ -65,8 +75,31 @@ async def gather(
         api_servers=api_servers,
         busy=busy,
         health=health or {},
+        allowed=allowed,
     )
     return replace(fleet, guard=await read_parameters(kube, namespace)) if needs_parameters(fleet) else fleet
+
+
+async def look_at(kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
+    """Add the pods of nodes; of those whose run is over, also the Node as it is now.
+
+    A verdict must not rest on a version that a watch has not told of yet.
+    """
+    limit = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def seen(name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
+        async with limit:
+            pods, node = tuple(map(parse_pod, await kube.list_pods_on_node(name))), None
+            if (task := fleet.own_task(name)) is not None and task.reported.phase.terminal:
+                with contextlib.suppress(NotFoundError):
+                    node = view_node(await kube.get_node(name))
+            return pods, node
+
+    names = tuple(names)
+    found = dict(zip(names, await asyncio.gather(*map(seen, names)), strict=True))
+    pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
+    fresh = {name: node for name, (_, node) in found.items() if node is not None}
+    return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
 
 
 def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozenset[str], tuple[Upgrade, ...]]:

@@ -1,17 +1,15 @@
 """The reconcile loop of one rollout: gather, plan, apply. What is kept in memory only saves work."""
 
-import asyncio
 import contextlib
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
-from nodeupgrade.domain.pods import Pod, parse_pod
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
 from nodeupgrade.domain.rollout.planner import advance_in_flight, plan, unread, unread_in_flight
@@ -21,8 +19,8 @@ from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election.takeover import take_over
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
-from nodeupgrade.engine.rollout.cadence import REST, Cadence
-from nodeupgrade.engine.rollout.gathering import gather
+from nodeupgrade.engine.rollout.cadence import REST, Cadence, Stopwatch
+from nodeupgrade.engine.rollout.gathering import gather, look_at
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
@@ -32,9 +30,6 @@ from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.health import HealthSource, NoHealth
 from nodeupgrade.ports.kube import UPGRADES, ConflictError, NotFoundError
-
-READS_AT_ONCE = 16
-"""Lists of pods in progress at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +207,7 @@ class Rollouts:
 
     async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
         """Plan the rollout as a whole."""
-        upgrade, spent = fleet.upgrade, _Stopwatch()
+        upgrade, spent = fleet.upgrade, Stopwatch()
 
         def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
             with spent:
@@ -247,24 +242,16 @@ class Rollouts:
             agents_lost=rollout.memory.agents_lost,
             busy=rollout.lanes.busy,
             health=self._health.readings(upgrade),
+            allowed=self._agents.allowed,
         )
 
     async def _with_pods(
         self, fleet: FleetSnapshot, missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]]
     ) -> FleetSnapshot:
-        """Add the pods of the nodes that are ``missing``, until none is."""
+        """Look at the nodes whose pods are ``missing``, until none is."""
         while nodes := missing(fleet, self._kube.utcnow()):
-            fleet = replace(fleet, pods={**fleet.pods, **await self._pods_on(nodes)})
+            fleet = await look_at(self._kube, fleet, nodes)
         return fleet
-
-    async def _pods_on(self, nodes: tuple[NodeName, ...]) -> dict[NodeName, tuple[Pod, ...]]:
-        limit = asyncio.Semaphore(READS_AT_ONCE)
-
-        async def of(node: NodeName) -> tuple[Pod, ...]:
-            async with limit:
-                return tuple(map(parse_pod, await self._kube.list_pods_on_node(node)))
-
-        return dict(zip(nodes, await asyncio.gather(*map(of, nodes)), strict=True))
 
     def _rollout(self, name: str) -> _Rollout:
         if name not in self._rollouts:
@@ -273,19 +260,6 @@ class Rollouts:
             )
             self._rollouts[name] = _Rollout(lanes, Cadence(self._pace.rest, self._pace.clock))
         return self._rollouts[name]
-
-
-class _Stopwatch:
-    """Adds up the CPU time of this thread; what others compute meanwhile does not count."""
-
-    def __init__(self) -> None:
-        self.seconds = self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.thread_time()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds += time.thread_time() - self._began
 
 
 def _needs_work(upgrade: Upgrade | None) -> bool:

@@ -13,7 +13,9 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.domain.check import Check, ask
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.domain.rollout.select.candidate import Candidate, unsupported_version
+from nodeupgrade.domain.rollout.select.membership import resolve_artifact
 from nodeupgrade.domain.rollout.select.state_checks import (
     node_is_free,
     node_is_not_cordoned_by_others,
@@ -43,19 +45,35 @@ from nodeupgrade.domain.rollout.select.version_checks import (
 from nodeupgrade.kubelet.skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
 
-def accept(upgrade: Upgrade, now: datetime) -> UpgradeSpec | Finding:
-    """Return the spec, or why it is not acted upon; correcting it is enough to continue."""
+def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> UpgradeSpec | Finding:
+    """Return the spec, or why it is not acted upon; correcting it is enough to continue.
+
+    Args:
+        upgrade: The NodeUpgrade.
+        now: Wall-clock time, UTC.
+        allowed: What the operator's configuration allows; None if it is not known.
+    """
     spec, accepted = upgrade.spec, upgrade.status.accepted_spec_digest
     if spec is None:
         return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)
     if accepted and accepted != upgrade.spec_digest:
         return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
+    if allowed is not None and (problem := _forbidden(spec, allowed)) is not None:
+        return Finding(reason=Reason.NOT_ALLOWED, detail=f"the operator's configuration does not allow {problem}")
     if (unknown := unsupported_version(spec.version)) is not None:
         return Finding(reason=Reason.UNSUPPORTED_VERSION, detail=unknown)
     if next_opening(spec.windows, spec.blackouts, now) is None:
         because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
         return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
     return spec
+
+
+def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
+    """Return what the spec asks for that the operator's configuration does not allow, for any platform."""
+    platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
+    artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
+    found = (forbidden(artifact, spec.kubelet.unit, allowed) for artifact in artifacts)
+    return next((problem for problem in found if problem is not None), None)
 
 
 def judge(candidate: Candidate) -> Finding | None:

@@ -1,0 +1,102 @@
+"""One process of the operator, put together as in its pod, without kopf; it dies and is started again."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from e2e.fleet_faults.proxy import Died, Proxy
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.controlplane.enqueue import Enqueuer
+from nodeupgrade.controlplane.leading import lead
+from nodeupgrade.controlplane.queue import WorkQueue
+from nodeupgrade.controlplane.workers import resync, work
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.engine.election.elector import ElectionClock, Elector
+from nodeupgrade.engine.informer.informer import Timing
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.reader import InformedFleet
+from nodeupgrade.engine.rollout.reconcile import THRIFTY, Pass, Rollouts
+from nodeupgrade.engine.rollout.write_through import WriteThrough
+
+WORKERS = 2
+
+
+class Silent:
+    """Metrics that nobody reads, and notices to nobody."""
+
+    def passed(self, name: str, done: Pass, seconds: float) -> None:
+        """Forget a pass."""
+
+    def failed(self, seconds: float) -> None:
+        """Forget a failure."""
+
+    def lagged(self, seconds: float) -> None:
+        """Forget a delay."""
+
+    def offer(self, upgrade: Upgrade) -> None:
+        """Tell nobody how a rollout stands."""
+
+
+def loop_time() -> float:
+    """The virtual time."""
+    return asyncio.get_running_loop().time()
+
+
+async def live(proxy: Proxy, identity: str) -> None:
+    """Run one process until it dies.
+
+    Raises:
+        Exception: A bug in the operator.
+    """
+    proxy.identity = identity
+    queue = WorkQueue()
+    enqueuer = Enqueuer(queue)
+    elector = Elector(proxy, proxy.namespace, identity, clock=ElectionClock(monotonic=loop_time, utcnow=proxy.utcnow))
+    proxy.may_write = elector.may_write
+    fleet = InformedFleet(proxy, proxy.namespace, on_change=enqueuer.fleet_changed, timing=Timing(monotonic=loop_time))
+    rollouts = Rollouts(
+        WriteThrough(proxy, fleet),
+        AgentPodSettings(namespace=proxy.namespace, image="nodeupgrade:dev"),
+        fleet=fleet,
+        pace=replace(THRIFTY, clock=loop_time),
+        on_late=enqueuer.fleet_changed,
+        epoch=lambda: elector.epoch,
+    )
+
+    async def leading() -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(resync(enqueuer, rollouts))
+                for _ in range(WORKERS):
+                    group.create_task(work(queue, enqueuer, rollouts, Silent(), Silent()))
+        finally:
+            await rollouts.close()
+
+    tasks = [asyncio.ensure_future(fleet.run()), asyncio.ensure_future(lead(elector, leading))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        raise RuntimeError("the operator has ended by itself")
+    except BaseExceptionGroup as group:
+        _, others = group.split(Died)
+        if others is not None:
+            raise
+    except Died:
+        pass
+    finally:
+        proxy.dead = True
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(NodeUpgradeError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def keep_alive(name: str, new_proxy: Callable[[], Proxy], pause: Callable[[], float]) -> None:
+    """Start a process again whenever it has died, as its Deployment does."""
+    number = 0
+    while True:
+        number += 1
+        await live(new_proxy(), f"operator-{name}_{number}")
+        await asyncio.sleep(pause())

@@ -1,0 +1,78 @@
+"""A task that was changed after the operator created the agent is not acted upon, and no secret outlives the run."""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.journal import FileJournal, RunStore
+from nodeupgrade.adapters.journal.runs import PLAN
+from nodeupgrade.api.json import to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.approval import approval
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.simulation.node.pods import manifest
+from tests.scenario.agent.harness import World, make_world, untouched, upgraded
+
+VALUE = "swordfish-in-every-container"
+
+
+def agent_of_the_operator(world: World) -> None:
+    """The agent's pod says for which task it was created."""
+    assert world.kube.task is not None
+    world.settings = replace(world.settings, approved=approval(world.kube.task.spec))
+
+
+async def test_the_task_is_still_the_one_that_was_approved(world: World) -> None:
+    agent_of_the_operator(world)
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert upgraded(world)
+
+
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
+async def test_another_program_in_its_place_is_refused(world: World, action: TaskAction) -> None:
+    world.kube.wish(action=action)
+    agent_of_the_operator(world)
+    assert world.kube.task is not None
+    world.kube.wish(artifact=replace(world.kube.task.spec.artifact, path="/tmp/evil", sha256="e" * 64))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.NOT_ALLOWED)
+    assert untouched(world)
+
+
+def texts(world: World) -> Iterator[str]:
+    """All that we have written on the node, but for the plan, which keeps the manifests that it pins; and the task."""
+    for path in Path(world.root).rglob("*"):
+        if path.is_file() and path.name != PLAN:
+            yield path.read_bytes().decode(errors="replace")
+    yield from (repr(to_json(told)) for told in world.kube.statuses)
+
+
+def tells(text: str) -> bool:
+    """Whether the secret is in a text, plainly or in base64."""
+    decoded = (base64.b64decode(found + "=" * (-len(found) % 4)) for found in re.findall(r"[A-Za-z0-9+/]{24,}", text))
+    return VALUE in text or any(VALUE.encode() in each for each in decoded)
+
+
+@pytest.mark.parametrize("scrubbed", [True, False], ids=["as it is", "the control: before-images are kept"])
+async def test_no_value_of_a_container_is_left_in_journal_log_or_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], scrubbed: bool
+) -> None:
+    pinned = manifest("etcd", "etcd").replace(
+        b"name: etcd,", f"name: etcd, env: [{{name: A, value: {VALUE}}}],".encode()
+    )
+    world = make_world(tmp_path, monkeypatch, manifests={"etcd.yaml": pinned})
+    if not scrubbed:
+        monkeypatch.setattr(FileJournal, "scrub", lambda _journal: None)
+        monkeypatch.setattr(RunStore, "retire", lambda _runs: None)
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert any(tells(text) for text in texts(world)) is not scrubbed
+    assert not any(map(tells, capfd.readouterr()))

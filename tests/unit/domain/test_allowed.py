@@ -1,0 +1,157 @@
+"""What the operator's configuration allows: places by their names, whatever is done to them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
+from nodeupgrade.api.upgrade.reading import parse_upgrade
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.rollout.allowed import Allowed, AllowedError, forbidden, read_allowed
+from nodeupgrade.domain.rollout.select.admission import accept
+from tests.scenario.rollout.harness import upgrade_object
+
+UNIT, SHA = "kubelet.service", "a" * 64
+ALLOWED = Allowed(
+    urls=("https://dl.k8s.io", "https://mirror.example/kubelets/"),
+    paths=("/opt/kubelet",),
+    images=("registry.example/kubelet", "registry.example:5000/"),
+    pull_secrets=("mirror",),
+)
+
+
+def url(where: str) -> TaskArtifact:
+    return TaskArtifact(kind=ArtifactKind.URL, url=where, sha256=SHA)
+
+
+def path(where: str) -> TaskArtifact:
+    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=where, sha256=SHA)
+
+
+def image(where: str) -> TaskArtifact:
+    return TaskArtifact(kind=ArtifactKind.IMAGE, ref=f"{where}@sha256:{SHA}", path="/kubelet")
+
+
+@pytest.mark.parametrize(
+    "artifact",
+    [
+        url("https://dl.k8s.io/release/v1.33.13/bin/linux/amd64/kubelet"),
+        url("https://mirror.example/kubelets/v1.33.13/kubelet?token=abc"),
+        path("/opt/kubelet"),
+        path("/opt/kubelet/v1.33.13/kubelet"),
+        image("registry.example/kubelet"),
+        image("registry.example/kubelet:v1.33.13"),
+        image("registry.example/kubelet/amd64"),
+        image("registry.example:5000/any/kubelet:v1"),
+    ],
+)
+def test_what_is_listed_and_what_is_below_it(artifact: TaskArtifact) -> None:
+    assert forbidden(artifact, UNIT, ALLOWED) is None
+    assert forbidden(artifact, UNIT, Allowed(urls=(), paths=())) is not None, "the control: nothing is listed"
+
+
+@pytest.mark.parametrize(
+    "artifact",
+    [
+        url("http://dl.k8s.io/release/kubelet"),
+        url("https://dl.k8s.io.evil.example/kubelet"),
+        url("https://dl.k8s.io@evil.example/kubelet"),
+        url("https://dl.k8s.io:443@evil.example/kubelet"),
+        url("https://dl.k8s.io/../kubelet"),
+        url("https://mirror.example/kubelets/../evil"),
+        url("https://mirror.example/kubelets/%2e%2e/evil"),
+        url("https://mirror.example/kubelets/%252e%252e/evil"),
+        url("https://mirror.example/kubelets/..%2fevil"),
+        url("https://mirror.example/kubelets/..\\evil"),
+        url("https://mirror.example/kubelets//evil"),
+        url("https://mirror.example/kubelets-evil/kubelet"),
+        url("https://dl.k8s.io\x00/kubelet"),
+        path("/opt/kubelet-evil"),
+        path("/opt/kubelet/../evil"),
+        path("/opt/kubelet/./../evil"),
+        path("/opt/kubelet//evil"),
+        path("/var/lib/containerd/evil"),
+        path("opt/kubelet/x"),
+        image("registry.example/kubelet-evil"),
+        image("registry.example.evil/kubelet"),
+        image("registry.example/evil"),
+        image("registry.example/kubelet/../evil"),
+        image("kubelet"),
+        image("evil/registry.example/kubelet"),
+        image("registry.example:5001/kubelet"),
+    ],
+)
+def test_what_only_looks_like_it(artifact: TaskArtifact) -> None:
+    assert forbidden(artifact, UNIT, ALLOWED) is not None
+    assert forbidden(artifact, UNIT, replace(ALLOWED, digests=(SHA,))) is None, "what it is counts, wherever it is"
+    assert forbidden(artifact, UNIT, replace(ALLOWED, digests=("b" * 64,))) is not None
+
+
+def test_units_and_pull_secrets_are_listed_too() -> None:
+    sound = image("registry.example/kubelet")
+    assert forbidden(sound, "sshd.service", ALLOWED) == "the unit sshd.service"
+    mirror, admin = "mirror", "admin"
+    assert forbidden(replace(sound, pull_secret=mirror), UNIT, ALLOWED) is None
+    assert forbidden(replace(sound, pull_secret=admin), UNIT, ALLOWED) == "the pull secret admin"
+    by_digest = replace(ALLOWED, digests=(SHA,))
+    assert forbidden(sound, "sshd.service", by_digest) is not None
+    assert forbidden(replace(sound, pull_secret=admin), UNIT, by_digest) is not None
+
+
+def test_a_secret_in_a_url_is_not_told() -> None:
+    problem = forbidden(url("https://me:secret@evil.example/kubelet?token=secret"), UNIT, ALLOWED)
+    assert problem == "URL https://evil.example/kubelet"
+
+
+@given(st.text(max_size=40))
+def test_nothing_leaves_a_directory(more: str) -> None:
+    """Whatever is appended to an allowed place is below it, or refused."""
+    if forbidden(path(f"/opt/kubelet/{more}"), UNIT, ALLOWED) is None:
+        assert ".." not in more.split("/")
+        assert "\x00" not in more
+
+
+ARTIFACTS: dict[str, Json] = {
+    "image": {"image": {"ref": f"evil.example/kubelet@sha256:{SHA}", "path": "/kubelet"}},
+    "one platform of two": {
+        "platforms": {
+            "linux-amd64": {"url": "https://dl.k8s.io/kubelet", "sha256": SHA},
+            "linux-arm64": {"url": "https://evil.example/kubelet", "sha256": SHA},
+        }
+    },
+    "file": {"preStaged": {"linux-amd64": {"path": "/tmp/evil", "sha256": SHA}}},
+}
+
+
+@pytest.mark.parametrize("artifact", ARTIFACTS.values(), ids=ARTIFACTS)
+def test_the_whole_rollout_is_rejected(artifact: Json) -> None:
+    body = upgrade_object(artifact=artifact)
+    body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    found = accept(parse_upgrade(body), now, ALLOWED)
+    assert isinstance(found, Finding)
+    assert found.reason is Reason.NOT_ALLOWED
+    assert not isinstance(accept(parse_upgrade(body), now), Finding), "the control: nothing else is wrong with it"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], "all", {"urls": "https://dl.k8s.io"}, {"urls": [1]}, {"any": []}, {"urls": ["dl.k8s.io"]},
+     {"urls": ["https://"]}, {"urls": ["https://a@b/"]}, {"paths": ["opt"]}, {"paths": ["/opt/../"]}, {"units": [""]}],
+)  # fmt: skip
+def test_a_configuration_that_makes_no_sense_is_refused(value: object) -> None:
+    with pytest.raises(AllowedError):
+        read_allowed(value)
+
+
+def test_what_a_configuration_does_not_name_is_not_allowed() -> None:
+    assert read_allowed({}) == Allowed(urls=(), paths=(), units=())
+    assert read_allowed({"paths": ["/"], "pullSecrets": ["a"]}) == Allowed(
+        urls=(), paths=("/",), units=(), pull_secrets=("a",)
+    )
+    assert forbidden(path("/anywhere/at/all"), UNIT, Allowed(paths=("/",))) is None
