@@ -13,7 +13,7 @@ from nodeupgrade.adapters.journal.runs import PLAN
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approval import approval
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.simulation.node.pods import manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
@@ -21,10 +21,14 @@ from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 VALUE = "swordfish-in-every-container"
 
 
+def spec_of(world: World) -> TaskSpec:
+    assert world.kube.task is not None
+    return world.kube.task.spec
+
+
 def agent_of_the_operator(world: World) -> None:
     """The agent's pod says for which task it was created."""
-    assert world.kube.task is not None
-    world.settings = replace(world.settings, approved=approval(world.kube.task.spec))
+    world.settings = replace(world.settings, approved=approval(spec_of(world)))
 
 
 async def test_the_task_is_still_the_one_that_was_approved(world: World) -> None:
@@ -38,8 +42,7 @@ async def test_the_task_is_still_the_one_that_was_approved(world: World) -> None
 async def test_another_program_in_its_place_is_refused(world: World, action: TaskAction) -> None:
     world.kube.wish(action=action)
     agent_of_the_operator(world)
-    assert world.kube.task is not None
-    world.kube.wish(artifact=replace(world.kube.task.spec.artifact, path="/tmp/evil", sha256="e" * 64))
+    world.kube.wish(artifact=replace(spec_of(world).artifact, path="/tmp/evil", sha256="e" * 64))
 
     status = await world.serve()
 

@@ -21,10 +21,11 @@ from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import REST, Cadence, Stopwatch
 from nodeupgrade.engine.rollout.gathering import gather, look_at
+from nodeupgrade.engine.rollout.leftovers.stale_agents import remove_stale_agents
+from nodeupgrade.engine.rollout.leftovers.sweep import Sweep
 from nodeupgrade.engine.rollout.memory import Memory
 from nodeupgrade.engine.rollout.reader import FleetSource, LiveFleet
 from nodeupgrade.engine.rollout.status_pace import may_wait
-from nodeupgrade.engine.rollout.sweep import Sweep
 from nodeupgrade.engine.rollout.writing.budget import WriteBudget
 from nodeupgrade.engine.rollout.writing.lanes import Lanes
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -135,9 +136,10 @@ class Rollouts:
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove orphaned cordons, and entries of the readiness guard that no run needs; see ``Sweep``."""
+        """Remove orphaned cordons, entries of the readiness guard that no run needs, and agents that serve no run."""
         removed = await self._sweep.make()
         await self._sweep.lower_guards()
+        await remove_stale_agents(self._kube, self._agents.namespace, self._kube.utcnow())
         return removed
 
     async def close(self) -> None:
