@@ -36,6 +36,9 @@ class Happenings:
             await self._outage()
         if weather.strikes(Fault.NODE_REPLACED, 0.08):
             await self._replace(name)
+        if weather.strikes(Fault.NODE_UNREADY, 0.2):
+            self.excused.add(name)
+            await self._unready(name)
         if weather.strikes(Fault.TASK_DELETED, 0.1):
             self.excused.add(name)
             await self._kube.delete(TASKS, name)
@@ -65,6 +68,15 @@ class Happenings:
         await self._kube.delete(NODES, name)
         await self._trial.wait(self._weather.chance.uniform(0, 20))
         await self._trial.nodes.add_node(name)
+
+    async def _unready(self, name: str) -> None:
+        for ready in (False, True):
+            with contextlib.suppress(NotFoundError):
+                status = (await self._kube.get(NODES, name))["status"]
+                status["conditions"] = [{"type": "Ready", "status": str(ready)}]
+                await self._kube.replace_status(NODES, name, status)
+            if not ready:
+                await self._trial.wait(self._weather.chance.uniform(10, 90))
 
     async def _pause(self, value: str | None) -> None:
         patch = {"metadata": {"annotations": {"nodeupgrade.dev/pause": value}}}

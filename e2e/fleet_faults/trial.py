@@ -142,7 +142,7 @@ class Trial:
             await asyncio.sleep(1 if pods else 4)
 
     async def _storm(self) -> None:
-        while loop_time() < STORM:
+        while self.faults and loop_time() < STORM:
             await asyncio.sleep(self.weather.chance.uniform(2, 20))
             await self.happenings.one()
 
@@ -151,9 +151,9 @@ class Trial:
         await self.happenings.mend()
         self.weather.stormy = False
         while loop_time() < STORM + PATIENCE:
-            await asyncio.sleep(30)
+            await asyncio.sleep(10)
             if await self._is_over():
-                await asyncio.sleep(120)  # whatever is still cleared away, or still comes late
+                await asyncio.sleep(120 if self.faults else 10)  # whatever is still cleared away, or still comes late
                 if await self._is_over():
                     return
         self.oracle.problems.append("P5: the rollout does not end")

@@ -20,6 +20,7 @@ class Fault(StrEnum):
     OUTAGE = "the API server is not reached for an hour"
     REFUSES = "a webhook or a quota refuses writes for one node"
     NODE_REPLACED = "a Node is deleted and made again under its name"
+    NODE_UNREADY = "a node is not Ready for a while"
     TASK_DELETED = "a task is deleted"
     PAUSE = "somebody pauses the rollout and lets it go on"
     LEASE_DELETED = "somebody deletes the Lease"

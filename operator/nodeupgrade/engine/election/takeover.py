@@ -12,7 +12,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi, NotFoundError
+from nodeupgrade.ports.kube import TASKS, UPGRADES, KubeApi, NotFoundError, RejectedError
 
 
 async def take_over(kube: KubeApi, fleet: FleetSnapshot, epoch: str) -> None:
@@ -23,11 +23,12 @@ async def take_over(kube: KubeApi, fleet: FleetSnapshot, epoch: str) -> None:
 
     Raises:
         ConflictError, NotFoundError: The NodeUpgrade has changed or is gone.
-        RejectedError, UnavailableError: Something cannot be written at the moment.
+        RejectedError, UnavailableError: The NodeUpgrade cannot be written at the moment.
     """
     mark: Json = {"metadata": {"annotations": {EPOCH_MARK: epoch}}}
     for name in in_flight(fleet):
         if fleet.own_task(name) is not None:
-            with contextlib.suppress(NotFoundError):
+            # Whoever rejects this write rejects a late start of the task, too, and must not stop the other nodes.
+            with contextlib.suppress(NotFoundError, RejectedError):
                 await kube.merge(TASKS, name, mark)
     await kube.merge(UPGRADES, fleet.upgrade.name, mark, resource_version=fleet.upgrade.resource_version)

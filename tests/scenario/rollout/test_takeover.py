@@ -1,0 +1,82 @@
+"""A leader is paused with a write in its hand, another one leads meanwhile, and then the write arrives."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
+from nodeupgrade.domain.rollout.planner import plan
+from nodeupgrade.engine.rollout.actuator import Actuator
+from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
+from nodeupgrade.engine.rollout.reconcile import Rollouts
+from nodeupgrade.ports.kube import NODES, TASKS, ConflictError
+from tests.scenario.rollout.harness import NAMESPACE, Scene
+
+AGENTS = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+
+
+async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, NodeAction]:
+    """Let the first leader work until it is about to do this; return what it would do, and with what."""
+    while True:
+        fleet = await scene.operator.gather("to-1-33")
+        for action in plan(fleet, scene.now):
+            if isinstance(action, kind):
+                return Actuator(scene.kube, AGENTS, fleet.upgrade), action
+        await scene.step()
+
+
+async def set_ready(scene: Scene, name: str, *, ready: bool) -> None:
+    status = (await scene.kube.get(NODES, name))["status"]
+    status["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    await scene.kube.replace_status(NODES, name, status)
+
+
+async def at_work(scene: Scene) -> set[str]:
+    tasks = [parse_task(body) for body in await scene.kube.list(TASKS)]
+    return {task.name for task in tasks if task.open and not task.reported.phase.terminal}
+
+
+@pytest.mark.parametrize("marks", [True, False], ids=["as it is", "the control: nothing is marked"])
+async def test_a_late_start_takes_no_slot_that_another_node_has_got(marks: bool) -> None:
+    scene = Scene()
+    for number in range(2):
+        await scene.fleet.add_node(f"node-{number}")
+    await scene.apply(nodes={"names": ["node-0", "node-1"]})
+    late, start = await held_back(scene, StartTask)
+    successor: Any = {"epoch": lambda: "2-b"} if marks else {}
+    scene.operator = Rollouts(scene.kube, AGENTS, **successor)
+    await set_ready(scene, "node-0", ready=False)  # it is turned back, and its slot is free
+    while await at_work(scene) != {"node-1"}:
+        await scene.step()
+    assert await late.apply((start,)) is not marks
+    assert await at_work(scene) == ({"node-1"} if marks else {"node-0", "node-1"}), "the budget is one node"
+
+
+async def test_a_late_admission_is_void_once_another_one_leads() -> None:
+    scene = Scene()
+    for number in range(2):
+        await scene.fleet.add_node(f"node-{number}")
+    await scene.apply()
+    late, admission = await held_back(scene, WriteStatus)
+    scene.operator = Rollouts(scene.kube, AGENTS, epoch=lambda: "2-b")
+    await scene.step()
+    before = await scene.upgrade()
+    assert before.epoch == "2-b"
+    with pytest.raises(ConflictError):
+        await late.apply((admission,))
+    assert await scene.upgrade() == before
+
+
+async def test_marks_are_written_once_in_a_term() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    epochs = ["1-a"]
+    scene.operator = Rollouts(scene.kube, AGENTS, epoch=lambda: epochs[-1])
+    await scene.finish()
+    quiet = scene.kube._revision
+    epochs.append("2-b")
+    await scene.operator.reconcile("to-1-33")
+    assert scene.kube._revision == quiet, "what is over is nobody's"
+    assert (await scene.upgrade()).epoch == "1-a"
