@@ -61,7 +61,7 @@ async def live(proxy: Proxy, identity: str) -> None:
         fleet=fleet,
         pace=replace(THRIFTY, clock=loop_time),
         on_late=enqueuer.fleet_changed,
-        epoch=lambda: elector.epoch,
+        term=elector,
     )
 
     async def leading() -> None:

@@ -125,7 +125,6 @@ async def control_plane(
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
         elector = Elector(electing, agents.namespace, f"{pod}_{uuid.uuid4().hex[:12]}", on_news=on_election)
         kube.only_while(elector.may_write)
-        term = elector
         probe = ClusterProbe(as_reader, configuration.prometheus, kube.utcnow)
         health = HealthMonitor(probe, kube.utcnow, on_change)
         fleet = InformedFleet(kube, agents.namespace, on_change=on_change, on_error=on_error)
@@ -141,7 +140,7 @@ async def control_plane(
             pace=THRIFTY,
             on_late=on_change,
             health=health,
-            epoch=lambda: term.epoch,
+            term=elector,
         )
         try:
             with served(metrics, metrics_host, metrics_port):

@@ -156,3 +156,29 @@ def test_work_that_fails_ends_the_operator_and_frees_the_lease() -> None:
         assert (await kube.get(HERE, LEASE_NAME))["spec"]["holderIdentity"] == ""
 
     run(scenario())
+
+
+def test_a_leader_that_meets_a_later_mark_leads_again_in_a_later_term() -> None:
+    """For example after the Lease was deleted and created by a process that knew nothing of former terms."""
+
+    async def scenario() -> None:
+        kube = await installed()
+        first = candidate(kube, "first")
+        works = asyncio.Event()
+
+        async def work() -> None:
+            works.set()
+            await asyncio.Event().wait()
+
+        leading = asyncio.ensure_future(lead(first, work))
+        await works.wait()
+        assert first.epoch == "1-first"
+        works.clear()
+        first.surpass(41)
+        assert not first.may_write(), "at once"
+        await works.wait()
+        assert first.epoch == "42-first"
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    run(scenario())

@@ -17,6 +17,7 @@ from nodeupgrade.engine.rollout.reconcile import Rollouts
 from nodeupgrade.ports.kube import UPGRADES
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 from tests.scenario.rollout.skew_recording import comparable, restored
+from tests.scenario.rollout.terms import FixedTerm
 
 RECORDED: Json = json.loads((Path(__file__).parents[2] / "golden" / "operator-skew.json").read_text())
 STAGED, WRITES = RECORDED["staged"], RECORDED["writes"]
@@ -28,7 +29,7 @@ class Replaced(Scene):
 
     def new_operator(self) -> Rollouts:
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
-        return Rollouts(self.kube, agents, epoch=lambda: "2-new")
+        return Rollouts(self.kube, agents, term=FixedTerm("2-new"))
 
 
 def after(writes: int) -> Scene:

@@ -1,17 +1,23 @@
 """A leader is paused with a write in its hand, another one leads meanwhile, and then the write arrives."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
+from nodeupgrade.domain.election.epoch import term_of
 from nodeupgrade.domain.rollout.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.domain.rollout.planner import plan
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reconcile import Rollouts
-from nodeupgrade.ports.kube import NODES, TASKS, ConflictError
+from nodeupgrade.ports.kube import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
+from nodeupgrade.simulation.kube import InMemoryKube
 from tests.scenario.rollout.harness import NAMESPACE, Scene
+from tests.scenario.rollout.terms import FixedTerm
 
 AGENTS = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
 
@@ -44,7 +50,7 @@ async def test_a_late_start_takes_no_slot_that_another_node_has_got(marks: bool)
         await scene.fleet.add_node(f"node-{number}")
     await scene.apply(nodes={"names": ["node-0", "node-1"]})
     late, start = await held_back(scene, StartTask)
-    successor: Any = {"epoch": lambda: "2-b"} if marks else {}
+    successor: Any = {"term": FixedTerm("2-b")} if marks else {}
     scene.operator = Rollouts(scene.kube, AGENTS, **successor)
     await set_ready(scene, "node-0", ready=False)  # it is turned back, and its slot is free
     while await at_work(scene) != {"node-1"}:
@@ -59,7 +65,7 @@ async def test_a_late_admission_is_void_once_another_one_leads() -> None:
         await scene.fleet.add_node(f"node-{number}")
     await scene.apply()
     late, admission = await held_back(scene, WriteStatus)
-    scene.operator = Rollouts(scene.kube, AGENTS, epoch=lambda: "2-b")
+    scene.operator = Rollouts(scene.kube, AGENTS, term=FixedTerm("2-b"))
     await scene.step()
     before = await scene.upgrade()
     assert before.epoch == "2-b"
@@ -72,11 +78,57 @@ async def test_marks_are_written_once_in_a_term() -> None:
     scene = Scene()
     await scene.fleet.add_node("node-0")
     await scene.apply()
-    epochs = ["1-a"]
-    scene.operator = Rollouts(scene.kube, AGENTS, epoch=lambda: epochs[-1])
+    term = FixedTerm("1-a")
+    scene.operator = Rollouts(scene.kube, AGENTS, term=term)
     await scene.finish()
     quiet = scene.kube._revision
-    epochs.append("2-b")
+    term.epoch = "2-b"
     await scene.operator.reconcile("to-1-33")
     assert scene.kube._revision == quiet, "what is over is nobody's"
     assert (await scene.upgrade()).epoch == "1-a"
+
+
+@dataclass
+class Refusing(InMemoryKube):
+    """An API server with a webhook that refuses writes of the tasks it is told."""
+
+    refused: set[str] = field(default_factory=set)
+
+    async def merge(self, resource: Resource, name: str, *args: Any, **more: Any) -> Json:
+        if resource == TASKS and name in self.refused:
+            raise RejectedError("admission webhook denied the request")
+        return await super().merge(resource, name, *args, **more)
+
+
+async def test_a_slot_is_kept_until_the_task_can_be_marked() -> None:
+    scene = Scene(kube_type=Refusing)
+    for number in range(2):
+        await scene.fleet.add_node(f"node-{number}")
+    await scene.apply(nodes={"names": ["node-0", "node-1"]})
+    await held_back(scene, StartTask)
+    kube = scene.kube
+    assert isinstance(kube, Refusing)
+    kube.refused = {"node-0"}
+    scene.operator = Rollouts(kube, AGENTS, term=FixedTerm("2-b"))
+    await set_ready(scene, "node-0", ready=False)
+    for _ in range(10):
+        await scene.step()
+    assert await scene.in_flight() == ("node-0",), "a former leader may still start it"
+    kube.refused = set()
+    while await scene.in_flight() != ("node-1",):
+        await scene.step()
+    assert parse_task(await kube.get(TASKS, "node-0")).epoch == "2-b"
+
+
+@pytest.mark.parametrize("mark", ["2-b", "1-b"], ids=["of a later term", "of the same term, by another"])
+async def test_whoever_meets_the_mark_of_another_leader_writes_nothing_and_wants_a_later_term(mark: str) -> None:
+    scene, term = Scene(), FixedTerm("1-a")
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    scene.operator = Rollouts(scene.kube, AGENTS, term=term)
+    await scene.step()
+    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {EPOCH_MARK: mark}}})
+    quiet = scene.kube._revision
+    with pytest.raises(NotLeadingError):
+        await scene.operator.reconcile("to-1-33")
+    assert (scene.kube._revision, term.surpassed) == (quiet, term_of(mark))

@@ -22,7 +22,8 @@ from nodeupgrade.domain.election.contender import (
     released,
     see,
 )
-from nodeupgrade.domain.election.lease import LONGEST_SECONDS, LeaseRecord, read, render
+from nodeupgrade.domain.election.epoch import epoch_of, outranks, term_of
+from nodeupgrade.domain.election.lease import LAST_TERM, LONGEST_SECONDS, LeaseRecord, read, render
 
 ME, OTHER = Contender(identity="me"), LeaseRecord(holder="other", duration=DURATION, transitions=4, renewed_at="then")
 MOMENT = "2026-01-01T00:00:00.000000Z"
@@ -109,3 +110,21 @@ def test_whatever_somebody_wrote_it_is_read_and_never_holds_for_ever(spec: Any, 
 def test_it_is_read_as_it_is_written() -> None:
     full = replace(OTHER, acquired_at="before")
     assert read({"spec": render(full)}) == full
+
+
+TERMS = st.integers(1, LAST_TERM)
+NAMES = st.text("abc-_", max_size=4)
+
+
+@given(TERMS, TERMS, NAMES, NAMES)
+def test_of_two_marks_the_later_term_counts(mine: int, theirs: int, me: str, other: str) -> None:
+    mark, epoch = epoch_of(theirs, other), epoch_of(mine, me)
+    assert (term_of(mark), term_of(epoch)) == (theirs, mine)
+    assert outranks(mark, epoch) is (theirs > mine or (theirs == mine and me != other))
+    assert mark == epoch or outranks(mark, epoch) or outranks(epoch, mark), "one of them goes on"
+
+
+@given(st.text() | st.sampled_from(["", "-a", "x-a", "0-a", f"{LAST_TERM + 1}-a", "٣-a", "9" * 5000]))
+def test_what_is_no_mark_deposes_nobody(mark: str) -> None:
+    assert term_of(mark) in range(LAST_TERM + 1)
+    assert term_of(mark) > 0 or not outranks(mark, epoch_of(1, "a"))

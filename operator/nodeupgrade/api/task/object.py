@@ -10,6 +10,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
@@ -25,6 +26,7 @@ class Task:
     Attributes:
         baseline: the node's containers before the run, as written by ``domain.rollout.inflight.baseline``. Stored in an
             annotation while the node is in flight, so that a restart of the operator does not lose it.
+        epoch: the mark of the leader that wrote it last, if that marked it; see ``engine.election.takeover``.
     """
 
     name: NodeName
@@ -34,6 +36,7 @@ class Task:
     spec: TaskSpec
     status: TaskStatus = field(default_factory=TaskStatus)
     baseline: str = ""
+    epoch: str = ""
 
     @property
     def kind(self) -> RunKind:
@@ -64,6 +67,7 @@ def parse_task(body: Json) -> Task:
         MalformedObjectError: This version cannot read the object.
     """
     metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
     return Task(
         name=NodeName(metadata["name"]),
         uid=metadata["uid"],
@@ -71,5 +75,6 @@ def parse_task(body: Json) -> Task:
         generation=metadata.get("generation", 0),
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
-        baseline=(metadata.get("annotations") or {}).get(BASELINE_ANNOTATION, ""),
+        baseline=annotations.get(BASELINE_ANNOTATION, ""),
+        epoch=annotations.get(EPOCH_MARK, ""),
     )

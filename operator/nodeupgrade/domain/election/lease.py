@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from nodeupgrade.api.json import Json
 
+LAST_TERM = 2_000_000_000
+"""Highest number of a term that is believed; a Lease has no room for more than 2,147,483,647."""
+
 LONGEST_SECONDS = 300
 """Longest duration that is believed: a Lease with an absurd one must not leave the fleet without an operator."""
 
@@ -36,7 +39,7 @@ def read(body: Json) -> LeaseRecord:
     return LeaseRecord(
         holder=_text(spec, "holderIdentity"),
         duration=timedelta(seconds=min(max(seconds, 0), LONGEST_SECONDS) if isinstance(seconds, int) else 0),
-        transitions=transitions if isinstance(transitions, int) else 0,
+        transitions=transitions if isinstance(transitions, int) and 0 <= transitions <= LAST_TERM else 0,
         renewed_at=_text(spec, "renewTime"),
         acquired_at=_text(spec, "acquireTime"),
     )

@@ -83,6 +83,13 @@ class Blank(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark(_NodeDecision):
+    """Mark the task as this leader's, so that no start takes effect that another one has still on its way."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_NodeDecision):
     """Report that the node must not be touched."""
 
@@ -229,6 +236,7 @@ NodeAction: TypeAlias = (
     | Claim
     | Reopen
     | Blank
+    | Mark
     | Refuse
     | Skip
     | WaveNews

@@ -34,6 +34,7 @@ class FleetSnapshot:
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
         health: what is known of the rollout's health checks, by name.
+        epoch: what this leader marks objects with; empty if nobody else can write.
         allowed: what the operator's configuration allows; None if it is not known.
     """
 
@@ -53,6 +54,7 @@ class FleetSnapshot:
     api_servers: tuple[KubeletVersion, ...] = ()
     busy: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
+    epoch: str = ""
     allowed: Allowed | None = None
 
     def own_task(self, name: NodeName) -> Task | None:

@@ -19,6 +19,7 @@ from nodeupgrade.domain.election.contender import (
     released,
     see,
 )
+from nodeupgrade.domain.election.epoch import epoch_of
 from nodeupgrade.domain.election.lease import LeaseRecord, micro_time, read, render
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.ports.kube import LEASES, ConflictError, KubeApi, NotFoundError
@@ -71,6 +72,7 @@ class Elector:
         self._sight: Sight | None = None
         self._version: str | None = None
         self._last_term = 0
+        self._term = 0
         self._held_until: float | None = None
         self._told = ""
 
@@ -82,7 +84,12 @@ class Elector:
     @property
     def epoch(self) -> str:
         """The current term of office; differs from every other term of this and every other process."""
-        return f"{self._last_term}-{self._identity}"
+        return epoch_of(self._term, self._identity)
+
+    def surpass(self, term: int) -> None:
+        """Stop leading, since objects bear the mark of this term; the next one is later."""
+        self._last_term = max(self._last_term, term)
+        self._held_until = None
 
     def may_write(self) -> bool:
         """Report whether this process leads for certain: nobody else can have taken the Lease yet."""
@@ -97,6 +104,8 @@ class Elector:
         """Renew the Lease; return as soon as this process does not lead any more."""
         while self.may_write():
             await self._clock.sleep(min(RETRY.total_seconds(), self._left()))
+            if not self.may_write():
+                break  # a later term is another one, also if it is ours
             try:
                 async with asyncio.timeout(self._left()):
                     await self._try()
@@ -179,6 +188,8 @@ class Elector:
         lease = read(body)
         self._last_term = max(self._last_term, lease.transitions)
         self._sight = Sight(lease=lease, since=self._clock.monotonic())
+        if lease.holder == self._identity:
+            self._term = lease.transitions
 
     def _tell(self, news: str) -> None:
         """Pass news on once: a contender may look for days."""

@@ -8,7 +8,7 @@ from nodeupgrade.api.limits import MESSAGE_LENGTH
 from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import FINALIZER, Upgrade
+from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION, NodeView
 from nodeupgrade.domain.rollout.actions import (
     Abort,
@@ -26,6 +26,7 @@ from nodeupgrade.domain.rollout.actions import (
     Hold,
     Judge,
     LiftGuard,
+    Mark,
     NarrowGuard,
     NodeAction,
     RaiseGuard,
@@ -68,18 +69,27 @@ class Actuator:
         agents: Settings of agent pods.
         upgrade: The NodeUpgrade as the plan has read it.
         lanes: The writes in progress; by default, none but this plan's.
+        epoch: What this leader marks tasks with that it writes; empty for nothing.
 
     Attributes:
         applied: the actions that succeeded, those included that an earlier pass did not wait for.
         refused: likewise, actions for single nodes that the API server refused or did not answer.
     """
 
-    def __init__(self, kube: TypedKube, agents: AgentPodSettings, upgrade: Upgrade, lanes: Lanes | None = None) -> None:
+    def __init__(
+        self,
+        kube: TypedKube,
+        agents: AgentPodSettings,
+        upgrade: Upgrade,
+        lanes: Lanes | None = None,
+        epoch: str = "",
+    ) -> None:
         self._kube = kube
         self._agents = agents
         self._upgrade = upgrade
         self._lanes = lanes or Lanes(WriteBudget(), upgrade.name)
         self._guard = GuardWriter(kube, agents.namespace)
+        self._mark = {EPOCH_MARK: epoch} if epoch else {}
         self.applied: list[NodeAction] = []
         self.refused: list[Refusal] = []
 
@@ -130,6 +140,8 @@ class Actuator:
                 await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
+            case Mark(task=task):
+                await self._merge_task(task, {"metadata": {"annotations": self._mark}})
             case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
             case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():
@@ -206,6 +218,7 @@ class Actuator:
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
         labels = {UPGRADE_LABEL: self._upgrade.name}
+        annotations = {**annotations, **self._mark}
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
             metadata: Json = {"labels": labels, "annotations": {BASELINE_ANNOTATION: None, **annotations}}

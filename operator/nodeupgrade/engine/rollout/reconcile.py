@@ -4,7 +4,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -16,7 +16,7 @@ from nodeupgrade.domain.rollout.planner import advance_in_flight, plan, unread, 
 from nodeupgrade.domain.rollout.select.membership import in_flight
 from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
-from nodeupgrade.engine.election.takeover import take_over
+from nodeupgrade.engine.election.takeover import Term, require_term, take_over
 from nodeupgrade.engine.rollout.actuator import Actuator
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import REST, Cadence, Stopwatch
@@ -104,7 +104,7 @@ class Rollouts:
         pace: How passes save work; by default they do not.
         on_late: Called with the name of a NodeUpgrade when a write is done for which its pass did not wait.
         health: Source of the readings of health checks; by default nothing is ever known of them.
-        epoch: Returns the leader's current term; None if nobody else can write.
+        term: This leader's term; None if nobody else can write.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Rollouts:
         pace: Pace | None = None,
         on_late: Callable[[str], None] = lambda _name: None,
         health: HealthSource | None = None,
-        epoch: Callable[[], str] | None = None,
+        term: Term | None = None,
     ) -> None:
         self._kube = kube
         self._agents = agents
@@ -128,7 +128,7 @@ class Rollouts:
         self._budget = WriteBudget()
         self._rollouts: dict[str, _Rollout] = {}
         self._health = health or NoHealth()
-        self._epoch = epoch
+        self._term = term
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
@@ -171,7 +171,7 @@ class Rollouts:
             actions = await self._advance(rollout, fleet)
         else:
             actions = await self._plan(rollout, fleet)
-        actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes)
+        actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes, "" if fleet is None else fleet.epoch)
         try:
             complete = await actuator.apply(actions)
         except (ConflictError, NotFoundError):
@@ -199,12 +199,18 @@ class Rollouts:
         return await self._with_pods(await self._read(self._rollout(name), upgrade), unread)
 
     async def _taken_over(self, fleet: FleetSnapshot) -> bool:
-        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
-        epoch = None if self._epoch is None else self._epoch()
-        if epoch is None or epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or in_flight(fleet)):
+        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked.
+
+        Raises:
+            NotLeadingError: Another leader has marked it later.
+        """
+        if self._term is None:
+            return False
+        require_term(fleet, self._term)
+        if fleet.epoch == fleet.upgrade.epoch or not (_needs_work(fleet.upgrade) or in_flight(fleet)):
             return False
         with contextlib.suppress(ConflictError, NotFoundError):
-            await take_over(self._kube, fleet, epoch)
+            await take_over(self._kube, fleet)
         return True
 
     async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
@@ -234,7 +240,8 @@ class Rollouts:
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""
-        return await gather(
+        epoch = "" if self._term is None else self._term.epoch  # before anything is read
+        fleet = await gather(
             self._kube,
             upgrade,
             self._fleet,
@@ -246,6 +253,7 @@ class Rollouts:
             health=self._health.readings(upgrade),
             allowed=self._agents.allowed,
         )
+        return replace(fleet, epoch=epoch)
 
     async def _with_pods(
         self, fleet: FleetSnapshot, missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]]

@@ -25,6 +25,7 @@ from nodeupgrade.domain.rollout.actions import (
     DropTask,
     FreeSlot,
     Judge,
+    Mark,
     NodeAction,
     Release,
     RestoreCordon,
@@ -141,9 +142,9 @@ def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datet
         return _resume(fleet, terms, node, now)
     if terms is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
-        return _turn_back(node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
+        return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
     if (obstacle := _obstacle(fleet, terms.spec, node, now)) is not None:
-        return _turn_back(node, obstacle, ours=ours)
+        return _turn_back(fleet, node, obstacle, ours=ours)
     if terms.spec.action is RolloutAction.PLAN:
         return _precheck(fleet, terms, node, now)
     if not node.unschedulable and not ours:
@@ -202,10 +203,15 @@ def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime)
     )
 
 
-def _turn_back(node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
-    """Undo the cordon of a node that is not started after all, then free its slot."""
+def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
+    """Undo the cordon of a node that is not started after all, then free its slot.
+
+    Before that, its task bears the mark of this term: another leader's start of it, however late, is void.
+    """
     if ours:
         return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
+    if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
+        return Mark(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
     return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
 
 
