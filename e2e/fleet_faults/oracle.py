@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
@@ -94,7 +95,8 @@ class Oracle:
                     body["status"]["nodeInfo"]["kubeletVersion"],
                     bool(body["spec"].get("unschedulable")),
                 )
-                if CORDON_ANNOTATION in body["metadata"].get("annotations", {}):
+                cordoned = CORDON_ANNOTATION in body["metadata"].get("annotations", {})
+                if cordoned and not (key in excused and self._is_told_of(key)):
                     self._say(f"left behind: the cordon of {key}")
             elif plural == "nodeupgradetasks":
                 task = parse_task(body)
@@ -112,6 +114,12 @@ class Oracle:
                 if name not in excused and found[kind].get(name) != state:
                     self._say(f"the end: {kind} {name} is {found[kind].get(name)}, undisturbed it is {state}")
         return found
+
+    def _is_told_of(self, node: str) -> bool:
+        """Whether people were told of a cordon that only they can remove: the task that could tell is gone."""
+        events = [body for (plural, _, _), body in self.kube._objects.items() if plural == "events"]
+        left = [event for event in events if event["reason"] == Reason.CORDON_LEFT_BEHIND]
+        return any(event["involvedObject"]["name"] == node for event in left)
 
     def _say(self, problem: str) -> None:
         if problem not in self.problems:

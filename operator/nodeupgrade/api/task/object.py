@@ -14,6 +14,8 @@ from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
+SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
+"""When the task was last written only for that: whoever relied on what it was before comes too late."""
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})

@@ -84,7 +84,10 @@ class Blank(_NodeDecision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(_NodeDecision):
-    """Mark the task as this leader's, so that no start takes effect that another one has still on its way."""
+    """Write to the task of a node that is not started, so that no start takes effect that is still on its way.
+
+    It succeeds only if none has taken effect before.
+    """
 
     task: Task
 

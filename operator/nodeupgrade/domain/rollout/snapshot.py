@@ -33,6 +33,7 @@ class FleetSnapshot:
         agents_lost: by node, the run ID and how many of its agents in a row ended early.
         api_servers: versions of the API servers that run as pods, as far as they can be seen.
         busy: nodes for which a write is in progress, so that what is known of them is about to change.
+        unsettled: nodes whose start was not answered, so that it may take effect any time later.
         health: what is known of the rollout's health checks, by name.
         epoch: what this leader marks objects with; empty if nobody else can write.
         allowed: what the operator's configuration allows; None if it is not known.
@@ -53,6 +54,7 @@ class FleetSnapshot:
     agents_lost: Mapping[NodeName, tuple[str, int]] = field(default_factory=dict)
     api_servers: tuple[KubeletVersion, ...] = ()
     busy: frozenset[NodeName] = frozenset()
+    unsettled: frozenset[NodeName] = frozenset()
     health: Mapping[str, HealthReading] = field(default_factory=dict)
     epoch: str = ""
     allowed: Allowed | None = None

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
 from nodeupgrade.api.limits import MESSAGE_LENGTH
-from nodeupgrade.api.task.object import BASELINE_ANNOTATION, UPGRADE_LABEL, Task
+from nodeupgrade.api.task.object import BASELINE_ANNOTATION, SETTLED_ANNOTATION, UPGRADE_LABEL, Task
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER, Upgrade
@@ -141,7 +141,8 @@ class Actuator:
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
             case Mark(task=task):
-                await self._merge_task(task, {"metadata": {"annotations": self._mark}})
+                settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
+                await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
             case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():
                 await self._write_task(action)
             case RaiseGuard() | NarrowGuard() | DeclineGuard() | LiftGuard():

@@ -240,7 +240,8 @@ class Rollouts:
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""
-        epoch = "" if self._term is None else self._term.epoch  # before anything is read
+        # Both before anything is read.
+        epoch, unsettled = "" if self._term is None else self._term.epoch, rollout.lanes.unsettled
         fleet = await gather(
             self._kube,
             upgrade,
@@ -253,7 +254,7 @@ class Rollouts:
             health=self._health.readings(upgrade),
             allowed=self._agents.allowed,
         )
-        return replace(fleet, epoch=epoch)
+        return replace(fleet, epoch=epoch, unsettled=unsettled)
 
     async def _with_pods(
         self, fleet: FleetSnapshot, missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]]

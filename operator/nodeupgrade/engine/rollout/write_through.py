@@ -8,14 +8,15 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.typed_kube import TypedKube
-from nodeupgrade.ports.kube import ConflictError, NotFoundError, Page, Resource, WatchEvent
+from nodeupgrade.ports.kube import ConflictError, NotFoundError, Page, Resource, UnavailableError, WatchEvent
 
 
 class WriteThrough(TypedKube):
     """Delegates to another TypedKube, and stores the results of writes in the fleet's caches.
 
-    After a deletion, and after a write that failed with a conflict or because the object is gone, the object is read
-    once. The next pass then sees the current state instead of failing again until the watch catches up.
+    After a deletion, and after a write that failed with a conflict or because the object is gone, or that was not
+    answered, the object is read once. The next pass then sees the current state instead of failing again until the
+    watch catches up.
     """
 
     def __init__(self, kube: TypedKube, fleet: InformedFleet) -> None:
@@ -98,10 +99,10 @@ class WriteThrough(TypedKube):
 
     @contextlib.asynccontextmanager
     async def _refreshing(self, resource: Resource, name: str, uid: str | None = None) -> AsyncIterator[None]:
-        """Refresh the cached object if the write fails because it has changed or is gone."""
+        """Refresh the cached object if the write fails because it has changed or is gone, or was not answered."""
         try:
             yield
-        except (ConflictError, NotFoundError):
+        except (ConflictError, NotFoundError, UnavailableError):
             await self._refresh(resource, name, uid)
             raise
 

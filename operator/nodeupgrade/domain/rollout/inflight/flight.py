@@ -137,9 +137,12 @@ def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeActio
 
 def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
     """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
-    ours = node.cordoned_by == fleet.upgrade.uid
-    if fleet.own_task(node.name) is None:
+    ours, task = node.cordoned_by == fleet.upgrade.uid, fleet.own_task(node.name)
+    if task is None:
         return _resume(fleet, terms, node, now)
+    if node.name in fleet.unsettled:
+        message = f"whether node {node.name} was started is not known, since the API server did not answer"
+        return Mark(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
     if terms is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
@@ -206,12 +209,12 @@ def _precheck(fleet: FleetSnapshot, terms: Terms, node: NodeView, now: datetime)
 def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
     """Undo the cordon of a node that is not started after all, then free its slot.
 
-    Before that, its task bears the mark of this term: another leader's start of it, however late, is void.
+    Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
     """
-    if ours:
-        return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
     if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
         return Mark(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
+    if ours:
+        return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
     return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)
 
 

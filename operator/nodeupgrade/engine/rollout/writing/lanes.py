@@ -12,9 +12,11 @@ from nodeupgrade.domain.rollout.actions import (
     Blank,
     Claim,
     FreeSlot,
+    Mark,
     NodeAction,
     Refuse,
     Reopen,
+    StartTask,
     Wait,
 )
 from nodeupgrade.engine.rollout.writing.budget import Rank, WriteBudget
@@ -80,11 +82,17 @@ class Lanes:
         self._awaited: set[asyncio.Task[None]] = set()
         self._results = Results()
         self._broken: Exception | None = None
+        self._unsettled: set[NodeName] = set()
 
     @property
     def busy(self) -> frozenset[NodeName]:
         """Nodes for which a write is in progress: what is known of them is about to change."""
         return frozenset(self._writing)
+
+    @property
+    def unsettled(self) -> frozenset[NodeName]:
+        """Nodes whose start was not answered: it may have taken effect, or may yet, until their task is written."""
+        return frozenset(self._unsettled)
 
     def free(self, actions: Iterable[NodeAction]) -> tuple[NodeAction, ...]:
         """Return the actions without those for busy nodes."""
@@ -144,6 +152,7 @@ class Lanes:
                 except NodeUpgradeError as error:
                     if isinstance(error, UnavailableError):
                         unanswered.add(type(action))
+                        self._unsettled |= {action.node} if isinstance(action, StartTask) else set()
                     if not self._is_refused(action, error):
                         return
                     continue
@@ -153,6 +162,7 @@ class Lanes:
             if done is None:
                 self._results.complete = False
                 continue
+            self._unsettled -= {done.node} if isinstance(done, Mark | StartTask) else set()
             self._results.applied.append(done)
             self._telling.add(self._start(self._tell(done, tell), None))
 
