@@ -27,8 +27,6 @@ PODS = 8
 BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubelet", "var/lib/systemd", "var/log")
 """Directories below a node's root to which it writes all the time; what is left in /run is looked for by name."""
 NEVER = {"windows": [{"start": "0 0 29 2 *", "duration": "1h"}]}
-RUN = ("helm", "file", "all", "upgrade", "hanging", "uninstall", "uninstall-helm", "uninstall-file")
-"""Every tag of the pages' commands that is run here."""
 _SECONDS = 600
 
 

@@ -1,21 +1,27 @@
-"""docs/cli.md shows what the commands print, and nothing else: each block is a transcript of the file that it names."""
+"""What the pages show is what the commands print: each such block is a part of the golden file that it names."""
 
 import re
-from pathlib import Path
 
 import pytest
 
+from e2e import pages
+from e2e.pages import Block, Kind
 from nodeupgrade.cli.main import main
 from tests.golden.cli.cluster import HERE
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"(?:<!-- golden: (\S+) -->\n)?```console\n(\$ nodeupgrade .*?\n)```", DOCUMENT, re.DOTALL)
+PLACES = (HERE, pages.CHECKOUT / "e2e/golden")
+"""Where golden files lie; those of the end-to-end tests hold what one command printed, without the command."""
+SHOWN = [block for page in pages.pages() for block in pages.blocks(page) if block.kind is Kind.GOLDEN]
 
 
-@pytest.mark.parametrize(("golden", "shown"), SHOWN, ids=[shown.splitlines()[0] for _, shown in SHOWN])
-def test_what_is_shown_is_what_is_printed(golden: str, shown: str) -> None:
-    assert golden, "a comment before the block must name the golden file: <!-- golden: FILE -->"
-    assert shown in transcripts((HERE / golden).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page}:{block.line}")
+def test_what_is_shown_is_what_is_printed(block: Block) -> None:
+    (file,) = (place / block.said for place in PLACES if (place / block.said).is_file())
+    golden = file.read_text(encoding="utf-8")
+    if file.parent == HERE:
+        assert block.text in transcripts(golden)
+    else:
+        assert block.text.partition("\n")[2].strip() == golden.strip()
 
 
 def transcripts(golden: str) -> list[str]:
@@ -26,4 +32,5 @@ def transcripts(golden: str) -> list[str]:
 
 def test_every_command_is_described() -> None:
     assert SHOWN
-    assert [name for name in main.commands if f"`{name}" not in DOCUMENT] == []
+    document = (pages.CHECKOUT / "docs/cli.md").read_text(encoding="utf-8")
+    assert [name for name in main.commands if f"`{name}" not in document] == []
