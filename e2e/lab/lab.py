@@ -22,7 +22,7 @@ from e2e.lab.versions import Version
 
 
 def _spec(file: Path) -> LabSpec | None:
-    """Read a lab's specification, without what a newer version of this program says there; ``None`` if it comes or goes."""
+    """Read a lab's specification, but not what only a newer program knows; ``None`` for a lab that comes or goes."""
     try:
         written = json.loads(file.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
