@@ -21,7 +21,9 @@ GAP = st.integers(min_value=0, max_value=25)
 # Fewer blows than the attempts that an undo has: nothing may end as Degraded.
 BLOWS = st.lists(st.tuples(GAP, st.sampled_from(["kill", "reboot", "fail", "tear"])), max_size=4)
 PODS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True), min_size=1, max_size=4)
-BEHAVIOUR = st.sampled_from([Behaviour.WELL, Behaviour.WELL, Behaviour.EXITS, Behaviour.SICKENS])
+BEHAVIOUR = st.sampled_from(
+    [Behaviour.WELL, Behaviour.WELL, Behaviour.EXITS, Behaviour.SICKENS, Behaviour.EXITS_HEALTHY]
+)
 
 
 class Storm:

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.run.report import RunReport
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from nodeupgrade.simulation.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
-from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
+from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, SICKENS_SECONDS, STATE, program, state
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
 from nodeupgrade.simulation.node.pods import MANIFESTS
 
@@ -176,6 +176,7 @@ def test_a_flag_that_is_gone_is_left_out_and_comes_back_with_the_old_kubelet() -
         (Behaviour.EXITS, Reason.KUBELET_DID_NOT_START),
         (Behaviour.NEVER_HEALTHY, Reason.KUBELET_DID_NOT_START),
         (Behaviour.SICKENS, Reason.VERIFICATION_FAILED),
+        (Behaviour.EXITS_HEALTHY, Reason.VERIFICATION_FAILED),
     ],
 )
 def test_a_kubelet_that_does_not_do_well_is_taken_back_without_a_restart(behaviour: Behaviour, reason: Reason) -> None:
@@ -189,6 +190,19 @@ def test_a_kubelet_that_does_not_do_well_is_taken_back_without_a_restart(behavio
     assert it.nothing_restarted()
     assert it.node.kubelet.violations == []
     assert it.node.disk[STATE] == state("v1.30.14")
+
+
+@pytest.mark.parametrize("exited", ["while it settled", "before that"])
+def test_a_kubelet_that_exits_once_it_was_healthy_is_told_as_such(exited: str) -> None:
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS_HEALTHY
+    if exited == "before that":
+        it.node.calls.durations["journal.append start-kubelet done"] = 2 * SICKENS_SECONDS
+
+    report = it.tell()
+
+    assert "the kubelet became healthy and exited" in report.message
+    assert "process was" not in report.message
 
 
 @pytest.mark.parametrize("behaviour", [Behaviour.SICKENS, Behaviour.WELL], ids=["goes back", "control"])

@@ -68,6 +68,8 @@ class Behaviour(StrEnum):
     NEVER_HEALTHY = "never healthy"
     SICKENS = "sickens"
     """Healthy at first, then unhealthy, but alive throughout."""
+    EXITS_HEALTHY = "exits healthy"
+    """Healthy at first, then it exits, and so does every one that systemd starts instead."""
 
 
 @dataclass(slots=True)
@@ -215,6 +217,8 @@ class SimulatedKubelet:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
         if behaviour is Behaviour.SICKENS:
             self._later(process, SICKENS_SECONDS, self._sicken)
+        if behaviour is Behaviour.EXITS_HEALTHY:
+            self._later(process, SICKENS_SECONDS, self._exit)
 
     def stop(self) -> None:
         """End the process; containers are not affected."""

@@ -64,8 +64,9 @@ def _waits(node: Node, plan: RunPlan) -> bool:
 
 def _require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
     status = node.services.status(plan.swap.unit)
-    if status.main_pid != pid:
+    if not pid or status.main_pid != pid:
+        since = f", and runs again as process {status.main_pid}" if status.main_pid else ""
         raise StepFailed(
-            f"the kubelet process was {pid} and is {status.main_pid or 'gone'} during the settle period",
+            f"the kubelet became healthy and exited during the settle period{since}; see journalctl -u {status.name}",
             reason=Reason.VERIFICATION_FAILED,
         )
