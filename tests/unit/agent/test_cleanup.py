@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
+import yaml
 
 from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.adapters.journal import FileJournal, RunStore
@@ -13,6 +14,7 @@ from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.wiring.node import host_from_pod
+from tests.architecture.test_the_house import CHECKOUT
 from tests.unit.adapters.test_scrubbing import records
 
 
@@ -118,3 +120,11 @@ def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
     assert cleanup.agent_runs(host)
     (tmp_path / "proc/8/cmdline").unlink()
     assert not cleanup.agent_runs(host)
+
+
+def test_its_pods_have_no_token() -> None:
+    """They are root on every node at once, so none of them may speak for another one."""
+    (daemons,) = yaml.safe_load_all((CHECKOUT / "components" / "cleanup" / "cleanup.yaml").read_text(encoding="utf-8"))
+    pod = daemons["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert [volume for volume in pod["volumes"] if volume.keys() & {"projected", "secret"}] == []
