@@ -90,8 +90,8 @@ wheels: venv ## Collect the image's packages into wheels/, hashes checked
 	rm -rf wheels
 	$(BIN)/python -m tools.wheels --python $(IMAGE_PYTHON) $(addprefix --machine=,$(MACHINES)) wheels
 
-manifests: venv ## Write install.yaml and cleanup.yaml into dist/ (REPOSITORY=, TAG=)
-	@$(BIN)/python -m tools.release.manifests --image $(REPOSITORY) --tag $(TAG) dist
+manifests: venv ## Write install.yaml and cleanup.yaml into dist/ (REPOSITORY=, TAG= or DIGEST=)
+	@$(BIN)/python -m tools.release.manifests --image $(REPOSITORY) --tag $(TAG) $(if $(DIGEST),--digest $(DIGEST)) dist
 
 release: MACHINES = x86_64 aarch64
 release: wheels ## Make a release in dist/: image, install.yaml, chart, plugin, SBOM, checksums, signature (RELEASE_FLAGS=)

@@ -1,12 +1,14 @@
-"""As a stranger would: install by the pages' commands, upgrade a node, uninstall, and nothing is left.
+"""As a stranger would: by the pages' commands, from README.md to a first upgraded node, and back to nothing.
 
-The two ways of installing take turns on one node. That something would be left without the cleanup is the control.
+Images are built, pushed and pulled as the pages say; the registry is the lab's. The two ways of installing take turns
+on one node: the first from a registry that anybody may use, the other from one that asks for a password. That something
+would be left without the cleanup, and that the password is needed, are the controls.
 """
 
+import contextlib
 import json
-import os
+import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,65 +16,24 @@ from e2e import pages
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.conftest import MakeLab
 from e2e.faults.oracle import left_over
-from e2e.lab import Lab, images, workload
-from e2e.lab.process import run, wait_until
-from e2e.lab.programs import helm
+from e2e.lab import Lab, workload
+from e2e.lab.errors import LabError
+from e2e.lab.process import wait_until
+from e2e.lab.registry import NAME, Registry
+from e2e.terminal import Terminal
+from e2e.traces import Traces, differences, traces
 from tools import generate_chart
-from tools.release.manifests import ImageName, rendered
 
 OLD, NEW = "1.30.14", "1.33.13"
 NAMESPACE = "nodeupgrade-system"
-REPOSITORY = "registry.example.com/nodeupgrade"
 PODS = 8
-BUSY = ("dev", "proc", "run", "sys", "tmp", "var/lib/containerd", "var/lib/kubelet", "var/lib/systemd", "var/log")
-"""Directories below a node's root to which it writes all the time; what is left in /run is looked for by name."""
+STAYS = {
+    "file /usr/bin/kubelet": "the new kubelet",
+}
+"""What is different on a node after an uninstallation, and what docs/upgrade-and-uninstall.md calls it."""
+EXAMPLE = "sha256:3e3d8dda534298dcc590958a68008af8b2f343fc5d6367e7d2ca4f0ef3855791"
+"""Where README.md has the digest of a kubelet's image."""
 NEVER = {"windows": [{"start": "0 0 29 2 *", "duration": "1h"}]}
-_SECONDS = 600
-
-
-class Stranger:
-    """Types commands into a terminal whose directory has what a release and a checkout have.
-
-    Args:
-        cluster: the cluster that kubectl and helm talk to.
-        directory: that of the terminal.
-    """
-
-    def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self._cluster = cluster
-        self._directory = directory
-        for name, target in (
-            ("bin/helm", helm()),
-            ("bin/kubectl", cluster.lab.kubectl_binary),
-            ("bin/kubectl-nodeupgrade", pages.CHECKOUT / ".venv/bin/kubectl-nodeupgrade"),
-            ("charts", pages.CHECKOUT / "charts"),
-        ):
-            (directory / name).parent.mkdir(exist_ok=True)
-            (directory / name).symlink_to(target)
-        image = ImageName(repository=REPOSITORY, tag=generate_chart.version())
-        for file, text in rendered(image):
-            (directory / file).write_text(text)
-
-    def follow(self, tag: str, **names: str) -> None:
-        """Run the pages' commands with a tag; each must succeed."""
-        found = pages.commands(tag)
-        assert found, tag
-        for command in found:
-            for name, value in names.items():
-                command = command.replace(name, value)  # noqa: PLW2901
-            path = f"{self._directory}/bin:{os.environ['PATH']}"
-            shell = ("env", f"PATH={path}", f"HOME={self._directory}", "sh", "-euc", command)
-            run(*self._cluster.lab.command(*shell), cwd=self._directory, timeout=_SECONDS)
-
-
-def paths(cluster: Cluster) -> set[str]:
-    """Return every file and directory of the node, except where it writes all the time."""
-    found: set[str] = set()
-    for directory, names, plain in os.walk(cluster.node.disk):
-        place = Path(directory).relative_to(cluster.node.disk)
-        names[:] = [name for name in names if str(place / name) not in BUSY]
-        found |= {str(place / name) for name in (*names, *plain)}
-    return found
 
 
 def objects(lab: Lab) -> set[str]:
@@ -85,34 +46,61 @@ def objects(lab: Lab) -> set[str]:
 
 @pytest.fixture(scope="module")
 def cluster(make_lab: MakeLab) -> Cluster:
-    """A node with pods and the image, as a registry would give it, and nothing of ours besides."""
+    """A node with pods, and nothing of ours."""
     lab = make_lab("e2e-install", OLD)
     cluster = Cluster(lab, lab.node("node1"))
-    image = images.operator()
-    lab.import_image(image.archive)
-    pulled = f"{REPOSITORY}:{generate_chart.version()}"
-    cluster.node.exec("ctr", "--namespace", "k8s.io", "images", "tag", image.tagged, pulled)
     workload.start(lab, workload.mixed_workload(PODS, cluster.node.name, kubelet=OLD))
     workload.wait_running(lab, count=PODS, timeout=600)
     return cluster
 
 
-@pytest.fixture
-def stranger(cluster: Cluster, tmp_path: Path) -> Stranger:
-    return Stranger(cluster, tmp_path)
+@pytest.fixture(scope="module")
+def registry(cluster: Cluster) -> Registry:
+    """A registry that the node trusts; anybody may use it."""
+    registry = Registry(cluster.lab)
+    registry.start()
+    registry.introduce(cluster.node)
+    return registry
+
+
+@pytest.fixture(scope="module")
+def terminal(cluster: Cluster, registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """The stranger's; what the internet would give is there already."""
+    terminal = Terminal(cluster.lab, registry, tmp_path_factory.mktemp("stranger") / "checkout")
+    terminal.provide()
+    terminal.download(NEW)
+    return terminal
+
+
+def left_on(cluster: Cluster, before: Traces) -> dict[str, str]:
+    """Return what is different on the node, once the kubelet has removed what belonged to our pods."""
+
+    def different() -> dict[str, str]:
+        found = differences(before, traces(cluster.node))
+        return {name: how for name, how in found.items() if name not in STAYS}
+
+    with contextlib.suppress(LabError):
+        wait_until("a node without a trace", lambda: not different(), timeout=90, interval=3)
+    return different()
+
+
+def test_what_stays_is_on_the_page() -> None:
+    page = (pages.CHECKOUT / "docs/upgrade-and-uninstall.md").read_text(encoding="utf-8")
+    table = page.partition("## What stays on a node")[2]
+    assert [name for name in STAYS.values() if f"| {name} |" not in table] == []
 
 
 @pytest.fixture
-def without_trace(cluster: Cluster) -> Iterator[None]:
+def without_trace(cluster: Cluster, registry: Registry) -> Iterator[None]:
     """Assert that what is installed in the body is gone in the end, from the cluster and from the node."""
+    assert registry.directory.exists(), "the node knows it already"
     for version in (OLD, NEW):
         cluster.pre_staged(version)
-    on_disk, ran, node = paths(cluster), cluster.wait_settled(), cluster.node_object()
+    ran, node, there = cluster.wait_settled(), cluster.node_object(), traces(cluster.node)
     assert objects(cluster.lab) == set(), "nothing is installed yet"
     yield
     wait_until("the end of all our objects", lambda: not objects(cluster.lab) or None, timeout=180, interval=2)
-    assert paths(cluster) - on_disk == set()
-    assert on_disk - paths(cluster) == set()
+    assert left_on(cluster, there) == {}
     assert left_over(cluster.node) == []
     assert disturbed(ran, cluster.wait_settled()) == []
     after = cluster.node_object()
@@ -122,38 +110,58 @@ def without_trace(cluster: Cluster) -> Iterator[None]:
     assert cluster.schedulable()
 
 
-def upgraded(cluster: Cluster, version: str) -> None:
-    """Upgrade the node with what is installed, and see that something of it is left on the node: the control."""
-    cluster.apply("first", version, cluster.pre_staged(version), allowDowngrade=True, verify=quickly())
-    upgrade = cluster.wait_for_end("first")
-    assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
-    assert cluster.kubelet_version() == version
-    assert (cluster.node.disk / "usr/bin/.kubelet.nodeupgrade-previous").exists()
-    assert (cluster.node.disk / "var/lib/nodeupgrade/runs").exists()
-
-
 def waiting(cluster: Cluster, name: str, version: str) -> None:
     """Apply a NodeUpgrade that has begun and whose window does not open."""
     cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, **NEVER)
     wait_until("its finalizer", lambda: cluster.get(name)["metadata"].get("finalizers"), timeout=120)
 
 
+def pulled(cluster: Cluster) -> set[str]:
+    """Return the names of the node's images that came from the registry."""
+    listed = cluster.node.exec("ctr", "--namespace", "k8s.io", "images", "list", "--quiet").stdout.split()
+    return {name for name in listed if name.startswith(NAME)}
+
+
 @pytest.mark.usefixtures("without_trace")
-def test_with_helm(cluster: Cluster, stranger: Stranger) -> None:
-    stranger.follow("helm")
-    stranger.follow("all")
-    waiting(cluster, "waiting", NEW)
-    stranger.follow("upgrade", NAME="waiting")
+def test_from_the_readme_to_a_first_upgraded_node_with_helm(cluster: Cluster, terminal: Terminal) -> None:
+    ran, began = cluster.wait_settled(), time.monotonic()
+    assert pulled(cluster) == set()
+    terminal.follow("image")
+    built = time.monotonic()
+    terminal.follow("helm")
+    terminal.follow("kubelet")
+    kubelet = (terminal.directory / "kubelet.digest").read_text().strip()
+    terminal.save("first-node.yaml", {EXAMPLE: kubelet, "node-17": cluster.node.name})
+    terminal.follow("first-node")
+    ended = time.monotonic()
+    print(
+        f"\nfrom README.md to a first upgraded node: {ended - began:.0f} s, {built - began:.0f} s of it for the image"
+    )
+    assert cluster.kubelet_version() == NEW
+    assert disturbed(ran, cluster.wait_settled()) == []
+    assert {name.rpartition("/")[2] for name in pulled(cluster)} >= {
+        f"nodeupgrade:{generate_chart.version()}",
+        f"kubelet@{kubelet}",
+    }
+
+    terminal.follow("all")
+    waiting(cluster, "waiting", OLD)
+    terminal.follow("upgrade", NAME="waiting")
     cluster.delete("waiting")
+    without_an_operator_a_deletion_hangs(cluster, terminal)
 
-    upgraded(cluster, NEW)
-    without_an_operator_a_deletion_hangs(cluster, stranger)
-
-    stranger.follow("uninstall")
-    stranger.follow("uninstall-helm")
+    something_is_left(cluster)
+    terminal.follow("uninstall")
+    terminal.follow("uninstall-helm")
 
 
-def without_an_operator_a_deletion_hangs(cluster: Cluster, stranger: Stranger) -> None:
+def something_is_left(cluster: Cluster) -> None:
+    """The control of the cleanup."""
+    assert (cluster.node.disk / "usr/bin/.kubelet.nodeupgrade-previous").exists()
+    assert (cluster.node.disk / "var/lib/nodeupgrade/runs").exists()
+
+
+def without_an_operator_a_deletion_hangs(cluster: Cluster, terminal: Terminal) -> None:
     waiting(cluster, "hanging", OLD)
     scale = ("--namespace", NAMESPACE, "scale", "deployment/nodeupgrade-operator")
     replicas = cluster.lab.kubectl_json("--namespace", NAMESPACE, "get", "deployment", "nodeupgrade-operator")
@@ -163,7 +171,7 @@ def without_an_operator_a_deletion_hangs(cluster: Cluster, stranger: Stranger) -
     cluster.lab.kubectl("delete", "nodeupgrade", "hanging", "--wait=false")
     assert cluster.get("hanging")["metadata"]["deletionTimestamp"]
 
-    stranger.follow("hanging", NAME="hanging")
+    terminal.follow("hanging", NAME="hanging")
 
     left = cluster.lab.kubectl("get", "nodeupgrade", "hanging", "--ignore-not-found", "--output=name").stdout
     assert left == ""
@@ -171,21 +179,51 @@ def without_an_operator_a_deletion_hangs(cluster: Cluster, stranger: Stranger) -
 
 
 @pytest.mark.usefixtures("without_trace")
-def test_with_one_file(cluster: Cluster, stranger: Stranger) -> None:
-    stranger.follow("file")
-    stranger.follow("all")
-    upgraded(cluster, OLD if cluster.kubelet_version() == NEW else NEW)
-    stranger.follow("uninstall")
-    a_node_is_not_cleaned_while_a_run_may_need_it(cluster, stranger)
+def test_with_one_file_from_a_registry_with_a_password(
+    cluster: Cluster, registry: Registry, terminal: Terminal
+) -> None:
+    """Also by digests only: install.yaml names the image by its digest, as a NodeUpgrade names the kubelet's."""
+    if not (terminal.directory / "image.digest").exists():
+        terminal.follow("image")
+    version = OLD if cluster.kubelet_version() == NEW else NEW
+    terminal.download(version)
+    terminal.type("rm", "-rf", "kubelet-image")
+    terminal.follow("kubelet")
+    image, kubelet = (f"{NAME}/{name}" for name in (digest(terminal, "nodeupgrade"), digest(terminal, "kubelet")))
+    for name in pulled(cluster):
+        cluster.node.exec("ctr", "--namespace", "k8s.io", "images", "remove", "--sync", name)
+    registry.start(password=True)
+    for name in (image, kubelet):
+        asked = cluster.node.exec("ctr", "--namespace", "k8s.io", "images", "pull", name, check=False)
+        assert asked.returncode != 0, "the control of the password"
+        assert "authorization" in asked.stderr or "401" in asked.stderr, asked.stderr
+
+    terminal.follow("file")
+    terminal.follow("private")
+    terminal.follow("all")
+    artifact = {"image": {"ref": kubelet, "path": "/kubelet", "pullSecret": "registry"}}
+    cluster.apply("first", version, artifact, allowDowngrade=True, verify=quickly())
+    upgrade = cluster.wait_for_end("first")
+    assert conditions(upgrade)["Succeeded"]["status"] == "True", upgrade["status"]
+    assert cluster.kubelet_version() == version
+    assert pulled(cluster) >= {image, kubelet}
+
+    something_is_left(cluster)
+    terminal.follow("uninstall")
+    a_node_is_not_cleaned_while_a_run_may_need_it(cluster, terminal)
 
 
-def a_node_is_not_cleaned_while_a_run_may_need_it(cluster: Cluster, stranger: Stranger) -> None:
+def digest(terminal: Terminal, name: str) -> str:
+    """Return the name by digest of what the terminal has pushed."""
+    file = {"nodeupgrade": "image.digest", "kubelet": "kubelet.digest"}[name]
+    return f"{name}@{(terminal.directory / file).read_text().strip()}"
+
+
+def a_node_is_not_cleaned_while_a_run_may_need_it(cluster: Cluster, terminal: Terminal) -> None:
     """A unit of ours stands for a run that is not over; once it is gone, the cleanup ends by itself."""
     unit = cluster.node.disk / "etc/systemd/system/nodeupgrade-executor.service"
     unit.write_text("[Service]\nExecStart=/bin/true\n")
-    cleanup = next(text for name, text in rendered(ImageName(repository=REPOSITORY, tag=generate_chart.version()))
-                   if name == "cleanup.yaml")  # fmt: skip
-    cluster.lab.kubectl("apply", "--server-side", "--filename=-", input=cleanup)
+    cluster.lab.kubectl("apply", "--server-side", "--filename", str(terminal.directory / "dist/cleanup.yaml"))
 
     def refusal() -> str | None:
         pods = cluster.lab.kubectl_json(
@@ -197,4 +235,4 @@ def a_node_is_not_cleaned_while_a_run_may_need_it(cluster: Cluster, stranger: St
     wait_until("the refusal of the cleanup", refusal, timeout=180)
     assert (cluster.node.disk / "usr/bin/.kubelet.nodeupgrade-previous").exists()
     unit.unlink()
-    stranger.follow("uninstall-file")
+    terminal.follow("uninstall-file")

@@ -27,7 +27,8 @@ ARTIFACT = "nodeupgrade.test/kubelet"
 
 _BASE_RECIPE = "2"
 _BASE_PACKAGES = ("ca-certificates", "python3", "python3-pip")
-_BASE_SUITE, _BASE_PYTHON = "bookworm", "3.11"
+_BASE_SUITE, BASE_PYTHON = "bookworm", "3.11"
+"""Its Python must be that of the suite."""
 _DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt", "dev")
 _SOURCES = ("Containerfile", "requirements.lock", "pyproject.toml", "operator")
 _KEPT = 3
@@ -70,6 +71,19 @@ def artifact(kubelet: Path, version: str, progress: Progress | None = None) -> I
     return _cached(ARTIFACT, f"v{version.removeprefix('v')}-{key}", build, progress or Quiet())
 
 
+def push_base(destination: str, terminal: Callable[..., str]) -> None:
+    """Push the stand-in for the slim Python image to a registry.
+
+    Args:
+        destination: its name there, with a tag.
+        terminal: runs a command where the registry can be reached.
+    """
+    cache = paths.cache_root() / "images"
+    with locked("images", Quiet()), tempfile.TemporaryDirectory(prefix="nodeupgrade-") as scratch:
+        buildah = Buildah(cache / "storage", Path(scratch))
+        terminal(*buildah.command("push", "--quiet", _base(buildah), f"docker://{destination}"))
+
+
 class Buildah:
     """buildah with a storage of its own.
 
@@ -88,7 +102,11 @@ class Buildah:
 
     def __call__(self, *arguments: str | Path) -> str:
         """Run one buildah command and return its output."""
-        return run("buildah", *self._storage, *arguments, timeout=_BUILD_SECONDS).stdout.strip()
+        return run(*self.command(*arguments), timeout=_BUILD_SECONDS).stdout.strip()
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the command line of one buildah command, for callers that run it elsewhere."""
+        return ["buildah", *self._storage, *map(str, arguments)]
 
     def build(self, context: Path, name: str, *options: str) -> None:
         """Build the Containerfile of `context`; the same content gives the same digest."""
@@ -116,16 +134,21 @@ class Buildah:
 
 def _build_operator(buildah: Buildah, name: str) -> None:
     context = buildah.scratch / "context"
-    shutil.copytree(_dependencies(), context / "wheels" / wheels.DEPENDENCIES)
+    shutil.copytree(dependencies(), context / "wheels" / wheels.DEPENDENCIES)
     wheels.our_own(context / "wheels")
     for file in ("Containerfile", "requirements.lock"):
         shutil.copyfile(wheels.CHECKOUT / file, context / file)
+    buildah.build(context, name, f"--build-arg=BASE={_base(buildah)}")
+
+
+def _base(buildah: Buildah) -> str:
+    """Return the name of the base image in the storage."""
     base = f"{OPERATOR}-base:{_BASE_RECIPE}"
     if not buildah.has(base):
         container = buildah("from", "scratch")
         buildah("add", "--quiet", container, _base_root(), "/")
         buildah("commit", "--quiet", "--rm", "--timestamp=0", container, base)
-    buildah.build(context, name, f"--build-arg=BASE={base}")
+    return base
 
 
 def _base_root() -> Path:
@@ -149,13 +172,13 @@ def _base_root() -> Path:
     return target
 
 
-def _dependencies() -> Path:
+def dependencies() -> Path:
     """Return a directory with the locked wheels for the base's Python, downloading them once."""
     key = hashlib.sha256(wheels.LOCK.read_bytes()).hexdigest()[:16]
-    target = paths.cache_root() / "wheels" / f"{_BASE_PYTHON}-{key}"
+    target = paths.cache_root() / "wheels" / f"{BASE_PYTHON}-{key}"
     if not target.is_dir():
         with _appearing(target) as fresh:
-            wheels.dependencies(fresh, python=_BASE_PYTHON, machine=platform.machine())
+            wheels.dependencies(fresh, python=BASE_PYTHON, machine=platform.machine())
     return target
 
 

@@ -4,6 +4,7 @@ python -m tools.release.manifests --image registry.example/nodeupgrade --tag 0.1
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import tempfile
@@ -70,15 +71,22 @@ def _kustomized(folder: Path) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=_SECONDS).stdout
 
 
+def _digest(text: str) -> str:
+    if text and re.fullmatch("sha256:[0-9a-f]{64}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not sha256: and 64 hexadecimal digits")
+    return text
+
+
 def main() -> None:
     """Write the files."""
     parser = argparse.ArgumentParser(prog="python -m tools.release.manifests")
     parser.add_argument("--image", required=True, help="name of the image, without a tag")
     parser.add_argument("--tag", required=True)
+    parser.add_argument("--digest", default="", type=_digest, help="sha256:…; if given, it decides, and not the tag")
     parser.add_argument("directory", type=Path)
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
-    for name, text in rendered(ImageName(repository=options.image, tag=options.tag)):
+    for name, text in rendered(ImageName(repository=options.image, tag=options.tag, digest=options.digest)):
         (options.directory / name).write_text(text, encoding="utf-8")
         print(options.directory / name)
 

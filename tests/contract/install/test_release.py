@@ -41,6 +41,18 @@ def test_the_files_are_the_manifests_with_one_image(name: ImageName) -> None:
     assert {each["image"] for each in (*pod["initContainers"], *pod["containers"])} == {str(name)}
 
 
+@pytest.mark.parametrize("digest", ["b" * 64, f"sha256:{'b' * 63}", "latest"])
+def test_what_is_no_digest_is_refused_before_anything_is_written(
+    digest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ["manifests", f"--image={PINNED.repository}", "--tag=9.9.9", f"--digest={digest}", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(SystemExit) as ended:
+        manifests.main()
+    assert ended.value.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def wheel(directory: Path, name: str, version: str, tag: str, *lines: str) -> Path:
     path = directory / f"{name}-{version}-{tag}.whl"
     metadata = "\n".join(("Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines)) + "\n"

@@ -40,7 +40,10 @@ class ImageArtifact:
     pull_secret: Annotated[
         str | None,
         Field(
-            "Secret of the operator's namespace that the image is pulled with.", min_length=1, max_length=NAME_LENGTH
+            "Secret of the operator's namespace that the image is pulled with. The agent's own image is then pulled"
+            " with it, too, and not with the secrets of the service account.",
+            min_length=1,
+            max_length=NAME_LENGTH,
         ),
     ] = None
 
