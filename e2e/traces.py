@@ -17,6 +17,7 @@ NOT_COMPARED = {
     "var/lib/kubelet": "the kubelet's own state",
     "var/lib/systemd": "the state of systemd's timers and random seed",
     "var/log": "logs",
+    "run/cni-ipam": "the address that the network plugin gave out last",
     "run/containerd": "sockets and states of the runtime",
     "run/log": "logs",
     "run/systemd": "states of units, which are compared on their own",
