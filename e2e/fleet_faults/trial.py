@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -165,24 +166,29 @@ class Trial:
         return bool(ours) and all(each.finished and not each.status.in_flight for each in ours) and not agents
 
 
+@functools.cache
+def undisturbed(seed: int, fenced: bool) -> Json:
+    """Return how the rollout of a trial ends without faults."""
+
+    async def play() -> Outcome:
+        random.seed(seed)
+        return await Trial(seed, frozenset(), fenced).play(None)
+
+    outcome = run(play())
+    if outcome.problems:
+        raise AssertionError(f"seed {seed}, without any fault: {outcome.problems}")
+    return outcome.end
+
+
 def try_out(seed: int, faults: frozenset[Fault] | None = None) -> Outcome:
     """Make one trial, after one without faults that shows how it should end."""
     chance = random.Random(seed + 2)  # noqa: S311
-    chosen = faults
-    if chosen is None:
-        chosen = frozenset(chance.sample(sorted(Fault), chance.randint(1, 6)))
+    chosen = frozenset(chance.sample(sorted(Fault), chance.randint(1, 6))) if faults is None else faults
     fenced = chance.random() < 0.5
-
-    async def undisturbed() -> Json:
-        random.seed(seed)
-        outcome = await Trial(seed, frozenset(), fenced).play(None)
-        if outcome.problems:
-            raise AssertionError(f"seed {seed}, without any fault: {outcome.problems}")
-        return outcome.end
 
     async def disturbed() -> Outcome:
         random.seed(seed)
         return await Trial(seed, chosen, fenced).play(expected)
 
-    expected = run(undisturbed())
+    expected = undisturbed(seed, fenced)
     return run(disturbed())

@@ -12,7 +12,7 @@ from e2e.fleet_faults.__main__ import told
 from e2e.fleet_faults.trial import try_out
 from e2e.fleet_faults.weather import Fault
 
-TRIALS = int(os.environ.get("FLEET_FAULTS_TRIALS", "96"))
+TRIALS = int(os.environ.get("FLEET_FAULTS_TRIALS", "24"))
 SEED = int(os.environ.get("FLEET_FAULTS_SEED", random.randrange(10**9)))  # noqa: S311 - no secret
 PARTS = 8
 
