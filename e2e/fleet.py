@@ -11,6 +11,7 @@ from e2e.lab.process import wait_until
 from e2e.lab.snapshot import Difference, NodeSnapshot
 
 OPERATOR = "app.kubernetes.io/name=nodeupgrade-operator"
+LEASE = "nodeupgrade-operator"
 WAVE_SECONDS = 600.0
 
 Snapshots = Mapping[str, NodeSnapshot]
@@ -84,9 +85,18 @@ class Fleet:
         return {n["metadata"]["name"] for n in found if n["spec"].get("unschedulable")}
 
     def operator_node(self) -> str:
-        """Return the node on which the operator runs."""
-        pods = self.lab.kubectl_json("get", "pods", "--namespace", deploy.NAMESPACE, "--selector", OPERATOR)["items"]
-        return next(str(pod["spec"]["nodeName"]) for pod in pods if "deletionTimestamp" not in pod["metadata"])
+        """Return the node of the replica that leads, which is upgraded last."""
+
+        def leads() -> str | None:
+            leases, pods = (
+                self.lab.kubectl_json("get", *what, "--namespace", deploy.NAMESPACE)["items"]
+                for what in (("leases",), ("pods", "--selector", OPERATOR))
+            )
+            holders = (each["spec"].get("holderIdentity") for each in leases if each["metadata"]["name"] == LEASE)
+            leader = str(next(holders, "")).partition("_")[0]
+            return next((str(pod["spec"]["nodeName"]) for pod in pods if pod["metadata"]["name"] == leader), None)
+
+        return wait_until("a replica of the operator that leads", leads, timeout=120, interval=0.5)
 
     def settled(self) -> Snapshots:
         """Wait until nothing changes any more on any node."""
