@@ -80,6 +80,13 @@ class Operator:
             raise AssertionError(f"it said only {self.said.decode()}") from None
         self.said = self.said.partition(words)[2]
 
+    async def leads(self) -> None:
+        """Wait until it leads: the Lease of one that was killed has to expire first."""
+        async with asyncio.timeout(START_SECONDS):
+            while b'"leads"' not in self.log:
+                self.more.clear()
+                await self.more.wait()
+
     async def handles(self, admin: KubeClient, name: str, seconds: float) -> None:
         """Create an upgrade and wait until it is looked at."""
         await admin.create(UPGRADES, upgrade_object(name, nodes={"names": ["no-such-node"]}))
@@ -147,6 +154,7 @@ def variables(kubeconfig: Path, liveness: int, metrics: int) -> dict[str, str]:
 
 async def test_hears_of_an_object_and_stops_when_told(admin: KubeClient, api_server: ApiServer) -> None:
     async with serving_operator(api_server.kubeconfig("operator")) as operator:
+        await operator.leads()
         await operator.handles(admin, "process", SECONDS)
         told = await asyncio.to_thread(scrape, operator.metrics_port)
         for line in (
