@@ -26,7 +26,7 @@ TURNED_BACK = RunReport(
 UPGRADED = replace(TURNED_BACK, outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, rewritten=4, down_seconds=0.75)
 
 
-def attempt(report: RunReport | None, *changed: str) -> Journal:
+def attempt(report: RunReport | None, *changed: str, stopped: bool = True) -> Journal:
     """An attempt that found containers changed before it did anything to them, if any are named."""
     failed = Record(
         seq=1, mark=Mark.FAILED, step=Step.CONFIRM_INVENTORY, boot=BootIdentity("b"), at="t", monotonic=1.0,
@@ -35,7 +35,8 @@ def attempt(report: RunReport | None, *changed: str) -> Journal:
     end = replace(
         failed, seq=2, mark=Mark.FINISHED, step=None, payload=to_json(report, strict=True) if report else None
     )
-    return Journal((failed, end) if report else (failed,))
+    stop = (replace(failed, seq=0, mark=Mark.DOING, step=Step.STOP_KUBELET, payload=None),) if stopped else ()
+    return Journal((*stop, failed, end) if report else (*stop, failed))
 
 
 def harmed(report: RunReport, *labels: str, more: int = 0) -> RunReport:
@@ -88,12 +89,24 @@ def test_what_was_gone_before_ended_by_itself_but_counts_if_it_restarts_later() 
     assert (again.restarted, again.listed, again.ended) == (2, ("killed", "gone"), ())
 
 
-@pytest.mark.parametrize(("first", "total"), [(0.5, 1.25), (None, None)])
-def test_the_time_without_a_kubelet_is_that_of_all(first: float | None, total: float | None) -> None:
-    found = summed_up([attempt(replace(TURNED_BACK, down_seconds=first)), attempt(UPGRADED)])
+@pytest.mark.parametrize(
+    ("first", "stopped", "total"),
+    [(0.5, True, 1.25), pytest.param(None, True, None, id="unknown"), pytest.param(None, False, 0.75, id="untouched")],
+)
+def test_the_time_without_a_kubelet_is_that_of_all_that_stopped_it(
+    first: float | None, stopped: bool, total: float | None
+) -> None:
+    found = summed_up([attempt(replace(TURNED_BACK, down_seconds=first), stopped=stopped), attempt(UPGRADED)])
 
     assert found is not None
     assert found.down_seconds == total
+
+
+def test_where_no_attempt_stopped_the_kubelet_there_is_no_time_without_it() -> None:
+    found = summed_up([attempt(replace(TURNED_BACK, down_seconds=None), stopped=False)])
+
+    assert found is not None
+    assert found.down_seconds is None
 
 
 def test_only_what_came_or_went_before_anything_was_done_is_worth_another() -> None:

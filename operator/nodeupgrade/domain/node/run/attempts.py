@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.run.journal import Journal, Outcome
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.report import RunReport, report_of
 
 
@@ -26,15 +27,25 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
         return None
     listed = dict.fromkeys(label for report in over for label in report.listed)
     ended = dict.fromkeys(label for report in over for label in report.ended)
-    downs = [report.down_seconds for report in over]
     return replace(
         last,
-        down_seconds=None if None in downs else round(sum(down or 0.0 for down in downs), 3),
+        down_seconds=_down_seconds(journals, reports),
         restarted=len(listed) + sum(report.restarted - len(report.listed) for report in over),
         listed=tuple(listed)[:CONTAINERS_LISTED],
         ended=tuple(label for label in ended if label not in listed),
         rebooted=any(report.rebooted for report in over),
     )
+
+
+def _down_seconds(journals: Sequence[Journal], reports: Sequence[RunReport | None]) -> float | None:
+    """Add up the time without a kubelet; ``None`` if that of an attempt is unknown, or if none stopped the kubelet."""
+    pairs = [(journal, report) for journal, report in zip(journals, reports, strict=True) if report is not None]
+    downs = [report.down_seconds for journal, report in pairs if report.down_seconds is not None or _stopped(journal)]
+    return None if not downs or None in downs else round(sum(down or 0.0 for down in downs), 3)
+
+
+def _stopped(journal: Journal) -> bool:
+    return journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
 
 
 def is_worth_another(journal: Journal) -> bool:
