@@ -84,6 +84,16 @@ async def staged(admin: KubeClient, name: str) -> None:
 async def takes_effect(candidate: Elector, probe: Write, kube: KubeClient) -> None:
     """Lead, and wait until the API server has heard of it: it keeps a cache of Leases."""
     await asyncio.wait_for(candidate.campaign(), 60)
+    await until_allowed(probe, kube)
+
+
+async def for_ever(write: Write, kube: KubeClient) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            await write(kube, "")
+
+
+async def until_allowed(probe: Write, kube: KubeClient) -> None:
     async with asyncio.timeout(60):
         while True:
             try:
@@ -92,12 +102,6 @@ async def takes_effect(candidate: Elector, probe: Write, kube: KubeClient) -> No
                 await asyncio.sleep(0.05)
             else:
                 return
-
-
-async def for_ever(write: Write, kube: KubeClient) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            await write(kube, "")
 
 
 def guarding(kube: KubeClient, _: str) -> Coroutine[Any, Any, object]:
@@ -118,17 +122,24 @@ async def test_a_former_leader_writes_nothing(admin: KubeClient, replicas: Repli
     await WRITES[what](replicas.second, name)  # the control: it was the Lease that was in the way
 
 
-async def test_without_a_lease_nobody_leads(admin: KubeClient, replicas: Replicas) -> None:
+async def test_without_a_lease_the_fence_is_open_and_is_in_nobodys_way(admin: KubeClient, replicas: Replicas) -> None:
+    """API servers look for the Lease before they look who writes: a fence that is closed then is closed for all."""
+    name = f"fence-{uuid.uuid4().hex[:8]}"
     leader = replicas.candidate(0)
     await takes_effect(leader, guarding, replicas.first)
     await admin.delete(HERE, LEASE_NAME)
-    with pytest.raises(NotLeadingError):
-        await for_ever(guarding, replicas.first)
+    await until_allowed(guarding, replicas.second)
+    await staged(admin, name)
+    for kind, named in ((NODES, name), (AGENTS, f"{name}-agent")):
+        await admin.merge(kind, named, ANNOTATED)
+        await admin.delete(kind, named)
     keeping = asyncio.ensure_future(leader.keep())
     async with asyncio.timeout(60):
         while (await admin.list(HERE)) == []:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.1)
     assert leader.may_write(), "it has made the Lease again"
+    with pytest.raises(NotLeadingError):
+        await for_ever(guarding, replicas.second)
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
 
