@@ -39,9 +39,14 @@ def traces(node: Node) -> Traces:
     return found | {f"process {name}": "" for name in _processes(node)}
 
 
+PASSING = ("cgroup ", "mount ", "process ")
+"""What comes and goes with pods and their probes: that one is gone again says nothing."""
+
+
 def differences(before: Traces, after: Traces) -> dict[str, str]:
     """Return what is not as it was, by its name."""
-    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    kept = {name for name in before if not name.startswith(PASSING)}
+    names = sorted(name for name in {*kept, *after} if before.get(name) != after.get(name))
     return {name: f"{before.get(name, 'was not there')} → {after.get(name, 'is gone')}" for name in names}
 
 
@@ -71,9 +76,11 @@ def _described(path: Path) -> str:
 
 
 def _units(node: Node) -> Iterator[str]:
-    for listing in ("list-units", "list-unit-files"):
-        shown = node.exec("systemctl", listing, "--all", "--plain", "--no-legend").stdout
-        yield from (line.split()[0] for line in shown.splitlines() if line.split())
+    """Yield units that are installed, run or have failed; systemd also knows others, for as long as it pleases."""
+    for listing in (("list-units", "--state=active,failed"), ("list-unit-files",)):
+        shown = node.exec("systemctl", *listing, "--plain", "--no-legend").stdout
+        names = (line.split()[0] for line in shown.splitlines() if line.split())
+        yield from (name for name in names if not name.endswith((".mount", ".device")))  # mounts are listed, too
 
 
 def _mounts(node: Node) -> Iterator[str]:
