@@ -11,6 +11,7 @@ from e2e.lab.node import Node
 
 NOT_COMPARED = {
     "dev": "made anew at each boot",
+    "opt/kubelet": "where tests put kubelets",
     "proc": "of the kernel",
     "sys": "of the kernel; cgroups are compared on their own",
     "var/lib/containerd": "the runtime's images and containers",
@@ -92,7 +93,8 @@ def _cgroups(node: Node) -> Iterator[str]:
     for hierarchy in cgroups.hierarchies():
         group = hierarchy.mount / node.cgroup
         for directory, names, _ in os.walk(group):
-            yield from (f"{hierarchy.mount.name}: {(Path(directory) / name).relative_to(group)}" for name in names)
+            found = (f"{hierarchy.mount.name}: {(Path(directory) / name).relative_to(group)}" for name in names)
+            yield from (name for name in found if not name.endswith(("/burstable", "/besteffort")))  # for all such pods
 
 
 def _processes(node: Node) -> Iterator[str]:

@@ -149,4 +149,5 @@ def test_throughput_is_near_to_the_ideal(milliseconds: float, share: float) -> N
     assert first < 10
     assert IDEAL / seconds >= share
     assert written.total() <= WRITES_A_NODE * POOL, written
-    assert written[PODS.plural] == 2 * POOL
+    # A deletion may be repeated before the watch tells of it.
+    assert 2 * POOL <= written[PODS.plural] < 2.5 * POOL

@@ -225,6 +225,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a socket that cannot be shielded though it must be": (
         Reason.SHIELD_UNAVAILABLE, {"shield": ShieldPolicy.REQUIRE, "socket": socket(mounted=True)},
     ),
+    "a runtime that was never tried": (
+        Reason.RUNTIME_UNPROVEN, {"runtime_found": runtime_found(unproven="never tried")},
+    ),
     "a command before the kubelet": (
         Reason.UNIT_COMMAND_UNKNOWN,
         {

@@ -83,7 +83,7 @@ class Blank(_NodeDecision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark(_NodeDecision):
+class MarkTask(_NodeDecision):
     """Write to the task of a node that is not started, so that no start takes effect that is still on its way.
 
     It succeeds only if none has taken effect before.
@@ -239,7 +239,7 @@ NodeAction: TypeAlias = (
     | Claim
     | Reopen
     | Blank
-    | Mark
+    | MarkTask
     | Refuse
     | Skip
     | WaveNews

@@ -26,7 +26,7 @@ from nodeupgrade.domain.rollout.actions import (
     Hold,
     Judge,
     LiftGuard,
-    Mark,
+    MarkTask,
     NarrowGuard,
     NodeAction,
     RaiseGuard,
@@ -140,7 +140,7 @@ class Actuator:
                 await self._set_schedulable(node, cordoned_by=self._upgrade.uid)
             case RestoreCordon(view=node):
                 await self._set_schedulable(node, cordoned_by=None)
-            case Mark(task=task):
+            case MarkTask(task=task):
                 settled = {SETTLED_ANNOTATION: self._kube.utcnow().isoformat()}  # always another value
                 await self._merge_task(task, {"metadata": {"annotations": {**self._mark, **settled}}})
             case Claim() | Reopen() | Blank() | StartTask() | Abort() | GiveUp() | Judge() | Release() | DropTask():

@@ -25,7 +25,7 @@ from nodeupgrade.domain.rollout.actions import (
     DropTask,
     FreeSlot,
     Judge,
-    Mark,
+    MarkTask,
     NodeAction,
     Release,
     RestoreCordon,
@@ -142,7 +142,7 @@ def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datet
         return _resume(fleet, terms, node, now)
     if node.name in fleet.unsettled:
         message = f"whether node {node.name} was started is not known, since the API server did not answer"
-        return Mark(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
+        return MarkTask(node=node.name, task=task, reason=Reason.PROGRESSING, message=message)
     if terms is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
         return _turn_back(fleet, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""), ours=ours)
@@ -212,7 +212,7 @@ def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours:
     Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
     """
     if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
-        return Mark(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
+        return MarkTask(node=node.name, task=task, reason=obstacle.reason, message=obstacle.message)
     if ours:
         return RestoreCordon(node=node.name, view=node, reason=obstacle.reason, message=obstacle.message)
     return FreeSlot(node=node.name, reason=obstacle.reason, message=obstacle.message)

@@ -12,7 +12,7 @@ from nodeupgrade.domain.rollout.actions import (
     Blank,
     Claim,
     FreeSlot,
-    Mark,
+    MarkTask,
     NodeAction,
     Refuse,
     Reopen,
@@ -162,7 +162,7 @@ class Lanes:
             if done is None:
                 self._results.complete = False
                 continue
-            self._unsettled -= {done.node} if isinstance(done, Mark | StartTask) else set()
+            self._unsettled -= {done.node} if isinstance(done, MarkTask | StartTask) else set()
             self._results.applied.append(done)
             self._telling.add(self._start(self._tell(done, tell), None))
 
