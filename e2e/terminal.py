@@ -5,6 +5,7 @@ from the cache instead: the base image by way of a mirror in podman's configurat
 pip's. The base image is a stand-in: Debian with its own Python, which `IMAGE_PYTHON` names.
 """
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from e2e.lab.registry import NAME, PASSWORD, Place, Registry
 _BASE = "library/python:3.13-slim-bookworm"
 _MIRROR = f"{NAME}/docker.io"
 _NOT_IN_A_CHECKOUT = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "wheels")
+_MAKE_THE_VENV = ("requirements-dev.lock", "pyproject.toml", "tools/make-venv")
 _SECONDS = 900
 _AT_HOME = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
@@ -51,6 +53,8 @@ class Terminal:
         ignored = shutil.ignore_patterns(*_NOT_IN_A_CHECKOUT)
         shutil.copytree(pages.CHECKOUT, directory, symlinks=True, ignore=ignored)
         (directory / ".venv").symlink_to(pages.CHECKOUT / ".venv")
+        for name in _MAKE_THE_VENV:  # it is shared, and must not be made again for this checkout
+            os.utime(directory / name, (0, 0))
         self._home = directory.with_name("home")
         for name, target in self._programs().items():
             (self._home / "bin" / name).parent.mkdir(parents=True, exist_ok=True)

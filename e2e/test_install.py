@@ -2,7 +2,8 @@
 
 Images are built, pushed and pulled as the pages say; the registry is the lab's. The two ways of installing take turns
 on one node: the first from a registry that anybody may use, the other from one that asks for a password. That something
-would be left without the cleanup, and that the password is needed, are the controls.
+would be left without the cleanup, and that the password is needed, are the controls. Run by hand, ten minutes:
+`pytest -m slow e2e/test_install.py`.
 """
 
 import contextlib
@@ -122,6 +123,7 @@ def pulled(cluster: Cluster) -> set[str]:
     return {name for name in listed if name.startswith(NAME)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_trace")
 def test_from_the_readme_to_a_first_upgraded_node_with_helm(cluster: Cluster, terminal: Terminal) -> None:
     ran, began = cluster.wait_settled(), time.monotonic()
@@ -178,6 +180,7 @@ def without_an_operator_a_deletion_hangs(cluster: Cluster, terminal: Terminal) -
     cluster.lab.kubectl(*scale, f"--replicas={replicas['spec']['replicas']}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_trace")
 def test_with_one_file_from_a_registry_with_a_password(
     cluster: Cluster, registry: Registry, terminal: Terminal
