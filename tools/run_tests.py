@@ -1,7 +1,7 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so two modules of them run at once, and all others beside them, with what they leave
-of the processors. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
+Tests on booted nodes mostly wait, so all others run beside them, with what they leave of the processors. With
+NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
 
 import os
@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
-NODES = ("-v", "--durations=15", *("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
-         "-m", "e2e and not slow", "e2e")  # fmt: skip
+NODES = ("-v", "--durations=15", "-m", "e2e and not slow", "e2e")
 YIELDING = 19
 """Niceness of what runs beside the tests on nodes."""
 LATER = 5
