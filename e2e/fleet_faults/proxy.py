@@ -200,5 +200,6 @@ class Proxy(TypedKube):
         return result
 
     def _holds(self) -> bool:
-        lease = self.kube._objects.get((LEASES.plural, self.namespace, LEASE_NAME)) or {}
-        return str((lease.get("spec") or {}).get("holderIdentity")) == self.identity
+        """Report whether the fence lets this operator write; without a Lease it lets all (operator-fence.yaml)."""
+        lease = self.kube._objects.get((LEASES.plural, self.namespace, LEASE_NAME))
+        return lease is None or str((lease.get("spec") or {}).get("holderIdentity")) == self.identity

@@ -15,6 +15,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.domain.rollout.allowed import Allowed
 from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, AgentPodSettings, agent_pod
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer
@@ -30,10 +31,12 @@ PAGE = (pages.CHECKOUT / "docs/policies.md").read_text(encoding="utf-8")
 
 def agent() -> Json:
     """Return the manifest of an agent's pod, with a kubelet from an image: the one that asks for most."""
-    image = TaskArtifact(kind=ArtifactKind.IMAGE, ref=f"registry.example/kubelet@sha256:{'a' * 64}", path="/kubelet")
+    ref = f"registry.example/kubelet@sha256:{'a' * 64}"
+    image = TaskArtifact(kind=ArtifactKind.IMAGE, ref=ref, path="/kubelet")
     spec = replace(task_spec("node-0"), artifact=image)
     task = Task(name=NodeName("node-0"), uid="u", resource_version="1", generation=1, spec=spec)
-    return agent_pod(task, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev"))
+    allowed = Allowed(images=("registry.example",))
+    return agent_pod(task, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=allowed))
 
 
 def objection(server: ApiServer, body: Json) -> str:

@@ -39,6 +39,23 @@ async def test_what_a_former_leader_creates_after_the_run_is_deleted(started: bo
     assert await agents(scene) == []
 
 
+async def test_an_agent_whose_run_was_just_judged_is_left_to_its_rollout() -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    while not await agents(scene):
+        await scene.step()
+    while parse_task(await scene.kube.get(TASKS, "node-0")).verdict is None:
+        await scene.step()
+    before = await agents(scene)
+    assert before == ["nodeupgrade-agent-node-0"]
+    await scene.operator.sweep()
+    assert await agents(scene) == before
+    scene.now += UNDOUBTED + timedelta(seconds=1)
+    await scene.operator.sweep()
+    assert await agents(scene) == [], "its rollout has not done so"
+
+
 async def test_an_agent_that_serves_a_run_stays_however_old_it_is() -> None:
     scene = Scene(parts={"node-0": Part.HANG})
     await scene.fleet.add_node("node-0")

@@ -2,8 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import MalformedObjectError
+from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
 from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
 from nodeupgrade.ports.kube import PODS, TASKS, ConflictError, KubeApi, NotFoundError, RejectedError
@@ -22,24 +23,36 @@ async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> t
     """
     agents, removed = PODS.within(namespace), list[AgentPodView]()
     for body in await kube.list(agents, labels=AGENT_LABELS):
-        pod = view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
-        doubted = pod.over or now > pod.created_at + UNDOUBTED
-        if pod.deleting or not doubted or await _is_asked_for(kube, pod):
+        pod = _view(body)
+        aged = now > pod.created_at + UNDOUBTED
+        if not (pod.over or aged) or await _is_spoken_for(kube, pod, aged=aged):
             continue
         try:
+            # The task may have been released since the pods were listed, after its rollout has deleted this one.
+            if _view(await kube.get(agents, pod.name)).deleting:
+                continue
             await kube.delete(agents, pod.name, uid=pod.uid)
-        except (ConflictError, RejectedError):
+        except (ConflictError, NotFoundError, RejectedError):
             continue  # it is another one already, or the next look tries again
         removed.append(pod)
     return tuple(removed)
 
 
-async def _is_asked_for(kube: KubeApi, pod: AgentPodView) -> bool:
-    """Report whether a task asks for the run of a pod; a task that cannot be read may."""
+def _view(body: Json) -> AgentPodView:
+    return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
+
+
+async def _is_spoken_for(kube: KubeApi, pod: AgentPodView, *, aged: bool) -> bool:
+    """Report whether a task asks for the run of a pod, or its rollout is about to delete the pod.
+
+    A task that cannot be read may ask for it.
+    """
     try:
         task = parse_task(await kube.get(TASKS, pod.node))
     except NotFoundError:
         return False
     except MalformedObjectError:
         return True
-    return task.open and task.spec.run_id == pod.run_id
+    if task.spec.run_id != pod.run_id or task.spec.action is TaskAction.RELEASE:
+        return False
+    return task.verdict is None or not aged
