@@ -32,18 +32,25 @@ class Cluster:
     @classmethod
     def with_operator(cls, lab: Lab, *, pods: int, static: bool = True) -> "Cluster":
         """Deploy the operator and the mixed workload, and wait until nothing changes any more."""
-        node = next(iter(lab.nodes.values()))
         deploy.deploy_operator(lab)
-        workload.start(lab, workload.mixed_workload(pods, node.name, kubelet=lab.spec.kubelet))
-        if static:
-            node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
-        cluster = cls(lab, node)
-        # A kubelet 1.15 cannot create mirror pods on a current API server: only the runtime knows its static pod.
-        mirrored = static and not lab.spec.kubelet.startswith("1.15.")
-        workload.wait_running(lab, count=pods + mirrored, timeout=600)
-        if static:
-            wait_until("the static pod", lambda: cluster.runs("static-web") or None, timeout=120)
+        cluster = cls(lab, next(iter(lab.nodes.values())))
+        cluster.start_workload(pods, static=static)
         return cluster
+
+    def start_workload(self, pods: int, *, static: bool = True, suffix: str = "") -> None:
+        """Start the mixed workload on this node, and wait until nothing changes any more; pods get the suffix."""
+        lab, kubelet = self.lab, self.lab.spec.kubelet
+        namespace, settings, *bare = workload.mixed_workload(pods, self.node.name, kubelet=kubelet)
+        for pod in bare:
+            pod["metadata"]["name"] += suffix
+        workload.start(lab, [namespace, settings, *bare])
+        if static:
+            self.node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
+        # A kubelet 1.15 cannot create mirror pods on a current API server: only the runtime knows its static pod.
+        mirrored = static and not kubelet.startswith("1.15.")
+        workload.wait_running(lab, count=pods + mirrored, node=self.node.name, timeout=600)
+        if static:
+            wait_until("the static pod", lambda: self.runs("static-web") or None, timeout=120)
 
     # ── user actions ────────────────────────────────────────────────────────────────────────────────────────────
 

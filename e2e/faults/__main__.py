@@ -14,7 +14,7 @@ from rich.table import Table
 from e2e.cluster import Cluster
 from e2e.faults.fault import Row, upgrade_under
 from e2e.faults.kinds import FAULTS
-from e2e.lab import Lab, LabSpec, deploy, workload
+from e2e.lab import Lab, LabSpec, deploy
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
 
@@ -92,13 +92,8 @@ def _cluster(name: str, pods: int, nodes: int, runtime: str) -> Cluster:
         for other in others:
             lab.kubectl("taint", "nodes", other, f"{NOT_YET}=:NoSchedule")
         cluster = Cluster.with_operator(lab, pods=pods)
-        for number, other in enumerate(others, 2):
-            namespace, settings, *bare = workload.mixed_workload(pods, other, kubelet=kubelet)
-            for pod in bare:
-                pod["metadata"]["name"] += f"-{other}"
-            workload.start(lab, [namespace, settings, *bare])
-            lab.node(other).write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
-            workload.wait_running(lab, count=(pods + 1) * number, timeout=600)
+        for other in others:
+            Cluster(lab, lab.node(other)).start_workload(pods, suffix=f"-{other}")
         for other in others:
             lab.kubectl("taint", "nodes", other, f"{NOT_YET}-")
         return cluster

@@ -109,15 +109,18 @@ def renew(lab: Lab, objects: list[Object], *, keep: Callable[[Object], bool] = l
     wait_running(lab, count=len(names) + sum(map(is_mirror, found)), timeout=600)
 
 
-def wait_running(lab: Lab, namespace: str = NAMESPACE, count: int = 1, *, timeout: float = 300) -> None:
-    """Wait until ``count`` pods of ``namespace`` run, with every long-running container ready.
+def wait_running(
+    lab: Lab, namespace: str = NAMESPACE, count: int = 1, *, node: str | None = None, timeout: float = 300
+) -> None:
+    """Wait until ``count`` pods of ``namespace`` (on ``node``) run, with every long-running container ready.
 
     Raises:
         LabError: after ``timeout`` seconds; it says how many run.
     """
+    here = ("--namespace", namespace, *(["--field-selector", f"spec.nodeName={node}"] if node else []))
 
     def enough() -> bool:
-        return sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", "--namespace", namespace)["items"]) >= count
+        return sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"]) >= count
 
     wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=1)
 
