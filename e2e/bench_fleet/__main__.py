@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +25,13 @@ from rich.table import Table
 
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
-from nodeupgrade.adapters.kube import KubeClient, Session
+from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
 from nodeupgrade.ports.kube import PODS, UPGRADES
 from nodeupgrade.simulation.kube_agents import SimulatedAgents
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
+from tests.contract.kube.kubelets import vanishing
 from tests.contract.kube.test_operator_process import variables
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 
@@ -114,17 +115,6 @@ async def far_away(server: ApiServer, milliseconds: float) -> AsyncIterator[Path
         await proxy.wait()
 
 
-def vanishing(session: Session) -> Callable[[str], Awaitable[None]]:
-    """Return what takes an agent pod away for good, at the API server of a session."""
-
-    async def vanish(pod: str) -> None:
-        url = f"{session.server}/api/v1/namespaces/{NAMESPACE}/pods/{pod}"
-        async with session.http.delete(url, json={"gracePeriodSeconds": 0}) as answer:
-            await answer.read()
-
-    return vanish
-
-
 async def stir(kube: KubeClient) -> None:
     """Change a pod now and then: in a cluster with 150,000 of them, some pod always changes."""
     pods, name = PODS.within(WORKLOAD), f"web-0-on-{node_name(0)}"
@@ -136,7 +126,7 @@ async def stir(kube: KubeClient) -> None:
 async def measure(server: ApiServer, setting: Setting) -> dict[str, str]:
     """Run a rollout and return a row of the table."""
     async with KubeClient.open(server.kubeconfig()) as admin, far_away(server, setting.milliseconds) as kubeconfig:
-        agents = SimulatedAgents(admin, NAMESPACE, setting.seconds, vanishing(admin.session()))
+        agents = SimulatedAgents(admin, NAMESPACE, setting.seconds, vanishing(admin.session(), NAMESPACE))
         background = asyncio.gather(agents.run(), stir(admin))
         strategy = {"maxConcurrent": setting.in_flight, "maxUnavailable": "100%"}
         await admin.create(UPGRADES, upgrade_object(NAME, strategy=strategy))

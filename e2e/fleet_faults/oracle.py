@@ -1,5 +1,6 @@
 """What must be true at every write, whoever made it, and in the end. Numbers are the promises of docs/design.md."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
@@ -8,7 +9,7 @@ from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.domain.nodes import CORDON_ANNOTATION
 from nodeupgrade.domain.rollout.guard import GUARD_NAME
-from nodeupgrade.simulation.kube import InMemoryKube
+from nodeupgrade.simulation.kube import Key
 
 _AT_WORK = frozenset({TaskAction.UPGRADE, TaskAction.ABORT})
 
@@ -18,6 +19,7 @@ class Oracle:
     """Watches every write of a trial.
 
     Attributes:
+        objects: all objects of the cluster, as they are now.
         budget: how many nodes may be in flight.
         fenced: whether no write of a former leader takes effect at all.
         foreign: nodes that somebody else has cordoned.
@@ -25,7 +27,7 @@ class Oracle:
         problems: what was wrong, each thing once.
     """
 
-    kube: InMemoryKube
+    objects: Mapping[Key, Json]
     budget: int
     fenced: bool
     foreign: frozenset[str]
@@ -36,7 +38,7 @@ class Oracle:
 
     def look(self, _verb: str, name: str) -> None:
         """Check what a write has left; called by the API server right after it."""
-        for (plural, _, key), body in self.kube._objects.items():
+        for (plural, _, key), body in self.objects.items():
             if key != name:
                 continue
             if plural == "nodeupgradetasks":
@@ -49,9 +51,7 @@ class Oracle:
 
     def _budget(self) -> None:
         """P3: nodes at work are never more than the budget."""
-        tasks = [
-            parse_task(body) for (plural, _, _), body in self.kube._objects.items() if plural == "nodeupgradetasks"
-        ]
+        tasks = [parse_task(body) for (plural, _, _), body in self.objects.items() if plural == "nodeupgradetasks"]
         at_work = sorted(task.name for task in tasks if _is_at_work(task))
         if len(at_work) > self.budget:
             self._say(f"P3: {at_work} are at work, but the budget is {self.budget}")
@@ -89,7 +89,7 @@ class Oracle:
             expected: the end without any faults; None if this is it.
         """
         found: Json = {"nodes": {}, "tasks": {}}
-        for (plural, _, key), body in self.kube._objects.items():
+        for (plural, _, key), body in self.objects.items():
             if plural == "nodes":
                 found["nodes"][key] = (
                     body["status"]["nodeInfo"]["kubeletVersion"],
@@ -117,7 +117,7 @@ class Oracle:
 
     def _is_told_of(self, node: str) -> bool:
         """Whether people were told of a cordon that only they can remove: the task that could tell is gone."""
-        events = [body for (plural, _, _), body in self.kube._objects.items() if plural == "events"]
+        events = [body for (plural, _, _), body in self.objects.items() if plural == "events"]
         left = [event for event in events if event["reason"] == Reason.CORDON_LEFT_BEHIND]
         return any(event["involvedObject"]["name"] == node for event in left)
 

@@ -66,7 +66,9 @@ class Trial:
         self.weather = Weather(random.Random(self.seed + 1), self.faults)  # noqa: S311
         self.kube = InMemoryKube(clock=lambda: START + timedelta(seconds=loop_time()))
         self.nodes = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.lost)
-        self.oracle = Oracle(self.kube, self.budget, self.fenced, frozenset({FOREIGN}), frozenset({UNSELECTED}))
+        self.oracle = Oracle(
+            self.kube._objects, self.budget, self.fenced, frozenset({FOREIGN}), frozenset({UNSELECTED})
+        )
         self.happenings = Happenings(self)
 
     def upgrade(self) -> Json:

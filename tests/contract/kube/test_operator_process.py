@@ -116,10 +116,11 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator_process(kubeconfig: Path) -> AsyncIterator[Operator]:
-    """Run it as its pod does, and leave nothing behind."""
+async def operator_process(kubeconfig: Path, **more: str) -> AsyncIterator[Operator]:
+    """Run it as its pod does, with more in its environment, and leave nothing behind."""
     liveness, metrics = free_ports(2)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), **variables(kubeconfig, liveness, metrics)}
+    ours = variables(kubeconfig, liveness, metrics)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator"), **ours, **more}
     output = asyncio.subprocess.PIPE
     argv = (sys.executable, "-m", "nodeupgrade.controlplane")
     process = await asyncio.create_subprocess_exec(
