@@ -25,7 +25,7 @@ _ALLOWED = {
     "urls": [f"http://{naming.CONTROL_PLANE_ADDRESS}:{naming.HTTP_PORT}"],
     "paths": ["/"],
     "images": [images.ARTIFACT],
-    "units": ["kubelet.service"],
+    "units": ["kubelet.service", "other.service"],
 }
 """What the tests bring onto the nodes, and places where nothing is."""
 
