@@ -96,6 +96,15 @@ def test_a_kubelet_that_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch
     assert gathered(seen).readiness.dry_run == "unshare: Operation not permitted"
 
 
+def test_arguments_that_the_new_kubelet_rejects_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node("--unknown")
+    monkeypatch.setattr(seen.ports.kubelet, "version_output", lambda *_: (1, "unknown flag: --unknown"))
+
+    found = gathered(seen)
+
+    assert (found.kubelet.arguments_status, found.readiness.dry_run) == (1, None)
+
+
 CONFIG = b"""
 current-context: c
 contexts: [{name: c, context: {cluster: k, user: u}}]

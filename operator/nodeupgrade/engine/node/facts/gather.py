@@ -150,7 +150,7 @@ def gather(
             current=kubelet.current,
             target=request.spec.target,
             layout=layout,
-            dry_run=_tried(node, running, request, kubelet.arguments),
+            dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments),
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
             runtime=runtime,

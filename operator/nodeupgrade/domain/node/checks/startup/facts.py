@@ -72,7 +72,7 @@ class Readiness:
     Attributes:
         current: version of the running kubelet; ``None`` if unknown.
         layout: its command line and configuration.
-        dry_run: what the new kubelet prints in a dry run; ``None`` if there is no program to run.
+        dry_run: what the new kubelet prints in a dry run; ``None`` if none can run with its arguments.
         units: the units of the kubelet and the runtime.
         unchangeable: paths that have to be changed but are immutable.
         read_only: directories that have to be written to but are mounted read-only.
