@@ -9,7 +9,7 @@ same program wrote the file. They must be readable in an emergency with a pager.
 
 import base64
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 
 _SECOND = timedelta(seconds=1)
+_PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 def to_json(value: object, *, strict: bool = False) -> Any:
@@ -54,10 +55,16 @@ def to_json(value: object, *, strict: bool = False) -> Any:
 
 
 def _encode(value: object, *, strict: bool, resolved: bool) -> Any:
+    if type(value) in _PLAIN:  # most values are, and a match would try every pattern before
+        return value
     match value:
         case StrEnum():
             return value.value
-        case None | bool() | int() | float() | str():
+        case dict() | Mapping():
+            return {str(key): _encode(item, strict=strict, resolved=False) for key, item in value.items()}
+        case tuple() | list() | frozenset():
+            return [_encode(item, strict=strict, resolved=False) for item in value]
+        case bool() | int() | float() | str():
             return value
         case datetime() if not strict:
             return timestamp(value)
@@ -67,21 +74,19 @@ def _encode(value: object, *, strict: bool, resolved: bool) -> Any:
             return value.render()
         case bytes() if strict:
             return base64.b64encode(value).decode("ascii")
-        case Mapping():
-            return {str(key): _encode(item, strict=strict, resolved=False) for key, item in value.items()}
-        case tuple() | list() | frozenset():
-            return [_encode(item, strict=strict, resolved=False) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return dict(_encoded_members(value, strict=strict, resolved=resolved))
+            return _encoded_members(value, strict=strict, resolved=resolved)
         case _:
             raise TypeError(f"cannot encode {type(value).__name__}")
 
 
-def _encoded_members(value: object, *, strict: bool, resolved: bool) -> Iterator[tuple[str, Any]]:
+def _encoded_members(value: object, *, strict: bool, resolved: bool) -> Json:
+    encoded: Json = {}
     for member in members_of(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
         item = getattr(value, member.attribute)
         if strict or item is not None:
-            yield member.name, _encode(item, strict=strict, resolved=member.resolved)
+            encoded[member.name] = _encode(item, strict=strict, resolved=member.resolved)
+    return encoded
 
 
 def merge_patch(before: Json, after: Json) -> Json:

@@ -90,6 +90,18 @@ class KubeletProcess:
     expected: dict[tuple[str, str, str], HashValue] = field(default_factory=dict)
 
 
+_KEPT_RUNNING = frozenset({Role.REGULAR, Role.SIDECAR})
+
+
+@dataclass(frozen=True, slots=True)
+class _Hashes:
+    """The hashes that one version computes for the containers of a pod, by name: to store, and to compare."""
+
+    pod: Pod
+    stored: dict[str, HashValue]
+    compared: dict[str, HashValue]
+
+
 class SimulatedKubelet:
     """Implements ports.node.kubelet.Kubelet, and is the kubelet.
 
@@ -129,6 +141,7 @@ class SimulatedKubelet:
         self._shield = shield
         self._timeline = timeline
         self._calls = calls
+        self._known: dict[tuple[int, KubeletVersion], _Hashes] = {}
 
     def healthy(self) -> bool:
         """Whether the process answers ok."""
@@ -245,8 +258,20 @@ class SimulatedKubelet:
 
     def _expected(self, process: KubeletProcess) -> Iterator[tuple[tuple[str, str, str], HashValue]]:
         for pod in self.desired(process.version):
-            for container, value in compared(pod, process.version):
-                yield (pod.ref.namespace, pod.ref.name, container.name), value
+            for name, value in self._hashes(pod, process.version).compared.items():
+                yield (pod.ref.namespace, pod.ref.name, name), value
+
+    def _hashes(self, pod: Pod, version: KubeletVersion) -> "_Hashes":
+        """What a version computes for a pod; once for each pod, since a kubelet synchronises every second."""
+        known = self._known.get((id(pod), version))
+        if known is None:
+            known = _Hashes(
+                pod=pod,
+                stored={c.name: computed_hash(pod, c, version) for c in pod.containers if c.role in _KEPT_RUNNING},
+                compared={c.name: value for c, value in compared(pod, version)},
+            )
+            self._known[id(pod), version] = known
+        return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
         """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
@@ -307,11 +332,9 @@ class SimulatedKubelet:
                 host_network=bool(pod.raw["spec"].get("hostNetwork")),
                 source="file" if pod.from_manifest else "api",
             )
-        wanted = {container.name: value for container, value in compared(pod, process.version)}
-        for container in pod.containers:
-            if container.role in {Role.REGULAR, Role.SIDECAR}:
-                stored_value = computed_hash(pod, container, process.version)
-                self._sync_container(pod, sandbox, container.name, wanted.get(container.name), stored_value)
+        hashes = self._hashes(pod, process.version)
+        for name, stored_value in hashes.stored.items():
+            self._sync_container(pod, sandbox, name, hashes.compared.get(name), stored_value)
 
     def _sync_container(
         self, pod: Pod, sandbox: SandboxInstance, name: str, wanted: HashValue | None, new: HashValue

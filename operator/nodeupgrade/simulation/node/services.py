@@ -1,8 +1,9 @@
 """The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
 
 import shlex
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.host import UnitCommand, UnitStatus
@@ -53,25 +54,46 @@ class LoadedFiles:
 
     files: dict[str, bytes] = field(default_factory=dict)
 
-    def commands(self) -> Iterator[UnitCommand]:
-        """Yield the commands that systemd runs; an empty assignment clears the ones before it."""
-        found: list[UnitCommand] = []
-        for line in b"\n".join(self.files.values()).decode().splitlines():
-            when, _, text = line.partition("=")
-            if when.startswith("Exec"):
-                words = text.removeprefix("-")
-                found = [command for command in found if text or command.when != when]
-                found += [
-                    UnitCommand(when=when, program=words.split(" ")[0], line=words, may_fail=text.startswith("-"))
-                    for _ in range(1 if text else 0)
-                ]
-        yield from found
+    def commands(self) -> tuple[UnitCommand, ...]:
+        """Return the commands that systemd runs; an empty assignment clears the ones before it."""
+        return _commands(self._text)
 
     def environment_files(self) -> tuple[tuple[str, bool], ...]:
         """Files with further arguments, and whether they are required."""
-        lines = b"\n".join(self.files.values()).decode().splitlines()
-        named = [line.partition("=")[2] for line in lines if line.startswith("EnvironmentFile=")]
-        return tuple((name.removeprefix("-"), not name.startswith("-")) for name in named)
+        return _environment_files(self._text)
+
+    @property
+    def _text(self) -> bytes:
+        return b"\n".join(self.files.values())
+
+
+# A status is asked for many times in each second of a run, and what the same lines say never changes.
+
+
+@cache
+def _commands(text: bytes) -> tuple[UnitCommand, ...]:
+    found: list[UnitCommand] = []
+    for line in text.decode().splitlines():
+        when, _, value = line.partition("=")
+        if when.startswith("Exec"):
+            words = value.removeprefix("-")
+            found = [command for command in found if value or command.when != when]
+            found += [
+                UnitCommand(when=when, program=words.split(" ")[0], line=words, may_fail=value.startswith("-"))
+                for _ in range(1 if value else 0)
+            ]
+    return tuple(found)
+
+
+@cache
+def _environment_files(text: bytes) -> tuple[tuple[str, bool], ...]:
+    named = [line.partition("=")[2] for line in text.decode().splitlines() if line.startswith("EnvironmentFile=")]
+    return tuple((name.removeprefix("-"), not name.startswith("-")) for name in named)
+
+
+@cache
+def _words(line: str) -> tuple[str, ...]:
+    return tuple(shlex.split(line))
 
 
 class SimulatedServices:
@@ -146,7 +168,7 @@ class SimulatedServices:
             started=self._runtime.started,
             program=self.runtime_command[0],
             command=self.runtime_command,
-            commands=tuple(loaded.commands()),
+            commands=loaded.commands(),
             drop_ins=self._drop_ins(RUNTIME_UNIT, loaded),
             environment_files=loaded.environment_files(),
             needs_reload=loaded.files != self._files(RUNTIME_UNIT),
@@ -240,7 +262,7 @@ class SimulatedServices:
         """Run the kubelet as its unit says, after its ExecStartPre commands; only copying has an effect here."""
         self.unit.waiting = False
         for command in self._loaded[KUBELET_UNIT].commands():
-            match shlex.split(command.line):
+            match _words(command.line):
                 case ["/bin/cp", source, target] if command.when == "ExecStartPre":
                     self._disk[target] = self._disk[source]
         self._kubelet.start(self.unit.arguments, self.unit.program)
@@ -255,7 +277,7 @@ class SimulatedServices:
     def _command(self, unit: str) -> tuple[str, ...]:
         """The command line of a unit, as loaded."""
         [line] = [c.line for c in self._loaded[unit].commands() if c.when == "ExecStart"]
-        return tuple(shlex.split(line))
+        return _words(line)
 
     def _files(self, unit: str) -> dict[str, bytes]:
         """The files of a unit on the disk: its own, and its drop-ins sorted by name."""
@@ -307,7 +329,7 @@ class SimulatedServices:
             fenced=self.unit.fenced,
             fragment_path=f"{UNIT_DIRECTORY}/{KUBELET_UNIT}",
             program=self.unit.program,
-            commands=tuple(loaded.commands()),
+            commands=loaded.commands(),
             drop_ins=self._drop_ins(KUBELET_UNIT, loaded),
             environment_files=loaded.environment_files(),
             needs_reload=loaded.files != self._files(KUBELET_UNIT),

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.step import COMMIT, Step
@@ -84,24 +84,31 @@ _KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES
 """Steps whose before-images hold content: stored metadata of containers, or whole files."""
 
 
+_REPEATABLE = frozenset({Mark.DONE, Mark.UNDONE, Mark.HELD})
+
+
 def may_be_lost(record: Record) -> bool:
     """Report whether a power cut may lose a record without harm, together with everything after it.
 
     That a step is done, undone or held can be found out again, or the step repeated. An announcement, a failure, the
     commit and the end must not be lost.
     """
-    return record.mark in {Mark.DONE, Mark.UNDONE, Mark.HELD} and record.step is not COMMIT
+    return record.mark in _REPEATABLE and record.step is not COMMIT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Journal:
     """All records of one run, oldest first."""
 
     records: tuple[Record, ...] = ()
 
+    @cached_property
+    def _newest(self) -> Mapping[Step | None, Mark]:
+        return {record.step: record.mark for record in self.records}
+
     def mark(self, step: Step) -> Mark | None:
         """Return the newest mark of a step."""
-        return next((r.mark for r in reversed(self.records) if r.step is step), None)
+        return self._newest.get(step)
 
     def payload(self, step: Step) -> Mapping[str, JsonValue] | None:
         """Return the before-images of a step: those of its *first* announcement, taken before any effect."""
@@ -134,7 +141,7 @@ class Journal:
 
     def with_record(self, record: Record) -> "Journal":
         """Return this journal with one more record."""
-        return replace(self, records=(*self.records, record))
+        return Journal((*self.records, record))
 
 
 def scrubbed(journal: Journal) -> Journal:
@@ -160,9 +167,12 @@ def _emptied(image: JsonValue) -> JsonValue:
     return image | {"data": ""} if isinstance(image, dict) else None
 
 
+_LINES = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+
+
 def render(record: Record) -> bytes:
     """Return a record as one line with a checksum, ending in a newline."""
-    body = json.dumps(to_json(record, strict=True), separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+    body = _LINES.encode(to_json(record, strict=True))
     return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
 
 

@@ -23,6 +23,8 @@ HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
 MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
 """What a person may decide to ignore."""
+_TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
+_REASONS = frozenset(Reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +161,7 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
             continue
         if record.mark is Mark.FAILED:
             return RollbackCause(reason=_reason(record.reason), why=record.error or f"{record.step} failed")
-        if record.mark in {Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}:
+        if record.mark in _TURNED_BACK:
             return RollbackCause(reason=_reason(record.reason), why=record.error or "the run was turned back")
     if not journal.records and seen.planned not in {None, seen.boot}:
         return RollbackCause(
@@ -244,4 +246,4 @@ def _last_failure(journal: Journal, step: Step) -> str:
 
 
 def _reason(name: str | None) -> Reason:
-    return Reason(name) if name in set(Reason) else Reason.STEP_FAILED
+    return Reason(name) if name in _REASONS else Reason.STEP_FAILED
