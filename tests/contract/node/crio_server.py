@@ -79,7 +79,9 @@ class CrioServer:
     def _answer(self, connection: socket.socket) -> None:
         request = b""
         while b"\r\n\r\n" not in request:
-            request += connection.recv(4096)
+            if not (more := connection.recv(4096)):
+                return  # it only asked whether anybody listens
+            request += more
         path = request.split()[1].decode()
         known = {"/info": self._info, "/config": self._configuration}
         body = known[path]().encode() if path in known else b"404"
