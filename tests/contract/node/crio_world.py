@@ -28,8 +28,9 @@ GRAPH = "/graph"
 """Root of the storage, as everybody on the node names it."""
 COMMAND = (PROGRAM, "--config", "/etc/crio/crio.conf")
 CONMON = """#!/bin/sh
-sleep 100000 &
+sleep 100000 >&- &
 echo $! > "$0.$2"
+echo written
 wait
 """
 PRINTS = """
@@ -205,9 +206,10 @@ class CrioWorld:
             conmon.wait()
 
     def _run(self, identity: str) -> int:
-        self._conmons[identity] = subprocess.Popen([str(self._conmon), "-c", identity])
         # $2 of the script is the id, so its file is named after it.
-        file = Path(f"{self._conmon}.{identity}")
-        while not (file.exists() and file.read_text().endswith("\n")):
-            assert self._conmons[identity].poll() is None
-        return int(file.read_text())
+        conmon = subprocess.Popen([str(self._conmon), "-c", identity], stdout=subprocess.PIPE)
+        self._conmons[identity] = conmon
+        assert conmon.stdout is not None
+        with conmon.stdout:
+            assert conmon.stdout.readline() == b"written\n"
+        return int(Path(f"{self._conmon}.{identity}").read_text())
