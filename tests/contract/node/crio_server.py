@@ -20,6 +20,7 @@ VERSION = "1.33.13"
 SERVICE = "/runtime.v1.RuntimeService/"
 STATES = {"running": pb.CONTAINER_RUNNING, "stopped": pb.CONTAINER_EXITED}
 NANOSECONDS = 1_763_632_800_123_456_789
+ENDS_SECONDS = 60.0
 
 
 class CrioServer:
@@ -43,14 +44,27 @@ class CrioServer:
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(path))
         self._listening.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._begin(self._accept)
 
     def stop(self) -> None:
-        """End, leaving the socket's name as a process does that is killed."""
+        """End, leaving the socket's name as a process does that is killed.
+
+        Raises:
+            RuntimeError: a connection is still served; it would take time from every later test.
+        """
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._grpc.stop(None).wait()
         self._pool.shutdown()
+        for thread in self._threads:
+            thread.join(ENDS_SECONDS)
+        if any(thread.is_alive() for thread in self._threads):
+            raise RuntimeError("a connection is still served although the server was stopped")
+
+    def _begin(self, target: Callable[..., None], *given: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=target, args=given, daemon=True))
+        self._threads[-1].start()
 
     def _remove_unused(self) -> None:
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
@@ -64,7 +78,7 @@ class CrioServer:
                 connection, _ = self._listening.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            self._begin(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
         """Tell HTTP/1 and HTTP/2 apart by their first bytes."""
