@@ -18,7 +18,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
-from itertools import product, takewhile
+from functools import lru_cache
+from itertools import product
 from pathlib import PurePath
 from typing import TypeAlias
 
@@ -83,13 +84,14 @@ class ModelDisk:
         self._inodes = {1: Inode(mode=stat.S_IFDIR | 0o755)}
         self._open: dict[int, tuple[int, int, str]] = {}
         self._numbered = 1
+        self._paths: tuple[str, ...] | None = None
         for path, data, mode in image:
             self.put(path, data, mode)
 
     def put(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Put a file on the platter, as if it had always been there; a new one has mode 0644 by default."""
         where = self._inodes[1]
-        *directories, name = PurePath(path).parts[1:]
+        *directories, name = _path(path).parts[1:]
         for directory in directories:
             if directory not in where.names:
                 self._add(where, directory, Inode(mode=stat.S_IFDIR | 0o755))
@@ -103,7 +105,7 @@ class ModelDisk:
 
     def content(self, path: str) -> bytes | None:
         """The content that processes read; ``None`` if there is no such file."""
-        number = self._find(PurePath(path))
+        number = self._find(_path(path))
         return None if number is None else self._inodes[number].data
 
     def path(self, descriptor: int) -> str:
@@ -113,6 +115,12 @@ class ModelDisk:
     def image(self) -> Image:
         """The disk as processes see it."""
         return tuple(sorted((p, i.data, i.mode & 0o7777) for p, i in self._walk(lambda d: d.names)))
+
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all files, as processes see them; sorted."""
+        if self._paths is None:
+            self._paths = tuple(sorted(path for path, _ in self._walk(lambda d: d.names)))
+        return self._paths
 
     def after_power_cut(self) -> Iterator[Image]:
         """Yield every disk that may be found when the power comes back, most of them once."""
@@ -196,20 +204,20 @@ class ModelDisk:
         if self._find(dst) is not None:
             raise _error(errno.EEXIST, dst)
         self.passing("link", str(dst))
-        _change(self._parent(dst), {dst.name: self._required(src)})
+        self._change(self._parent(dst), {dst.name: self._required(src)})
 
     def rename(self, src: PurePath, dst: PurePath, /) -> None:
         """Rename a file within its directory."""
         if src.parent != dst.parent:
             raise _error(errno.EXDEV, dst)
         self.passing("rename", str(dst))
-        _change(self._parent(dst), {src.name: None, dst.name: self._required(src)})
+        self._change(self._parent(dst), {src.name: None, dst.name: self._required(src)})
 
     def unlink(self, path: PurePath, /) -> None:
         """Remove a name."""
         self._required(path)
         self.passing("unlink", str(path))
-        _change(self._parent(path), {path.name: None})
+        self._change(self._parent(path), {path.name: None})
 
     # --- system calls that only read -----------------------------------------------------------------------------
 
@@ -274,10 +282,16 @@ class ModelDisk:
         self._inodes[self._numbered] = inode
         inode.volatile = directory.volatile or (directory is self._inodes[1] and name == "run")
         if pending:
-            _change(directory, {name: self._numbered})
+            self._change(directory, {name: self._numbered})
         else:
             directory.names[name] = directory.kept_names[name] = self._numbered
+            self._paths = None
         return self._numbered
+
+    def _change(self, directory: Inode, change: Change) -> None:
+        directory.pending += [] if directory.volatile else [change]
+        _apply(directory.names, change)
+        self._paths = None
 
     def _find(self, path: PurePath) -> int | None:
         number = 1
@@ -334,18 +348,19 @@ class DiskView(MutableMapping[str, bytes]):
         self._disk.put(path, data)
 
     def __delitem__(self, path: str) -> None:
-        self._disk.unlink(PurePath(path))
+        self._disk.unlink(_path(path))
 
     def __iter__(self) -> Iterator[str]:
-        return (path for path, _, _ in self._disk.image())
+        return iter(self._disk.paths())
 
     def __len__(self) -> int:
-        return len(self._disk.image())
+        return len(self._disk.paths())
 
 
-def _change(directory: Inode, change: Change) -> None:
-    directory.pending += [] if directory.volatile else [change]
-    _apply(directory.names, change)
+@lru_cache(maxsize=1024)
+def _path(path: str) -> PurePath:
+    """Return a path, taken apart once: the same few are asked for at each look at the disk."""
+    return PurePath(path)
 
 
 def _apply(names: dict[str, int], change: Change) -> None:
@@ -383,10 +398,22 @@ def _kept_contents(file: Inode) -> Iterator[tuple[bytes, int]]:
     if before == after and mode == stat.S_IMODE(file.mode):
         yield after, mode
         return
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    common = _common(before, after)
     torn = after[: (common + len(after)) // 2]
     zeros = after[:common].ljust(len(after), b"\0")
     yield from product(dict.fromkeys((before, torn, zeros, after)), dict.fromkeys((mode, stat.S_IMODE(file.mode))))
+
+
+def _common(before: bytes, after: bytes) -> int:
+    """Return how many bytes two contents have in common from their beginning."""
+    least, most = 0, min(len(before), len(after))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if before[:middle] == after[:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
 
 
 def _error(code: int, path: PurePath) -> OSError:
