@@ -162,11 +162,13 @@ def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -
 def _read_lenient(kind: type, members: tuple[Member, ...], data: dict[str, Any], path: str) -> object:
     values: dict[str, object] = {}
     for member in members:
+        value = data.get(member.name)
+        if value is None and not member.required:
+            continue
         where = f"{path}.{member.name}" if path else member.name
-        if (value := data.get(member.name)) is not None:
-            values[member.attribute] = member.read(value, where)
-        elif member.required:
+        if value is None:
             raise MalformedObjectError(where, "it is missing")
+        values[member.attribute] = member.read(value, where)
     return kind(**values)
 
 

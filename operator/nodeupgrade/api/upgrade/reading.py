@@ -1,6 +1,8 @@
 """Parses NodeUpgrade objects. Repeats all checks of the API server, since old API servers cannot make all of them."""
 
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from nodeupgrade.api.json import Json, MalformedObjectError, from_json
@@ -29,9 +31,9 @@ def parse_upgrade(body: Json) -> Upgrade:
         MalformedObjectError: The status, which only the control plane writes, cannot be read.
     """
     metadata = body["metadata"]
-    spec, problem = None, ""
+    spec, digest, problem = None, "", ""
     try:
-        spec = parse_spec(body.get("spec"))
+        spec, digest = _parsed(_Written(repr(body.get("spec")), body.get("spec")))
     except MalformedObjectError as error:
         problem = f"{error.path or 'spec'}: {error.problem}"
     annotations = metadata.get("annotations") or {}
@@ -42,7 +44,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         resource_version=metadata["resourceVersion"],
         generation=metadata.get("generation", 0),
         spec=spec,
-        spec_digest="" if spec is None else frozen_digest(body["spec"]),
+        spec_digest=digest,
         problem=problem,
         status=from_json(UpgradeStatus, body.get("status", {}), "status"),
         deleting="deletionTimestamp" in metadata,
@@ -59,6 +61,24 @@ def parse_upgrade(body: Json) -> Upgrade:
         },
         epoch=annotations.get(EPOCH_MARK, ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A spec as it is written; equal to every other that says the same in the same order."""
+
+    text: str
+    data: Any = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _parsed(spec: _Written) -> tuple[UpgradeSpec, str]:
+    """Return a spec and its frozen digest. Cached: the status is written all the time, and the spec hardly ever.
+
+    Raises:
+        MalformedObjectError: As parse_spec().
+    """
+    return parse_spec(spec.data), frozen_digest(spec.data)
 
 
 def _approvals(metadata: Json, text: str) -> dict[str, str]:
