@@ -11,7 +11,7 @@ from typing import Self
 
 from nodeupgrade.adapters.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
 from nodeupgrade.domain.errors import StepFailed
-from nodeupgrade.domain.node.run.journal import Journal, Record, may_be_lost, parse, render, scrubbed
+from nodeupgrade.domain.node.run.journal import Journal, Record, may_be_lost, parse, render, without_images
 from nodeupgrade.ports.node.disk import Disk
 from nodeupgrade.ports.runs import BusyError
 
@@ -47,13 +47,16 @@ def scrub(path: Path, *, disk: Disk = os) -> None:
         StepFailed: the journal cannot be written.
         Inconsistent: the journal is damaged before its last line.
     """
-    journal = read_journal(path, disk=disk)
-    without_images = scrubbed(journal)
-    if without_images == journal:
+    try:
+        data = b"".join(read_chunks(path, disk=disk))
+    except FileNotFoundError:
+        return
+    kept = without_images(data)
+    if kept == data:
         return
     try:
         with fresh_beside(path, mode=0o600, disk=disk) as descriptor:
-            write_all(descriptor, b"".join(render(record) for record in without_images.records), disk=disk)
+            write_all(descriptor, kept, disk=disk)
     except OSError as error:
         raise StepFailed(f"cannot take before-images out of {path}: {error}") from error
 

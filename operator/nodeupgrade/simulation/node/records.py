@@ -1,7 +1,7 @@
 """What a runtime keeps on disk for each container, besides what it serves from memory, and what it does wrong."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nodeupgrade.api.values import ContainerId, SandboxId
@@ -22,6 +22,14 @@ class Stored:
     hashes: StoredHashes
     other: str = "log path, image, mounts"
     ended: bool = False
+    _listed: tuple[ContainerInstance, ContainerInstance] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def listed(self) -> ContainerInstance:
+        """The instance as a listing shows it, without what needs a call of its own."""
+        if self._listed is None or self._listed[0] is not self.instance:
+            self._listed = self.instance, replace(self.instance, started_at=None, exit_code=None)
+        return self._listed[1]
 
     def document(self, hashes: StoredHashes | None = None) -> bytes:
         """Return the metadata on disk, with other hashes if given."""

@@ -90,13 +90,12 @@ class SimulatedRuntime:
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List what is served from memory."""
         self._reading("runtime.inventory")
-        listed = (stored for i, stored in self.containers.items() if i not in self.troubles.overlooks)
-        containers = (stored.instance for stored in listed)
+        listed = [stored for i, stored in self.containers.items() if i not in self.troubles.overlooks]
         sandboxes = self.sandboxes.values()
         if full:
-            return Inventory(containers=tuple(containers), sandboxes=tuple(sandboxes))
+            return Inventory(containers=tuple(stored.instance for stored in listed), sandboxes=tuple(sandboxes))
         return Inventory(
-            containers=tuple(replace(c, started_at=None, exit_code=None) for c in containers),
+            containers=tuple(stored.listed for stored in listed),
             sandboxes=tuple(s if addresses else replace(s, ip=None) for s in sandboxes),
         )
 

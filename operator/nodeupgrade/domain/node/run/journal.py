@@ -176,6 +176,23 @@ def render(record: Record) -> bytes:
     return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
 
 
+def without_images(data: bytes) -> bytes:
+    """Return the bytes of a journal without the content of before-images; see scrubbed(). Other lines stay as they are.
+
+    If there is none to remove, the very same bytes are returned.
+
+    Raises:
+        Inconsistent: as parse().
+    """
+    journal, length = parse(data)
+    kept = scrubbed(journal)
+    if kept == journal:
+        return data
+    lines = data[:length].splitlines(keepends=True)
+    both = zip(lines, journal.records, kept.records, strict=True)
+    return b"".join(line if new is old else render(new) for line, old, new in both)
+
+
 def parse(data: bytes) -> tuple[Journal, int]:
     """Read a journal.
 

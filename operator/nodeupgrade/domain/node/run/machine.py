@@ -25,6 +25,7 @@ MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
 """What a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _REASONS = frozenset(Reason)
+_STEPS = tuple(Step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ def needs_quiet(decision: Decision) -> bool:
 
 def next_step(journal: Journal) -> Step:
     """Return the first step that is not done."""
-    return next(step for step in Step if journal.mark(step) is not Mark.DONE)
+    return next(step for step in _STEPS if journal.mark(step) is not Mark.DONE)
 
 
 def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
@@ -198,12 +199,11 @@ def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float |
 
     ``None`` while the budget does not apply: before the kubelet is stopped, and once the new one is healthy.
     """
-    steps = tuple(Step)
-    step, stop, start = (steps.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
+    step, stop, start = (_STEPS.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
     if not stop <= step <= start:
         return None
     down = kubelet_down_seconds(journal, seen) or 0.0
-    return limits.kubelet_down - down - undo_seconds(journal, steps[: (start if step == stop else step) + 1])
+    return limits.kubelet_down - down - undo_seconds(journal, _STEPS[: (start if step == stop else step) + 1])
 
 
 def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
@@ -215,7 +215,7 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
 
 
 def _backward(journal: Journal, seen: Observation, limits: Limits, setback: RollbackCause) -> Decision:
-    standing = [step for step in Step if journal.mark(step) not in {None, Mark.UNDONE}]
+    standing = [step for step in _STEPS if journal.mark(step) not in {None, Mark.UNDONE}]
     if seen.rescue is Rescue.DONE:  # only the fence is left to undo; what the old kubelet wrote since must stay
         standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
     if not standing:

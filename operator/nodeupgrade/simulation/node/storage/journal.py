@@ -1,6 +1,6 @@
 """A journal on the simulated disk, in the format of the real one."""
 
-from nodeupgrade.domain.node.run.journal import Journal, Record, parse, render, scrubbed
+from nodeupgrade.domain.node.run.journal import Journal, Record, parse, render, without_images
 from nodeupgrade.simulation.node.calls import Calls
 
 
@@ -34,7 +34,7 @@ class SimulatedJournal:
 
     def scrub(self) -> None:
         """Drop before-images if the run is over."""
-        journal = parse(self.data)[0]
-        if (kept := scrubbed(journal)) != journal:
+        kept = without_images(self.data)
+        if kept != self.data:
             with self._calls.effect("journal.scrub"):
-                self.data = b"".join(render(record) for record in kept.records)
+                self.data = kept
