@@ -3,7 +3,8 @@
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,10 @@ MINORS = [f"1.{minor}" for minor in range(8, NEWEST_MINOR + 1)]
 Pod = dict[str, Any]
 
 
-def pods(file: Path) -> Iterator[Pod]:
+@cache
+def pods(file: Path) -> tuple[Pod, ...]:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+        return tuple(map(json.loads, lines))
 
 
 def containers(pod: Pod) -> dict[str, dict[str, Any]]:
