@@ -22,7 +22,8 @@ from nodeupgrade.engine.node.run import NodeRun, fence_after_reboot
 from nodeupgrade.simulation.node import Behaviour, Moment, SimulatedNode
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.records import Stored
-from nodeupgrade.simulation.node.storage.disk import DiskView, Image, ModelDisk
+from nodeupgrade.simulation.node.storage.disk import Image, ModelDisk
+from nodeupgrade.simulation.node.storage.view import DiskView
 from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")

@@ -16,13 +16,14 @@ Not modelled: filesystems without a journal (ext2, FAT), where a rename itself m
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import PurePath
 from typing import TypeAlias
 
+from nodeupgrade.simulation.node.storage.prefix import common_length
 from nodeupgrade.simulation.node.storage.room import Room
 
 MOST_PENDING = 10
@@ -332,31 +333,6 @@ class ModelDisk:
                     yield f"{path}/{name}", inode
 
 
-class DiskView(MutableMapping[str, bytes]):
-    """The files of a disk as a dictionary, for code that writes as if nothing could fail: the simulated node itself."""
-
-    def __init__(self, disk: ModelDisk) -> None:
-        self._disk = disk
-
-    def __getitem__(self, path: str) -> bytes:
-        data = self._disk.content(path)
-        if data is None:
-            raise KeyError(path)
-        return data
-
-    def __setitem__(self, path: str, data: bytes) -> None:
-        self._disk.put(path, data)
-
-    def __delitem__(self, path: str) -> None:
-        self._disk.unlink(_path(path))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._disk.paths())
-
-    def __len__(self) -> int:
-        return len(self._disk.paths())
-
-
 @lru_cache(maxsize=1024)
 def _path(path: str) -> PurePath:
     """Return a path, taken apart once: the same few are asked for at each look at the disk."""
@@ -398,22 +374,10 @@ def _kept_contents(file: Inode) -> Iterator[tuple[bytes, int]]:
     if before == after and mode == stat.S_IMODE(file.mode):
         yield after, mode
         return
-    common = _common(before, after)
+    common = common_length(before, after)
     torn = after[: (common + len(after)) // 2]
     zeros = after[:common].ljust(len(after), b"\0")
     yield from product(dict.fromkeys((before, torn, zeros, after)), dict.fromkeys((mode, stat.S_IMODE(file.mode))))
-
-
-def _common(before: bytes, after: bytes) -> int:
-    """Return how many bytes two contents have in common from their beginning."""
-    least, most = 0, min(len(before), len(after))
-    while least < most:
-        middle = (least + most + 1) // 2
-        if before[:middle] == after[:middle]:
-            least = middle
-        else:
-            most = middle - 1
-    return least
 
 
 def _error(code: int, path: PurePath) -> OSError:
