@@ -10,7 +10,7 @@ from e2e.cluster import Cluster, Object
 from e2e.lab.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.preflight.kinds.node import LABEL
-from e2e.preflight.kinds.pods import having, only_endpoint
+from e2e.preflight.kinds.pods import BOTH_HERE, having, only_endpoint
 from e2e.preflight.row import WARNED, Row
 
 ENDS = "PodEndsByItself"
@@ -123,5 +123,5 @@ ROWS = (
     Row(name="traffic/budget", shows="budgets_are_kept", reason=LOST, ends=WARNED, make=budget,
         also=frozenset({"clients_notice_nothing"})),
     Row(name="traffic/webhook", shows="api_server_keeps_its_webhooks", reason=LOST, ends=WARNED, make=webhook,
-        also=frozenset({"clients_notice_nothing"})),
+        also=BOTH_HERE | {"clients_notice_nothing"}),
 )  # fmt: skip
