@@ -16,7 +16,7 @@ from e2e.faults.fault import Row, upgrade_under
 from e2e.faults.kinds import FAULTS
 from e2e.lab import Lab, LabSpec, deploy
 from e2e.lab.progress import Lines
-from e2e.lab.runtimes import RUNTIMES, runtime_named
+from e2e.lab.runtimes import RUNTIMES, LabRuntime, runtime_named
 
 CONTROL_PLANE = "1.33.13"
 PODS = 20
@@ -56,8 +56,9 @@ def main(
         click.echo("\n".join(fault.name for fault in chosen))
         return
     cluster = _cluster(name, pods, nodes, runtime) if on is None else _member(name, on)
+    ran_on = cluster.node.runtime  # the lab is down when the table is printed
     known: dict[tuple[str, str], str] = {}
-    rows = []
+    rows: list[Row] = []
     try:
         for number, fault in enumerate(chosen, 1):
             rows.append(upgrade_under(cluster, fault, known))
@@ -68,7 +69,7 @@ def main(
     finally:
         if not keep and on is None:
             cluster.lab.down()
-        _print(rows, cluster)
+        _print(rows, ran_on)
     if any(row.complaints for row in rows):
         raise click.ClickException("not every run ended as it must")
 
@@ -107,8 +108,7 @@ def _line(row: Row) -> str:
     return f"{row.fault}: {row.ended} in {row.seconds:.0f} s, kubelet down {row.down or '-'} s; {row.notes}; {verdict}"
 
 
-def _print(rows: Sequence[Row], cluster: Cluster) -> None:
-    runtime = cluster.node.runtime
+def _print(rows: Sequence[Row], runtime: LabRuntime) -> None:
     pair = f"{runtime.name}, {' ↔ '.join(runtime.eras)}"
     table = Table(title=f"{pair}: {len(rows)} runs, {sum(bool(row.complaints) for row in rows)} broken")
     for heading in ("fault", "ended", "s", "kubelet down", "seen", "not as it must be"):
