@@ -86,8 +86,7 @@ class Cluster:
     async def is_over(self) -> bool:
         """Report whether the rollout has ended, nothing is left to do, and the watches have told so."""
         seen = parse_upgrade(self.objects[UPGRADES.plural, None, NAME])
-        agents = await self.kube.list(PODS.within(NAMESPACE), labels=AGENT_LABELS)
-        return seen.finished and not agents and not any(plural == "pods" for plural, _, _ in self.objects)
+        return seen.finished and not any(plural == PODS.plural for plural, _, _ in self.objects)
 
     async def workload(self) -> dict[str, str]:
         pods = await self.kube.list(PODS.within("default"))
