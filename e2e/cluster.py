@@ -40,10 +40,7 @@ class Cluster:
     def start_workload(self, pods: int, *, static: bool = True, suffix: str = "") -> None:
         """Start the mixed workload on this node, and wait until nothing changes any more; pods get the suffix."""
         lab, kubelet = self.lab, self.lab.spec.kubelet
-        namespace, settings, *bare = workload.mixed_workload(pods, self.node.name, kubelet=kubelet)
-        for pod in bare:
-            pod["metadata"]["name"] += suffix
-        workload.start(lab, [namespace, settings, *bare])
+        workload.start(lab, workload.mixed_workload(pods, self.node.name, kubelet=kubelet, suffix=suffix))
         if static:
             self.node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
         # A kubelet 1.15 cannot create mirror pods on a current API server: only the runtime knows its static pod.

@@ -66,10 +66,8 @@ def main(pods: int, name: str, *, keep: bool) -> None:
 
 
 def _fill(lab: Lab, pods: int, *nodes: Node) -> None:
-    objects = workload.mixed_workload(pods, nodes[0].name)
-    workload.start(lab, objects)
-    more = [o for o in workload.mixed_workload(pods, nodes[1].name) if o["kind"] == "Pod"]
-    lab.apply(*({**pod, "metadata": {**pod["metadata"], "name": f"{pod['metadata']['name']}-b"}} for pod in more))
+    for node, suffix in zip(nodes, ("", "-b"), strict=True):
+        workload.start(lab, workload.mixed_workload(pods, node.name, suffix=suffix))
     workload.wait_running(lab, count=2 * pods, timeout=600)
 
 

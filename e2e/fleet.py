@@ -28,10 +28,7 @@ class Fleet:
         """Deploy the operator and ``pods`` pods on each node, and wait until they run."""
         deploy.deploy_operator(lab)
         for name in lab.nodes:
-            namespace, settings, *bare = workload.mixed_workload(pods, name, kubelet=lab.spec.kubelet)
-            for pod in bare:
-                pod["metadata"]["name"] += f"-{name}"
-            workload.start(lab, [namespace, settings, *bare])
+            workload.start(lab, workload.mixed_workload(pods, name, kubelet=lab.spec.kubelet, suffix=f"-{name}"))
         workload.wait_running(lab, count=pods * len(lab.nodes), timeout=600)
         return cls(lab)
 

@@ -23,7 +23,7 @@ PROBED_EVERY = 2
 """Seconds. A run lasts until the new kubelet can have probed every pod; usual periods would slow down the tests."""
 
 
-def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.14") -> list[Object]:
+def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.14", suffix: str = "") -> list[Object]:
     """Return a namespace, a config map and ``pods`` bare pods: mostly web servers, some of every unusual kind.
 
     Args:
@@ -31,6 +31,7 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
         node: the node to bind them to, without the scheduler; any node by default.
         kubelet: version of the oldest kubelet that must run them; leaves out what it does not support
             (startup probes before 1.18, restartable init containers before 1.29).
+        suffix: of the pods' names, where several nodes get a workload.
     """
     version = Version.parse(kubelet)
     kinds: list[tuple[str, Callable[[Version], Object]]] = [
@@ -40,8 +41,8 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
     if version.release >= (1, 29):
         kinds.insert(0, ("sidecar", _with_sidecar))
     chosen = kinds[: max(1, pods // 2)] if pods < 2 * len(kinds) else kinds * (1 + (pods >= 40))
-    made = [_pod(f"{name}-{index}", make(version), node) for index, (name, make) in enumerate(chosen, 1)]
-    made += [_pod(f"web-{index}", _web(version), node) for index in range(1, pods - len(made) + 1)]
+    made = [_pod(f"{name}-{index}", make(version), node, suffix) for index, (name, make) in enumerate(chosen, 1)]
+    made += [_pod(f"web-{index}", _web(version), node, suffix) for index in range(1, pods - len(made) + 1)]
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": NAMESPACE},
@@ -140,11 +141,11 @@ def _runs(pod: Object) -> bool:
     return pod["status"].get("phase") == "Running" and bool(settled) and all(settled)
 
 
-def _pod(name: str, spec: Object, node: str | None) -> Object:
+def _pod(name: str, spec: Object, node: str | None, suffix: str = "") -> Object:
     common: Object = {"terminationGracePeriodSeconds": 2, **({"nodeName": node} if node else {})}
     return {
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name.rsplit("-", 1)[0]}},
+        "metadata": {"name": name + suffix, "namespace": NAMESPACE, "labels": {"app": name.rsplit("-", 1)[0]}},
         "spec": {**common, **spec},
     }  # fmt: skip
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings, agent_pod
 from nodeupgrade.engine.rollout.leftovers.stale_agents import UNDOUBTED
 from nodeupgrade.ports.kube import PODS, TASKS
@@ -54,6 +55,20 @@ async def test_an_agent_whose_run_was_just_judged_is_left_to_its_rollout() -> No
     scene.now += UNDOUBTED + timedelta(seconds=1)
     await scene.operator.sweep()
     assert await agents(scene) == [], "its rollout has not done so"
+
+
+async def test_an_agent_of_a_task_that_asks_for_nothing_any_more_is_deleted() -> None:
+    scene = Scene(parts={"node-0": Part.HANG})
+    await scene.fleet.add_node("node-0")
+    await scene.apply(timeouts={"node": "5h"})
+    while not await agents(scene):
+        await scene.step()
+    await scene.kube.merge(TASKS, "node-0", {"spec": {"action": TaskAction.WAIT.value}})
+    await scene.operator.sweep()
+    assert await agents(scene) != [], "it may be starting yet"
+    scene.now += UNDOUBTED + timedelta(seconds=1)
+    await scene.operator.sweep()
+    assert await agents(scene) == []
 
 
 async def test_an_agent_that_serves_a_run_stays_however_old_it_is() -> None:

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.agent_pods import RUN_LABEL
+from nodeupgrade.domain.agent_pods import RUN_LABEL, AgentPodView, view_agent_pod
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.ports.kube import PODS, RejectedError
@@ -58,6 +58,11 @@ def agent_pod_name(node: NodeName) -> str:
         return name
     digest = hashlib.sha256(node.encode()).hexdigest()[:10]
     return f"{name[: NAME_LENGTH - 11]}-{digest}"
+
+
+def view_agent(body: Json) -> AgentPodView:
+    """Return the view of a pod that agent_pod() has described, as the API serves it."""
+    return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
 
 
 def agent_pod(task: Task, settings: AgentPodSettings) -> Json:

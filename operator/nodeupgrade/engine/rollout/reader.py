@@ -9,11 +9,11 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
+from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView, view_node
 from nodeupgrade.engine.informer.informer import Informer, Timing
 from nodeupgrade.engine.informer.object_cache import Delta, ObjectCache
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.upgrade_cache import KnownUpgrade, UpgradeCache, known_upgrade
 from nodeupgrade.ports.kube import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 
@@ -88,9 +88,9 @@ class LiveFleet:
         return _assemble(
             await self._all(NODES, view_node),
             await self._all(TASKS, parse_task),
-            ObjectCache(_view_agent)
+            ObjectCache(view_agent)
             if self._agents is None
-            else await self._all(self._agents, _view_agent, AGENT_LABELS),
+            else await self._all(self._agents, view_agent, AGENT_LABELS),
             await self.upgrades_listed(),
         )
 
@@ -148,7 +148,7 @@ class InformedFleet:
             kube, TASKS, parse_task, on_change=self._task_changed, on_error=trouble(TASKS), timing=timing
         )
         self.agents = Informer(
-            kube, PODS.within(namespace), _view_agent, labels=AGENT_LABELS, on_change=self._agent_changed,
+            kube, PODS.within(namespace), view_agent, labels=AGENT_LABELS, on_change=self._agent_changed,
             on_error=trouble(PODS), timing=timing,
         )  # fmt: skip
 
@@ -229,10 +229,6 @@ def _differs(delta: Delta[NodeView] | Delta[Task]) -> bool:
     if before is None or after is None:
         return True
     return replace(before, resource_version=after.resource_version) != after
-
-
-def _view_agent(body: Json) -> AgentPodView:
-    return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
 
 
 class _Views(Protocol[T_co]):

@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
+from nodeupgrade.domain.agent_pods import AgentPodView
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.ports.kube import PODS, TASKS, ConflictError, KubeApi, NotFoundError, RejectedError
 
 UNDOUBTED = timedelta(minutes=10)
@@ -23,23 +23,19 @@ async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> t
     """
     agents, removed = PODS.within(namespace), list[AgentPodView]()
     for body in await kube.list(agents, labels=AGENT_LABELS):
-        pod = _view(body)
+        pod = view_agent(body)
         aged = now > pod.created_at + UNDOUBTED
         if not (pod.over or aged) or await _is_spoken_for(kube, pod, aged=aged):
             continue
         try:
             # The task may have been released since the pods were listed, after its rollout has deleted this one.
-            if _view(await kube.get(agents, pod.name)).deleting:
+            if view_agent(await kube.get(agents, pod.name)).deleting:
                 continue
             await kube.delete(agents, pod.name, uid=pod.uid)
         except (ConflictError, NotFoundError, RejectedError):
             continue  # it is another one already, or the next look tries again
         removed.append(pod)
     return tuple(removed)
-
-
-def _view(body: Json) -> AgentPodView:
-    return view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER)
 
 
 async def _is_spoken_for(kube: KubeApi, pod: AgentPodView, *, aged: bool) -> bool:
@@ -53,6 +49,7 @@ async def _is_spoken_for(kube: KubeApi, pod: AgentPodView, *, aged: bool) -> boo
         return False
     except MalformedObjectError:
         return True
-    if task.spec.run_id != pod.run_id or task.spec.action is TaskAction.RELEASE:
+    if task.spec.run_id != pod.run_id:
         return False
-    return task.verdict is None or not aged
+    judged = task.verdict is not None and task.spec.action is not TaskAction.RELEASE
+    return task.open or (judged and not aged)

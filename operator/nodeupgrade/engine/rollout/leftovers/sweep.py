@@ -7,14 +7,14 @@ its Node was deleted during the run.
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.domain.agent_pods import AgentPodView, view_agent_pod
+from nodeupgrade.domain.agent_pods import AgentPodView
 from nodeupgrade.domain.nodes import NodeView
 from nodeupgrade.domain.rollout.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.domain.rollout.guard import left_over
 from nodeupgrade.domain.rollout.select.orphaned_cordons import decide, is_orphaned
 from nodeupgrade.engine.rollout.action_events import stub
 from nodeupgrade.engine.rollout.actuator import cordon
-from nodeupgrade.engine.rollout.agent_pod import AGENT_CONTAINER, AGENT_LABELS, ARTIFACT_CONTAINER
+from nodeupgrade.engine.rollout.agent_pod import AGENT_LABELS, view_agent
 from nodeupgrade.engine.rollout.guard_parameters import GuardWriter, read_parameters
 from nodeupgrade.engine.rollout.reader import FleetSource
 from nodeupgrade.engine.typed_kube import TypedKube
@@ -122,5 +122,4 @@ class Sweep:
 
     async def _agent(self, node: NodeView) -> AgentPodView | None:
         listed = await self._kube.list(self._agents, labels=AGENT_LABELS)
-        pods = (view_agent_pod(body, AGENT_CONTAINER, ARTIFACT_CONTAINER) for body in listed)
-        return next((pod for pod in pods if pod.node == node.name), None)
+        return next((pod for pod in map(view_agent, listed) if pod.node == node.name), None)
