@@ -80,21 +80,24 @@ async def work(
 ) -> None:
     """Process the queue for ever. Only expected errors are handled: after a bug, a restart is safer.
 
-    After a pass, a NodeUpgrade rests for as long as the pass took, so that a large fleet does not starve the others.
+    After a pass, a NodeUpgrade rests for as long as it took to plan, so that a large fleet does not starve the others;
+    after one that failed, for as long as the pass took. While a pass waits for the API server, others run anyway.
     """
     failures: dict[str, int] = {}
     clock = asyncio.get_running_loop().time
     while True:
         name = await queue.take()
-        began, requeue_after = clock(), None
+        began, rest, requeue_after = clock(), 0.0, None
         try:
             done = await rollouts.reconcile(name)
         except NodeUpgradeError as error:
-            telemetry.failed(clock() - began)
+            rest = clock() - began
+            telemetry.failed(rest)
             failures[name] = failures.get(name, 0) + 1
             requeue_after = max(backoff(failures[name]), error.after if isinstance(error, UnavailableError) else 0.0)
             _log.warning("cannot reconcile", upgrade=name, error=str(error), again_in_seconds=requeue_after)
         else:
+            rest = done.cost
             telemetry.passed(name, done, clock() - began)
             if done.upgrade is not None:
                 announcer.offer(done.upgrade)
@@ -104,7 +107,7 @@ async def work(
             if done.over:
                 enqueuer.over(name)
         finally:
-            queue.done(name, rest=clock() - began)
+            queue.done(name, rest=rest)
         if requeue_after is not None:
             queue.add(name, requeue_after)
 

@@ -26,7 +26,7 @@ from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.reader import InformedFleet
 from nodeupgrade.engine.rollout.reconcile import THRIFTY, Rollouts
 from nodeupgrade.engine.rollout.write_through import WriteThrough
-from nodeupgrade.ports.kube import EVENTS, PODS, UPGRADES, Resource
+from nodeupgrade.ports.kube import EVENTS, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.simulation.kube import InMemoryKube
 from nodeupgrade.simulation.kube_agents import SimulatedAgents
 from nodeupgrade.simulation.kube_fleet import FleetSimulator
@@ -45,11 +45,12 @@ class Silence:
 
 
 class Distant(InMemoryKube):
-    """An API server some way off; counts what is written. The nodes are as near to theirs as ever."""
+    """An API server some way off; counts what is written, and is to be made. The nodes are as near to it as ever."""
 
     near: InMemoryKube
     round_trip: float
     written: Counter[str]
+    made: Counter[str]
 
     async def _travel(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         await asyncio.sleep(self.round_trip / 2)
@@ -74,6 +75,7 @@ class Distant(InMemoryKube):
 
     async def create(self, resource: Resource, body: Json) -> Json:
         self.written[resource.plural] += 1
+        self.made[resource.plural] += 1
         made: Json = await self._travel(lambda: self.near.create(resource, body))
         return made
 
@@ -92,8 +94,8 @@ class Distant(InMemoryKube):
         await self._travel(lambda: self.near.delete(resource, name, **asked))
 
 
-async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
-    """Return when the first node was in flight, when the rollout was over, and what was written."""
+async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counter[str]]:
+    """Return when the first node was in flight, when the rollout was over, and what was written, and made."""
     loop = asyncio.get_running_loop()
     near = InMemoryKube(clock=lambda: START + timedelta(seconds=loop.time()))
     await near.create(GUARD, {"metadata": {"name": GUARD_NAME}})
@@ -103,7 +105,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
         await nodes.add_pod(f"web-{number}", f"node-{number:03}")
     await near.create(UPGRADES, upgrade_object(NAME, strategy={"maxConcurrent": IN_FLIGHT, "maxUnavailable": "100%"}))
     kube = Distant(clock=near.clock)
-    kube.near, kube.round_trip, kube.written = near, round_trip, Counter()
+    kube.near, kube.round_trip, kube.written, kube.made = near, round_trip, Counter(), Counter()
 
     queue, timing = WorkQueue(), Timing(monotonic=loop.time)
     enqueuer = Enqueuer(queue)
@@ -130,7 +132,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
             first = first or (loop.time() if upgrade.status.in_flight else 0.0)
             if upgrade.finished:
                 assert upgrade.status.counts.succeeded == POOL
-                return first, loop.time(), kube.written
+                return first, loop.time(), kube.written, kube.made
     finally:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -141,7 +143,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str]]:
 
 @pytest.mark.parametrize(("milliseconds", "share"), [(0, 0.9), (20, 0.9), (50, 0.7)])
 def test_throughput_is_near_to_the_ideal(milliseconds: float, share: float) -> None:
-    first, seconds, written = run(rollout(milliseconds / 1000))
+    first, seconds, written, _ = run(rollout(milliseconds / 1000))
     events = written.pop(EVENTS.plural)
     print(
         f"{milliseconds} ms: first {first:.1f} s, {seconds:.0f} s, {IDEAL / seconds:.2f} of the ideal", written, events
@@ -150,3 +152,9 @@ def test_throughput_is_near_to_the_ideal(milliseconds: float, share: float) -> N
     assert IDEAL / seconds >= share
     assert written.total() <= WRITES_A_NODE * POOL, written
     assert written[PODS.plural] == 2 * POOL
+
+
+def test_nothing_is_made_twice_where_answers_come_later_than_a_pass_waits() -> None:
+    assert THRIFTY.patience is not None
+    _, _, _, made = run(rollout(1.2 * THRIFTY.patience))
+    assert (made[TASKS.plural], made[PODS.plural]) == (POOL, POOL)

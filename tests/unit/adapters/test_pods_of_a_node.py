@@ -1,5 +1,6 @@
 """A node's pods are answered from the API server's index, and are never older than the question."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -29,16 +30,20 @@ class Line:
     Attributes:
         lags: the API server's cache has not come as far as its etcd.
         counted: what it says of the number of pods; None if that is forbidden.
+        answers: set once it answers; None if it always does.
     """
 
     lags: bool = False
     counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
+    answers: asyncio.Event | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
     async def request(self, _method: str, path: str, *, query: Mapping[str, str] | None = None) -> Any:
         query = query or {}
         self.asked.append((path, dict(query)))
+        if self.answers is not None:
+            await self.answers.wait()
         if self.lags and "resourceVersionMatch" in query:
             raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
         if (path, query) == COUNT:
@@ -62,6 +67,23 @@ async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
     (pod,) = await client(line).list_pods_on_node("a")
     assert pod["metadata"] == POD["metadata"]
     assert line.asked == [COUNT, NOW, INDEXED]
+
+
+async def test_the_state_of_one_moment_is_asked_for_once_and_nobody_gets_that_of_an_earlier_one() -> None:
+    line = Line()
+    kube = client(line)
+    await kube.list_pods_on_node("a")
+    line.asked.clear()
+    line.answers = asyncio.Event()
+    lists = [asyncio.ensure_future(kube.list_pods_on_node("a")) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert line.asked == [NOW]
+    lists.append(asyncio.ensure_future(kube.list_pods_on_node("a")))
+    await asyncio.sleep(0.01)
+    assert line.asked == [NOW, NOW], "it was sent before this list was asked for"
+    lists[0].cancel()
+    line.answers.set()
+    assert [len(pods) for pods in await asyncio.gather(*lists[1:])] == [1, 1, 1]
 
 
 async def test_where_the_cache_does_not_come_so_far_etcd_is_asked() -> None:

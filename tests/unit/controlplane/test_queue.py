@@ -133,6 +133,33 @@ async def test_news_of_nodes_concerns_all_that_are_active_and_is_gathered() -> N
     assert {await ready(queue) for _ in range(4)} == {"a", "c", "unheard-of", None}
 
 
+async def test_a_name_rests_for_as_long_as_it_took_to_plan() -> None:
+    """Not for as long as the pass waited for the API server: that keeps nobody from anything."""
+    now = 0.0
+
+    class Planner(Flaky):
+        async def reconcile(self, name: str) -> Pass:
+            nonlocal now
+            now += 100
+            self.passes += 1
+            return Pass(conflicted=True, cost=10)
+
+    queue, rollouts = WorkQueue(lambda: now), Planner()
+    queue.add("a")
+    worker = asyncio.ensure_future(work(queue, Enqueuer(queue), rollouts, Metrics(), Silence()))
+    await asyncio.sleep(0.01)
+    assert rollouts.passes == 1
+    now += 9
+    queue.add("a")
+    await asyncio.sleep(0.01)
+    assert rollouts.passes == 1
+    now += 1
+    queue.add("a")
+    await asyncio.sleep(0.01)
+    assert rollouts.passes == 2
+    worker.cancel()
+
+
 class Silence:
     """Tells nobody."""
 

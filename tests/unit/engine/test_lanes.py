@@ -66,7 +66,8 @@ async def test_a_slow_node_delays_nobody_and_is_left_alone_until_it_is_done() ->
     results = await server.run(lanes, cordon("x"), cordon("y"), STATUS)
     assert (server.done, results.complete) == (["Cordon y", "WriteStatus"], True)
     assert lanes.busy == {"x"}
-    assert lanes.free((restore("x"), restore("y"), STATUS)) == (restore("y"), STATUS)
+    before = frozenset({NodeName("z")})
+    assert lanes.free((restore("x"), restore("y"), restore("z"), STATUS), before) == (restore("y"), STATUS)
 
     await server.run(lanes, restore("x"), restore("y"))
     assert server.begun.count("RestoreCordon x") == 0, "nothing more for a node before its write is answered"
@@ -128,7 +129,7 @@ async def test_after_a_bug_nothing_more_is_begun(patience: float | None) -> None
 async def test_what_writes_nothing_is_no_lane() -> None:
     lanes = Lanes(WriteBudget(), "a")
     wait = Wait(node=NodeName("x"), reason=Reason.PROGRESSING, message="")
-    assert lanes.free((wait,)) == (wait,)
+    assert lanes.free((wait,), frozenset({NodeName("x")})) == (wait,)
     assert (await Server().run(lanes, wait)).applied == [wait]
 
 
@@ -176,6 +177,18 @@ async def test_some_permits_are_for_nodes_in_flight_alone() -> None:
     end.set()
     await asyncio.gather(*jobs)
     assert len(begun) == 6
+
+
+async def test_an_event_waits_while_many_writes_are_in_progress() -> None:
+    budget, begun, end = WriteBudget(4, 0, before_events=2), list[str](), asyncio.Event()
+    jobs = [asyncio.ensure_future(hold(budget, "a", Rank.RUN, begun, end)) for _ in range(2)]
+    await settle()
+    jobs += [asyncio.ensure_future(hold(budget, "a", rank, begun, end)) for rank in (Rank.EVENT, Rank.RUN)]
+    await settle()
+    assert Counter(begun) == {"a0": 3}
+    end.set()
+    await asyncio.gather(*jobs)
+    assert begun[-1] == "a2"
 
 
 Schedule = list[tuple[str, int, bool]]

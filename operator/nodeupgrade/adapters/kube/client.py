@@ -1,5 +1,6 @@
 """The KubeApi port, implemented against a real API server."""
 
+import asyncio
 import contextlib
 import random
 import time
@@ -14,6 +15,7 @@ from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.ports.kube import (
+    PODS,
     ExpiredError,
     NotFoundError,
     Page,
@@ -52,6 +54,7 @@ class KubeClient(TypedKube):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._few, self._counted_at = False, -COUNTED_SECONDS
+        self._asking: asyncio.Future[str] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -130,14 +133,25 @@ class KubeClient(TypedKube):
         """
         asked = {"fieldSelector": selector(fields or {})}
         if not await self._are_few(resource):
-            here = path(resource.within(EMPTY_NAMESPACE))
-            now = await self._transport.request("GET", here)
-            asked |= {"resourceVersion": now["metadata"]["resourceVersion"], "resourceVersionMatch": "NotOlderThan"}
+            asked |= {"resourceVersion": await self._newest_version(), "resourceVersionMatch": "NotOlderThan"}
         try:
             (page,) = [page async for page in self._pages(resource, asked)]
         except AheadError:
             return await self._whole(resource, None, fields)
         return page
+
+    async def _newest_version(self) -> str:
+        """Return the newest resourceVersion of pods, as of now or later; calls of one moment share a request."""
+
+        async def ask() -> str:
+            await asyncio.sleep(0)  # let the others come
+            self._asking = None  # the request goes out now, so who comes later needs another
+            answer = await self._transport.request("GET", path(PODS.within(EMPTY_NAMESPACE)))
+            return str(answer["metadata"]["resourceVersion"])
+
+        if self._asking is None:
+            self._asking = asyncio.ensure_future(ask())
+        return await asyncio.shield(self._asking)
 
     async def _are_few(self, resource: Resource) -> bool:
         """Report whether the cluster has so few objects of a kind that it does not matter who reads all of them."""

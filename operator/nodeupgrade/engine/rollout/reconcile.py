@@ -66,6 +66,7 @@ class Pass:
         applied: the actions that succeeded, those included for which the last pass did not wait.
         upgrade: the NodeUpgrade as it was read; None if it does not exist.
         whole_in: seconds until the rollout is due as a whole; None if this pass has planned it.
+        cost: CPU seconds that planning took, in which nothing else could be done.
     """
 
     actions: tuple[NodeAction, ...] = ()
@@ -75,6 +76,7 @@ class Pass:
     applied: tuple[NodeAction, ...] = ()
     upgrade: Upgrade | None = None
     whole_in: float | None = None
+    cost: float = 0.0
 
     @property
     def changed(self) -> bool:
@@ -160,7 +162,7 @@ class Rollouts:
                 await gone.lanes.close()
             self._health.forget(name)
             return Pass(over=True)
-        rollout = self._rollout(name)
+        rollout, spent = self._rollout(name), Stopwatch()
         left = rollout.cadence.left(upgrade)
         fleet = None if left and not upgrade.status.in_flight else await self._read(rollout, upgrade)
         if fleet is None:
@@ -168,9 +170,9 @@ class Rollouts:
         elif await self._taken_over(fleet):
             return Pass(conflicted=True, in_flight=bool(upgrade.status.in_flight), upgrade=upgrade)
         elif left:
-            actions = await self._advance(rollout, fleet)
+            actions = await self._advance(rollout, fleet, spent)
         else:
-            actions = await self._plan(rollout, fleet)
+            actions = await self._plan(rollout, fleet, spent)
         actuator = Actuator(self._kube, self._agents, upgrade, rollout.lanes, "" if fleet is None else fleet.epoch)
         try:
             complete = await actuator.apply(actions)
@@ -187,6 +189,7 @@ class Rollouts:
             applied=tuple(actuator.applied),
             upgrade=upgrade,
             whole_in=left or None,
+            cost=spent.seconds,
         )
 
     async def gather(self, name: str) -> FleetSnapshot:
@@ -213,9 +216,9 @@ class Rollouts:
             await take_over(self._kube, fleet)
         return True
 
-    async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
+    async def _plan(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> tuple[NodeAction, ...]:
         """Plan the rollout as a whole."""
-        upgrade, spent = fleet.upgrade, Stopwatch()
+        upgrade = fleet.upgrade
 
         def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
             with spent:
@@ -230,13 +233,14 @@ class Rollouts:
             actions = tuple(action for action in actions if not isinstance(action, WriteStatus))
         if any(isinstance(action, WriteStatus) for action in actions):
             rollout.reported_at = now
-        return rollout.lanes.free(actions)
+        return rollout.lanes.free(actions, fleet.busy)
 
-    async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
+    async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> tuple[NodeAction, ...]:
         """Plan what comes next for the nodes in flight."""
         fleet = await self._with_pods(fleet, unread_in_flight)
-        actions = advance_in_flight(fleet, self._kube.utcnow())
-        return rollout.lanes.free(action for action in actions if not isinstance(action, FreeSlot))
+        with spent:
+            actions = advance_in_flight(fleet, self._kube.utcnow())
+        return rollout.lanes.free((action for action in actions if not isinstance(action, FreeSlot)), fleet.busy)
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""

@@ -13,6 +13,9 @@ AT_ONCE = 64
 RESERVED = 32
 """Of these, how many are for nodes in flight and for the status, whatever else waits or hangs."""
 
+BEFORE_EVENTS = 8
+"""Writes in progress at which an event waits: nobody waits for it, and many would delay what nodes wait for."""
+
 
 class Rank(IntEnum):
     """Which writes go first when there is no room for all."""
@@ -34,10 +37,12 @@ class WriteBudget:
     Args:
         at_once: Permits in all.
         reserved: Permits that only Rank.RUN may use.
+        before_events: Permits in use at which Rank.EVENT gets none.
     """
 
-    def __init__(self, at_once: int = AT_ONCE, reserved: int = RESERVED) -> None:
-        self._limits = {rank: at_once if rank is Rank.RUN else max(1, at_once - reserved) for rank in Rank}
+    def __init__(self, at_once: int = AT_ONCE, reserved: int = RESERVED, before_events: int = BEFORE_EVENTS) -> None:
+        others = max(1, at_once - reserved)
+        self._limits = {Rank.RUN: at_once, Rank.CLAIM: others, Rank.EVENT: min(before_events, others)}
         self._used = 0
         self._waiting: dict[Rank, _Waiters] = {rank: OrderedDict() for rank in Rank}
 

@@ -94,9 +94,14 @@ class Lanes:
         """Nodes whose start was not answered: it may have taken effect, or may yet, until their task is written."""
         return frozenset(self._unsettled)
 
-    def free(self, actions: Iterable[NodeAction]) -> tuple[NodeAction, ...]:
-        """Return the actions without those for busy nodes."""
-        busy = self.busy
+    def free(self, actions: Iterable[NodeAction], then: frozenset[NodeName]) -> tuple[NodeAction, ...]:
+        """Return the actions without those for busy nodes, and for those that were when the plan's input was read.
+
+        Args:
+            actions: A plan.
+            then: The nodes that were busy before its input was read, which may not show what was written for them.
+        """
+        busy = self.busy | then
         return tuple(action for action in actions if _node_of(action) not in busy)
 
     async def run(self, actions: Iterable[NodeAction], carry_out: CarryOut, tell: Tell) -> Results:
