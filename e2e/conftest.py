@@ -19,12 +19,14 @@ CONTROL_PLANE = "1.33.13"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests as needing the lab and time, and put the modules that share a node together."""
+    """Mark all tests as needing the lab and time, and those that share a node; put these together."""
     for item in items:
         if "e2e/" in str(item.path):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(3000))
-    items.sort(key=lambda item: "shared_cluster" in getattr(item, "fixturenames", ()))
+        if "shared_cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.shared_node)
+    items.sort(key=lambda item: item.get_closest_marker("shared_node") is not None)
 
 
 class MakeLab(Protocol):

@@ -1,7 +1,8 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so all others run beside them, with what they leave of the processors. With
-NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
+Tests on booted nodes mostly wait, so all others run beside those that share a node, with what they leave of the
+processors; then those do that need nodes of their own. With NODEUPGRADE_E2E=required (as in CI) it is an error if a
+machine cannot run all of them.
 """
 
 import os
@@ -12,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
-NODES = ("-v", "--durations=15", "-m", "e2e and not slow", "e2e")
+SHARED_NODE = ("-v", "--durations=15", "-m", "e2e and not slow and shared_node", "e2e")
+OWN_NODES = ("-v", "--durations=15", "-m", "e2e and not slow and not shared_node", "e2e")
 YIELDING = 19
 """Niceness of what runs beside the tests on nodes."""
 LATER = 5
@@ -33,9 +35,14 @@ def pytest(*arguments: str) -> int:
 
 
 def pytest_beside(*arguments: str) -> subprocess.Popen[str]:
-    """Start pytest in a session of its own; where Linux shares processors between sessions, this one comes last."""
-    yielding = f'echo {LATER} 2>/dev/null >/proc/self/autogroup; exec nice -n {YIELDING} "$@"'
-    argv = ["sh", "-c", yielding, "sh", sys.executable, "-m", "pytest", *arguments]
+    """Start pytest in a session of its own.
+
+    Unless it starts nodes, it comes last, also where Linux shares processors between sessions.
+    """
+    argv = [sys.executable, "-m", "pytest", *arguments]
+    if arguments != OWN_NODES:
+        yielding = f'echo {LATER} 2>/dev/null >/proc/self/autogroup; exec nice -n {YIELDING} "$@"'
+        argv = ["sh", "-c", yielding, "sh", *argv]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -67,9 +74,9 @@ def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
     beside = Beside()
     with ThreadPoolExecutor(max_workers=1) as others:
-        done = others.submit(beside.run, FAST, CONTRACTS)
+        done = others.submit(beside.run, FAST, CONTRACTS, OWN_NODES)
         try:
-            code = pytest(*NODES)
+            code = pytest(*SHARED_NODE)
         except BaseException:
             beside.end()
             raise
