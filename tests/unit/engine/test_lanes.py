@@ -101,6 +101,14 @@ async def test_a_refused_node_affects_nobody_else() -> None:
     assert results.fault is None
 
 
+@pytest.mark.parametrize("error", [RejectedError("no"), UnavailableError("silence")])
+async def test_what_follows_a_failed_write_for_a_node_is_not_begun(error: Exception) -> None:
+    server = Server(errors={"Cordon x": error})
+    results = await server.run(Lanes(WriteBudget(), "a"), cordon("x"), restore("x"), restore("y"))
+    assert (sorted(server.begun), server.done) == (["Cordon x", "RestoreCordon y"], ["RestoreCordon y"])
+    assert not results.complete
+
+
 async def test_a_fault_of_the_status_leaves_the_nodes_results() -> None:
     server = Server(errors={"WriteStatus": ConflictError("changed")})
     results = await server.run(Lanes(WriteBudget(), "a"), cordon("y"), STATUS)

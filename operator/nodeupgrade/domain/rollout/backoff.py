@@ -3,7 +3,7 @@
 The operator keeps this in memory only; after a restart it retries at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -68,6 +68,14 @@ def after(before: Setback | None, deed: str, problem: str, now: datetime) -> Set
 def held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> tuple[NodeAction, ...]:
     """Replace actions that back off by a Wait; other actions for the same node go ahead."""
     return tuple(_held_back(action, setbacks, now) for action in actions)
+
+
+def up_to_held_back(actions: Iterable[NodeAction], setbacks: Setbacks, now: datetime) -> Iterator[NodeAction]:
+    """Yield actions that follow from each other up to the first that backs off, and a Wait instead of that one."""
+    for action in actions:
+        yield _held_back(action, setbacks, now)
+        if is_held_back(action, setbacks, now):
+            return
 
 
 def is_held_back(action: NodeAction, setbacks: Setbacks, now: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.upgrade.object import Upgrade
@@ -20,7 +21,7 @@ from nodeupgrade.domain.rollout.actions import (
     Report,
     WriteStatus,
 )
-from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back
+from nodeupgrade.domain.rollout.backoff import held_back, impediments, is_held_back, up_to_held_back
 from nodeupgrade.domain.rollout.inflight import claims, retry
 from nodeupgrade.domain.rollout.inflight.flight import Terms, advance, needs_pods
 from nodeupgrade.domain.rollout.intent import Intent, intend
@@ -114,7 +115,8 @@ def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Rec
 def _advances(
     fleet: FleetSnapshot, terms: Terms | None, flying: tuple[NodeName, ...], now: datetime
 ) -> tuple[NodeAction, ...]:
-    return held_back((advance(fleet, terms, name, now) for name in flying), fleet.setbacks, now)
+    by_node = (up_to_held_back(advance(fleet, terms, name, now), fleet.setbacks, now) for name in flying)
+    return tuple(chain.from_iterable(by_node))
 
 
 def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime, recall: Recall) -> Intent:

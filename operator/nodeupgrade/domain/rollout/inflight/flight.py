@@ -51,8 +51,10 @@ class Terms:
     waves: Mapping[NodeName, str]
 
 
-def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
-    """Return the next action for a node that holds a slot.
+def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
+    """Return the next action for a node that holds a slot; after the verdict, all that remain, in their order.
+
+    Each of the latter writes another object, under its own precondition. If one fails, those after it must not follow.
 
     Args:
         fleet: The planner's input.
@@ -60,6 +62,15 @@ def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: date
         name: The node.
         now: Wall-clock time, UTC.
     """
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    judged = task is not None and task.verdict is not None and name not in fleet.busy | fleet.unreadable.keys()
+    if task is not None and node is not None and judged and task.spec.node_uid == node.uid:
+        return _end(fleet, node, task, now)
+    return (_next(fleet, terms, name, now),)
+
+
+def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
+    """Return the next action for a node of which no verdict is known, or that cannot be read or written now."""
     if name in fleet.busy:
         message = f"a write for node {name} has not been answered yet"
         return Wait(node=name, reason=Reason.PROGRESSING, message=message)
@@ -74,10 +85,8 @@ def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: date
         message = f"node {name} was replaced by another one of the same name"
         return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
-    if task is None or (task.verdict is None and not task.open):
+    if task is None or not task.open:
         return _begin(fleet, terms, node, now)
-    if task.verdict is not None:
-        return _end(fleet, node, task, now)
     if task.reported.phase.terminal:
         return _verify(fleet, node, task, now)
     action = attend(task, _agents(fleet, task), called_off(fleet.upgrade), now)
@@ -266,19 +275,24 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
 
 
-def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> NodeAction:
-    """Clean up after the verdict: guard, cordon, agent and task; then free the slot."""
+def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
+    """Clean up after the verdict: guard, cordon, agent and task; once nothing of it remains, free the slot."""
     name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
+    remains = list[NodeAction]()
     if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
-        return lifting
+        remains.append(lifting)
     if not lost and node.cordoned_by == fleet.upgrade.uid:
         message = f"node {name} is schedulable again"
-        return RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message)
+        remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
     if pod is not None and not pod.deleting:
-        return DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+        message = f"the run on node {name} is over"
+        remains.append(DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=message))
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
-        return Release(node=name, task=task, reason=Reason.PROGRESSING, message=f"node {name} is accounted for")
+        message = f"node {name} is accounted for"
+        remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
+    if remains:
+        return tuple(remains)
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
     message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
-    return FreeSlot(node=name, reason=reason, message=message)
+    return (FreeSlot(node=name, reason=reason, message=message),)

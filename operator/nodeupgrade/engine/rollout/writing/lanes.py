@@ -147,39 +147,38 @@ class Lanes:
     async def _drive(
         self, queue: list[NodeAction], carry_out: CarryOut, tell: Tell, unanswered: set[type[NodeAction]]
     ) -> None:
+        """Carry out actions one after the other, up to the first that fails: what follows may depend on it."""
         for action in queue:
             async with self._budget.permit(self._rollout, _rank(action)):
                 if self._broken is not None or type(action) in unanswered:
                     self._results.complete = False
-                    continue
+                    return
                 try:
                     done = await carry_out(action)
                 except NodeUpgradeError as error:
                     if isinstance(error, UnavailableError):
                         unanswered.add(type(action))
                         self._unsettled |= {action.node} if isinstance(action, StartTask) else set()
-                    if not self._is_refused(action, error):
-                        return
-                    continue
+                    self._failed(action, error)
+                    return
                 except Exception as error:  # noqa: BLE001 - whoever calls run() gets it
                     self._broken = error
                     return
             if done is None:
                 self._results.complete = False
-                continue
+                return
             self._unsettled -= {done.node} if isinstance(done, MarkTask | StartTask) else set()
             self._results.applied.append(done)
             self._telling.add(self._start(self._tell(done, tell), None))
 
-    def _is_refused(self, action: NodeAction, error: NodeUpgradeError) -> bool:
-        """Record an error; report whether it concerns a single node."""
+    def _failed(self, action: NodeAction, error: NodeUpgradeError) -> None:
+        """Record an error: that of a single node, or of the NodeUpgrade itself."""
         self._results.complete = False
         node = getattr(action, "node", None)
         if node is None or not isinstance(error, RejectedError | UnavailableError):
             self._results.fault = error
-            return False
-        self._results.refused.append(Refusal(node, type(action).__name__, str(error)))
-        return True
+        else:
+            self._results.refused.append(Refusal(node, type(action).__name__, str(error)))
 
     async def _tell(self, action: NodeAction, tell: Tell) -> None:
         async with self._budget.permit(self._rollout, Rank.EVENT):
