@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json, MalformedObjectError
@@ -92,7 +92,13 @@ ACTIONS = [
 ]  # fmt: skip
 
 
+LISTED_BEFORE_IT_WAS_MADE = [
+    (action, "a") for action in (World.begin_list, World.write, World.write, World.answer, World.delete_and_know)
+]
+
+
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from("abc")), max_size=60))
+@example(LISTED_BEFORE_IT_WAS_MADE)
 def test_never_back_and_right_in_the_end(steps: list[tuple[object, str]]) -> None:
     world = World()
     for action, name in steps:

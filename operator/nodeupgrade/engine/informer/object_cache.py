@@ -48,7 +48,8 @@ class ObjectCache(Generic[T]):
     def __init__(self, view: Callable[[Json], T]) -> None:
         self._view = view
         self._known: dict[str, tuple[str, int]] = {}
-        self._gone: set[str] = set()
+        self._gone: dict[str, int] = {}
+        self._forgotten: dict[str, int] = {}
         self.version = 0
         self.views: dict[str, T] = {}
         self.unreadable: dict[str, str] = {}
@@ -70,8 +71,11 @@ class ObjectCache(Generic[T]):
         if version < self.version:
             self._known = {name: (uid, 0) for name, (uid, _) in self._known.items()}
             self._gone.clear()
-        self.version = version
-        self._gone &= {reduced.uid for reduced in listed.values()}
+            self._forgotten.clear()
+        self._advance(version)
+        there = {reduced.uid for reduced in listed.values()}
+        # A list from before an object was made lacks it, too, and the watch that follows tells of its making.
+        self._gone = {uid: known for uid, known in self._gone.items() if uid in there or known > version}
         stored = [delta for reduced in listed.values() for delta in self._store(reduced)]
         missing = [name for name, (_, known) in self._known.items() if name not in listed and known <= version]
         return stored + [self._drop(name) for name in missing]
@@ -81,12 +85,12 @@ class ObjectCache(Generic[T]):
         name, uid, version = _marks(event.body)
         if version <= self.version:
             return []
-        self.version = version
+        self._advance(version)
         match event.change:
             case WatchEventType.BOOKMARK:
                 return []
             case WatchEventType.DELETED:
-                self._gone.discard(uid)
+                self._gone.pop(uid, None)
                 _, known = self._known.get(name, ("", version + 1))
                 return [self._drop(name)] if known <= version else []
             case WatchEventType.ADDED | WatchEventType.MODIFIED:
@@ -104,13 +108,22 @@ class ObjectCache(Generic[T]):
 
         Without ``uid``, this is the cached object of that name.
         """
-        known, _ = self._known.get(name, (uid, 0))
-        if (gone := uid or known) is not None:
-            self._gone.add(gone)
-        return [self._drop(name)] if name in self._known and known == gone else []
+        known, version = self._known.get(name, (uid, 0))
+        if (gone := uid or known) is None:
+            return []
+        self._gone[gone] = version if known == gone else 0
+        if name not in self._known or known != gone:
+            return []
+        self._forgotten[name] = max(version, self._forgotten.get(name, 0))
+        return [self._drop(name)]
+
+    def _advance(self, version: int) -> None:
+        """Note that the cache is complete up to a version; nothing older comes any more."""
+        self.version = version
+        self._forgotten = {name: known for name, known in self._forgotten.items() if known > version}
 
     def _store(self, reduced: Reduced[T]) -> list[Delta[T]]:
-        _, known = self._known.get(reduced.name, ("", -1))
+        _, known = self._known.get(reduced.name, ("", self._forgotten.get(reduced.name, -1)))
         if reduced.uid in self._gone or known >= reduced.version:
             return []
         self._known[reduced.name] = reduced.uid, reduced.version
