@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.lab import images, naming
+from e2e.lab import images, naming, nodefiles
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.progress import Progress, Quiet
@@ -26,6 +26,7 @@ _ALLOWED = {
     "paths": ["/"],
     "images": [images.ARTIFACT],
     "units": ["kubelet.service", "other.service"],
+    "files": [nodefiles.KUBELET_CONFIG, "/etc/systemd/system/kubelet.service.d"],
 }
 """What the tests bring onto the nodes, and places where nothing is."""
 

@@ -44,6 +44,10 @@ NOT_SHOWN: Mapping[str, str] = {
     "chains_are_not_missed": "needs a kubelet before 1.27",
     "labels_are_read_first": "needs a target before 1.20.3, for which the node's other pods are refused too",
     "init_containers_are_remembered": "needs a target before 1.21, for which the node's other pods are refused too",
+    "files_can_be_exchanged": "the NodeUpgrades of the rows exchange no files: e2e/test_files.py, unit tests",
+    "files_keep_what_must_stay": "the NodeUpgrades of the rows exchange no files: unit tests",
+    "drop_ins_start_the_same": "the NodeUpgrades of the rows exchange no files: unit tests",
+    "old_kubelet_accepts_its_files": "the NodeUpgrades of the rows exchange no files: unit tests",
     "release_harms_no_pod": "needs a target before 1.28, for which the node's other pods are refused too, or ZFS",
 }
 """Name of a check, to why it cannot be shown on the machine that the tests run on."""

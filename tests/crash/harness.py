@@ -4,14 +4,17 @@ import base64
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from hashlib import sha256
 from itertools import product
 
 import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
+from nodeupgrade.domain.node.files import NewFile, backup_path, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
@@ -52,6 +55,22 @@ PATIENCE_SECONDS = 5000.0
 """Since boot."""
 COMES_SECONDS = 0.3
 
+CONFIG, LIMITS_DROP_IN = "/var/lib/kubelet/config.yaml", "/etc/systemd/system/kubelet.service.d/20-limits.conf"
+THEIRS = "/etc/systemd/system/kubelet.service.d/10-theirs.conf"
+OLD_CONFIG = b"kind: KubeletConfiguration\nmaxPods: 110\n"
+NEW_FILES = tuple(
+    NewFile(path=path, mode=0o644, digest=Digest(sha256(content).hexdigest()), source="a test", content=content)
+    for path, content in (
+        (CONFIG, b"kind: KubeletConfiguration\nmaxPods: 120\n"),
+        (LIMITS_DROP_IN, b"[Service]\nLimitNOFILE=1048576\n"),
+    )
+)
+"""One file that is there, and one that is not."""
+READS: dict[str, dict[str, bytes | None]] = {
+    OLD: {CONFIG: OLD_CONFIG, LIMITS_DROP_IN: None},
+    NEW: {file.path: file.content for file in NEW_FILES},
+}
+
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
 TUNED = "the runtime would be started with our configuration"
@@ -66,6 +85,8 @@ HARMLESS_LEFTOVERS = {
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNED_CONFIG}": {f"{TUNED_CONFIG} differs"},
+    **{f"files.remove {path}": {f"{path} differs"} for file in NEW_FILES for path in (staged_path(file.path),)},
+    f"files.remove {backup_path(CONFIG)}": {f"{backup_path(CONFIG)} differs"},
 }
 """What the clean-up after the end leaves when it fails; the agent cleans up again."""
 LEFTOVERS = {wrong for found in HARMLESS_LEFTOVERS.values() for wrong in found}
@@ -117,6 +138,7 @@ def world(
     plan = plan_of(small=small, kind=kind)
     node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
+    node.disk.update({staged_path(file.path): file.content for file in NEW_FILES})
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     if loses:
@@ -185,20 +207,25 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind
             pod_json("web", "nginx", "log"),
             pod_json("job", "work", restart_policy="Never"),
         ]
-    return SimulatedNode(
+    disk = {} if disk is None else disk
+    disk[CONFIG] = OLD_CONFIG
+    disk[THEIRS] = b"[Service]\nCPUAccounting=yes\n"
+    node = SimulatedNode(
         version=OLD,
         pods=pods,
         manifests={"etcd.yaml": manifest("etcd", "etcd")},
-        arguments=(FLAG_REMOVED_IN_1_27, "--v=2"),
+        arguments=(FLAG_REMOVED_IN_1_27, "--v=2", f"--config={CONFIG}"),
         disk=disk,
         kind=kind,
     )
+    node.kubelet.reads = READS
+    return node
 
 
 @cache
 def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
     """The same for every node made by node_of, since nothing in it is left to chance."""
-    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS)
+    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES)
 
 
 @dataclass(frozen=True)
@@ -312,6 +339,7 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
         wanted |= {PROGRAM: program(NEW), STATE: state(NEW)}
         assert swap.arguments is not None
         wanted[swap.arguments.path] = swap.arguments.content
+        wanted |= {file.path: file.content for file in NEW_FILES}
     now = {
         path: data
         for path, data in after.node.disk.items()

@@ -14,6 +14,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.agent.host import units
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
+from nodeupgrade.domain.node.files import staged_path
 from nodeupgrade.domain.node.inventory import SandboxInstance
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
@@ -24,12 +25,13 @@ from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.records import Stored
 from nodeupgrade.simulation.node.storage.disk import Image, ModelDisk
 from nodeupgrade.simulation.node.storage.view import DiskView
-from tests.crash.harness import NEW, OLD, World, mixtures, node_of, plan_of
+from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")
 RUNS = Path("/var/lib/nodeupgrade/runs")
 ARTIFACT = "/opt/kubelet"
 PROGRAM_MODE = 0o755
+CONFIG_MODE = 0o640
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Machine:
         self.node: SimulatedNode = node_of(small=True, disk=DiskView(self.disk))
         self.disk.put(PROGRAM, program(OLD), PROGRAM_MODE)
         self.disk.put(ARTIFACT, program(NEW), PROGRAM_MODE)
+        self.disk.put(CONFIG, OLD_CONFIG, CONFIG_MODE)
         if turns_back:
             self.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
         self.plan: RunPlan = plan_of(small=True)
@@ -89,6 +92,8 @@ class Machine:
         staged = PurePosixPath(self.plan.swap.staged)
         self.files.copy(PurePosixPath(ARTIFACT), staged)
         self.files.adopt(PurePosixPath(PROGRAM), staged)
+        for new in NEW_FILES:
+            self.files.write(PurePosixPath(staged_path(new.path)), new.content, mode=new.mode)
         self.runs.write_plan(self.plan)
         units.install(self.files, self.node.services, BUNDLE, self.plan)
         self.finish()
@@ -101,7 +106,8 @@ class Machine:
                 fence_after_reboot(self.ports, self.plan, store.load())
                 self.report = NodeRun(node=self.ports, plan=self.runs.require_plan(run), store=store).carry_out()
         units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
-        self.files.remove(PurePosixPath(self.plan.swap.staged))
+        for path in self.plan.temporary(keeping_old=False):
+            self.files.remove(PurePosixPath(path))
 
     def wrecks(self) -> Iterator[Wreck]:
         """Everything that may be left if the power goes now."""
@@ -166,6 +172,9 @@ class Machine:
         modes = {path: mode for path, _, mode in self.disk.image()}
         if modes.get(PROGRAM) != PROGRAM_MODE:
             found.append(f"{PROGRAM} has mode {modes.get(PROGRAM, 0):o}")
+        wanted = NEW_FILES[0].mode if outcome is Outcome.UPGRADED else CONFIG_MODE
+        if modes.get(CONFIG) != wanted:
+            found.append(f"{CONFIG} has mode {modes.get(CONFIG, 0):o}")
         return found
 
     def state(self) -> object:

@@ -5,13 +5,25 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.domain.node.files import backup_path, staged_path
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.simulation.node import Moment, supervise
 from nodeupgrade.simulation.node.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
-from tests.crash.harness import ALL_WAYS, WAYS, Strike, World, crashing, single_strikes, world, wrongs
+from tests.crash.harness import (
+    ALL_WAYS,
+    CONFIG,
+    NEW_FILES,
+    WAYS,
+    Strike,
+    World,
+    crashing,
+    single_strikes,
+    world,
+    wrongs,
+)
 
-PARTS = 4
+PARTS = 8
 """In so many tests is the longest one divided, for machines with several cores, and for slow ones."""
 CLEAN_UP = {
     "journal.scrub",
@@ -23,6 +35,8 @@ CLEAN_UP = {
         f"files.remove {rescue_script.LOOK}",
     ),
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
+    *(f"files.remove {staged_path(file.path)}" for file in NEW_FILES),
+    f"files.remove {backup_path(CONFIG)}",
 }
 
 

@@ -12,10 +12,17 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.plan import Limits
 from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
-from nodeupgrade.engine.node import last_look, run
+from nodeupgrade.engine.node import exchange, last_look, run
 from nodeupgrade.engine.node.evidence import newcomers
 from nodeupgrade.engine.node.steps import STEPS
-from nodeupgrade.engine.node.steps.kubelet import pin_static_pods, save_state, start_kubelet, stop_kubelet, swap_binary
+from nodeupgrade.engine.node.steps.kubelet import (
+    pin_static_pods,
+    save_state,
+    start_kubelet,
+    stop_kubelet,
+    swap_binary,
+    swap_files,
+)
 from nodeupgrade.engine.node.steps.proof import read_back
 from nodeupgrade.engine.node.steps.runtime import restart_runtime, rewrite_hashes
 from tests.crash.harness import back, crashing, forward, joined, single_strikes, wrongs
@@ -31,6 +38,16 @@ def start_before_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(STEPS, Step.SWAP_BINARY, start_kubelet)
     patch.setitem(STEPS, Step.START_KUBELET, swap_binary)
     patch.setattr(last_look, "require_new_program", nothing)
+
+
+def start_before_files(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(STEPS, Step.SWAP_FILES, start_kubelet)
+    patch.setitem(STEPS, Step.START_KUBELET, swap_files)
+    patch.setattr(last_look, "require_new_program", nothing)
+
+
+def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(exchange, "keep", nothing)
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
@@ -104,6 +121,8 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
     "mutation",
     [
         start_before_swap,
+        start_before_files,
+        files_are_not_kept,
         program_stays,
         rewrite_before_stop,
         undo_in_forward_order,
@@ -116,6 +135,7 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
         pytest.param(partial(without, pin_static_pods, "undo"), id="pins stay"),
         pytest.param(partial(without, save_state, "undo"), id="state files stay"),
+        pytest.param(partial(without, swap_files, "undo"), id="new files stay"),
         pytest.param(partial(without, rewrite_hashes, "undo"), id="hashes stay"),
         pytest.param(partial(without, start_kubelet, "undo"), id="new kubelet runs on"),
     ],

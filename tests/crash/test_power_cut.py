@@ -26,7 +26,7 @@ from nodeupgrade.simulation.node import Crash
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from tests.crash.machine import Machine, Wreck
 
-PARTS = 3
+PARTS = 8
 ENDS = {False: Outcome.UPGRADED, True: Outcome.ROLLED_BACK}
 
 
@@ -203,6 +203,8 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "manifests": partial(file, ".yaml.nodeupgrade-new"),
     "the drop-in": partial(file, "90-nodeupgrade.conf.nodeupgrade-new"),
     "units": partial(file, ".service.nodeupgrade-new"),
+    "new files": partial(file, ".20-limits.conf.nodeupgrade-staged.nodeupgrade-new"),
+    "copies of old files": partial(file, ".config.yaml.nodeupgrade-previous.nodeupgrade-new"),
     "state files": partial(file, "cpu_manager_state.nodeupgrade-new"),
     "names of the run": partial(directory, "/run-1"),
     "names of programs": partial(directory, "/usr/bin"),

@@ -40,6 +40,7 @@ def play(world: World, *, through: bool) -> None:
     arguments = plan.swap.arguments
     assert arguments is not None
     changed = {PROGRAM, arguments.path, *plan.state_files, *(pin.path for pin in plan.pins)}
+    changed |= {file.path for file in plan.exchanged}
     for path in changed:
         node.disk.pop(path, None)
     node.disk.update({path: data for path, data in world.disk.items() if path in changed})

@@ -3,23 +3,26 @@
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.domain.node.files import staged_path
+from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.steps.kubelet import swap_binary
 from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.calls import Interrupt
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
-from tests.crash.harness import World, forward, wrongs
+from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, READS, World, back, forward, wrongs
 
 STRANGER = program("v1.31.1")
 SWAP = f"files.replace {PROGRAM}"
+EDITED = b"kind: KubeletConfiguration\nmaxPods: 3\n"
 
 
-def tampered(after: World, path: str, number: int) -> World:
+def tampered(after: World, path: str, number: int, content: bytes = STRANGER) -> World:
     def interrupt(_name: str, at: int, moment: Moment) -> None:
         if (at, moment) == (number, Moment.BEFORE):
-            after.node.disk[path] = STRANGER
+            after.node.disk[path] = content
 
     strike: Interrupt = interrupt
     return after.run(strike)
@@ -41,6 +44,43 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
             wrong[f"{number} {effects[number]}"] = found
 
     assert wrong == {}
+
+
+@pytest.mark.parametrize("path", [CONFIG, staged_path(CONFIG)], ids=["the file", "the new file"])
+def test_a_file_that_somebody_edits_before_it_is_exchanged_turns_the_run_back(path: str) -> None:
+    """What somebody wrote to the file stays, for the old kubelet too; the new one never sees it."""
+    effects = forward().run().effects
+    wrong = {}
+    for number in range(effects.index(f"files.copy {CONFIG}")):
+        world = forward()
+        world.node.kubelet.reads = {NEW: READS[NEW]}
+        after = tampered(world, path, number, EDITED)
+        report = after.report
+        found = [] if report and report.reason is Reason.DIGEST_MISMATCH else [f"the report is {report}"]
+        found += [] if report and report.outcome is Outcome.ROLLED_BACK else ["it is not rolled back"]
+        theirs = {f"{CONFIG} differs"} if path == CONFIG else set()
+        if (differing := set(wrongs(after, restarts_allowed=False))) != theirs:
+            found.append(f"{differing}")
+        if found:
+            wrong[f"{number} {effects[number]}"] = found
+
+    assert wrong == {}
+
+
+def test_a_file_that_somebody_edits_after_the_exchange_is_left_to_them() -> None:
+    """The way back puts the other files back, and says which one it left."""
+    effects = back().run().effects
+    number = effects.index("services.start kubelet.service")
+    world = back()
+    world.node.kubelet.reads = {}
+    after = tampered(world, CONFIG, number, EDITED)
+
+    assert after.node.disk[CONFIG] == EDITED
+    assert LIMITS_DROP_IN not in after.node.disk
+    assert after.report is not None
+    assert after.report.outcome is Outcome.ROLLED_BACK
+    undone = [r.error for r in after.node.journal.load().records if (r.step, r.mark) == (Step.SWAP_FILES, Mark.UNDONE)]
+    assert undone == [f"changed by somebody else meanwhile, and left so: {CONFIG}"]
 
 
 def test_it_is_the_look_before_the_swap_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,8 @@ def look(runs: AgentRuns, files: FilesView) -> Leftovers:
             runs.discard(run)
     except (Inconsistent, StepFailed) as error:
         raise StillNeededError(f"cannot tell what a run has left here: {error}") from error
-    backups = {PurePosixPath(plan.swap.backup) for plan in plans}
+    names = (path for plan in plans for path in (plan.swap.backup, *plan.temporary(keeping_old=False)))
+    backups = set(map(PurePosixPath, names))
     present = sorted(path for path in backups if files.stamp(path) is not None)
     staying = sorted({line for plan in plans for line in _staying(plan)})
     there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
@@ -85,6 +86,7 @@ def _ended(runs: AgentRuns, run: RunId) -> RunPlan:
 def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
     if plan.swap.arguments is not None:
         yield plan.swap.arguments.path, "the kubelet is started with it"
+    yield from ((file.path, "it went along with the kubelet") for file in plan.exchanged)
     yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
 
 

@@ -1,4 +1,4 @@
-"""Copies one file and prints its digest: `python -m nodeupgrade.agent.copy SOURCE DESTINATION`.
+"""Copies files and prints their digests: `python -m nodeupgrade.agent.copy SOURCE DESTINATION [SOURCE DESTINATION …]`.
 
 It runs from the bundle in a container of the artifact's image, which needs nothing but the kubelet: no shell, no
 libraries.
@@ -13,13 +13,14 @@ from nodeupgrade.wiring.copying import copy
 
 
 def main(argv: Sequence[str]) -> int:
-    """Copy the file named on the command line and print `SHA256  DESTINATION`, as `sha256sum` does."""
-    if len(argv) != 2:
-        print("usage: python -m nodeupgrade.agent.copy SOURCE DESTINATION", file=sys.stderr)
+    """Copy the files named on the command line and print `SHA256  DESTINATION` for each, as `sha256sum` does."""
+    if not argv or len(argv) % 2:
+        print("usage: python -m nodeupgrade.agent.copy SOURCE DESTINATION [SOURCE DESTINATION ...]", file=sys.stderr)
         return 2
-    source, destination = map(Path, argv)
     try:
-        print(f"{copy(source, destination)}  {destination}")
+        paths = [Path(word) for word in argv]
+        for source, destination in zip(paths[::2], paths[1::2], strict=True):
+            print(f"{copy(source, destination)}  {destination}")
     except CopyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.domain.agent_pods import CONTENT, FROM_IMAGE, FROM_OBJECTS, file_from_image, file_from_object
 from nodeupgrade.domain.bundle import DEFAULT_LOCATION
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
@@ -27,6 +28,7 @@ class AgentSettings:
         host: mount point of the node's root directory.
         bundle: the bundle in the agent's image.
         copied: the kubelet that an init container copied from the artifact's image.
+        files: directory with one directory for each file of ``spec.files`` from a ConfigMap or Secret.
         approved: ``api.task.approval`` of the task for which the operator created this agent; None to trust the task.
     """
 
@@ -35,7 +37,8 @@ class AgentSettings:
     run_id: RunId
     host: Path = Path("/host")
     bundle: Path = Path(DEFAULT_LOCATION)
-    copied: Path = Path("/staging/kubelet")
+    copied: Path = Path(FROM_IMAGE)
+    files: Path = Path(FROM_OBJECTS)
     approved: str | None = None
 
     @classmethod
@@ -60,6 +63,12 @@ class AgentSettings:
         """
         if self.approved not in {None, approval(spec)}:
             raise Refused(Reason.NOT_ALLOWED, "the NodeUpgradeTask was changed after the operator created its agent")
+
+    def file(self, index: int, *, from_image: bool) -> Path:
+        """Return the path of the content of a file of ``spec.files``, by its place there."""
+        if from_image:
+            return self.copied.parent / PurePosixPath(file_from_image(index)).name
+        return self.files / PurePosixPath(file_from_object(index)).relative_to(FROM_OBJECTS) / CONTENT
 
     def in_pod(self, path: Path) -> PurePosixPath:
         """Return a path of the agent's file system as the node sees it, while this process lives.

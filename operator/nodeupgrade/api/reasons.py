@@ -64,7 +64,7 @@ class Reason(StrEnum):
         "a field of the spec was changed that may not change under a rollout; no further node is started",
         "restore the field, and create another NodeUpgrade for what is wanted now")
     NOT_ALLOWED = ("NotAllowed",
-        "the operator's own configuration does not allow this artifact, pull secret or unit",
+        "the operator's own configuration does not allow this artifact, pull secret, unit or file",
         "use what is allowed, or have whoever installs the operator allow it (manifests/allowed.yaml)")
     WINDOW_NEVER_OPENS = ("WindowNeverOpens", "no moment is inside a window and outside all blackouts",
         "correct spec.windows or spec.blackouts")
@@ -161,6 +161,14 @@ class Reason(StrEnum):
         "take the line named in the message out of the unit")
     INTERNAL_ERROR = ("InternalError", "nodeupgrade met an error of its own",
         "report it together with the log of the agent or the operator")
+    FILE_UNAVAILABLE = ("FileUnavailable", "the content of a file of spec.files cannot be had",
+        "create the ConfigMap or Secret in the operator's namespace, or correct spec.files, and retry")
+    FILE_NOT_REPLACEABLE = ("FileNotReplaceable",
+        "a file of spec.files cannot be exchanged on the node and put back exactly as it was",
+        "do what the message says on the node, or leave the file out of spec.files, in a new NodeUpgrade")
+    SETTING_NOT_CHANGEABLE = ("SettingNotChangeable",
+        "spec.files would change a setting that running pods or the run itself depend on",
+        "leave the setting that the message names as it is in spec.files, in a new NodeUpgrade")
     HASHES_WOULD_CHANGE = ("HashesWouldChange",
         "stored hashes would have to be rewritten, which hash.mode: AssertUnchanged forbids",
         "choose a version that hashes as the node's does, or set hash.mode: Rewrite")

@@ -13,6 +13,22 @@ KUBELET_WORDS = 256
 RUN_LABEL = "nodeupgrade.dev/run"
 """Label on an agent pod: ID of the run that it serves."""
 
+FROM_IMAGE = "/staging/kubelet"
+"""Where the kubelet from the artifact's image is, in the agent's pod."""
+
+FROM_OBJECTS, CONTENT = "/files", "content"
+"""Where files from ConfigMaps and Secrets are, each in a directory of its own, and its name there."""
+
+
+def file_from_image(index: int) -> str:
+    """Return where a file of ``spec.files`` from the artifact's image is."""
+    return f"/staging/file-{index}"
+
+
+def file_from_object(index: int) -> str:
+    """Return the directory in which a file of ``spec.files`` from a ConfigMap or Secret is mounted."""
+    return f"{FROM_OBJECTS}/{index}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPodView:

@@ -5,6 +5,7 @@ import hashlib
 import pytest
 
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.files import EntryKind
 from tests.contract.node.worlds import FilesWorld
 
 
@@ -119,3 +120,16 @@ def test_a_file_is_executable_if_it_is_one(files_world: FilesWorld) -> None:
 
     assert files.executable(program)
     assert not files.executable(files_world.directory / "nowhere")
+
+
+def test_an_entry_tells_what_is_there_and_how_many_names_it_has(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "deep" / "file"
+    assert files.entry(path) is None
+
+    files.write(path, b"one")
+
+    found, above = files.entry(path), files.entry(path.parent)
+    assert found is not None
+    assert (found.kind, found.links, found.real) == (EntryKind.FILE, 1, path)
+    assert above is not None
+    assert above.kind is EntryKind.DIRECTORY

@@ -11,6 +11,7 @@ import pytest
 from nodeupgrade.adapters.journal import FileJournal, RunStore
 from nodeupgrade.adapters.journal.runs import PLAN
 from nodeupgrade.api.json import to_json
+from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
@@ -43,6 +44,20 @@ async def test_another_program_in_its_place_is_refused(world: World, action: Tas
     world.kube.wish(action=action)
     agent_of_the_operator(world)
     world.kube.wish(artifact=replace(spec_of(world).artifact, path="/tmp/evil", sha256="e" * 64))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.NOT_ALLOWED)
+    assert untouched(world)
+
+
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
+async def test_other_files_than_were_approved_are_refused(world: World, action: TaskAction) -> None:
+    source = KeyReference(name="kubelet", key="config")
+    file = NodeFile(path="/var/lib/kubelet/config.yaml", sha256="a" * 64, config_map_key_ref=source)
+    world.kube.wish(action=action, files=(file,))
+    agent_of_the_operator(world)
+    world.kube.wish(files=(replace(file, path="/etc/kubernetes/ca.crt"),))
 
     status = await world.serve()
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
@@ -26,7 +27,9 @@ from tests.contract.kube.test_kube_api import task_spec
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 SETTINGS = AgentPodSettings(
-    namespace="nodeupgrade-system", image="nodeupgrade:dev", allowed=Allowed(images=("registry.example",))
+    namespace="nodeupgrade-system",
+    image="nodeupgrade:dev",
+    allowed=Allowed(images=("registry.example",), files=("/etc/kubernetes",)),
 )
 
 
@@ -49,6 +52,34 @@ def test_only_the_agent_is_privileged_and_only_for_an_image_are_there_others() -
     assert all("host" not in {m["name"] for m in c["volumeMounts"]} for c in spec["initContainers"])
     staged = TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64)
     assert agent_pod(task(staged), SETTINGS)["spec"]["initContainers"] == []
+
+
+FILES = (
+    NodeFile(path="/etc/kubernetes/a", sha256="a" * 64, config_map_key_ref=KeyReference(name="cm", key="k")),
+    NodeFile(path="/etc/kubernetes/b", sha256="b" * 64, image_path="/in/image"),
+    NodeFile(path="/etc/kubernetes/c", sha256="c" * 64, secret_key_ref=KeyReference(name="s", key="k")),
+)
+
+
+@pytest.mark.parametrize("action", [TaskAction.UPGRADE, TaskAction.PRECHECK])
+def test_files_come_with_the_pod_each_where_the_agent_looks_for_it(action: TaskAction) -> None:
+    made = task(TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/k"))
+    spec = agent_pod(replace(made, spec=replace(made.spec, files=FILES, action=action)), SETTINGS)["spec"]
+    settings = AgentSettings.from_environment({"NODE_NAME": "node-0", "RUN_ID": "r", "APPROVED": "a"})
+    places = [str(settings.file(index, from_image=file.image_path is not None)) for index, file in enumerate(FILES)]
+
+    assert places == ["/files/0/content", "/staging/file-1", "/files/2/content"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    item = {"items": [{"key": "k", "path": "content"}], "optional": True}
+    assert volumes["file-0"] == {"name": "file-0", "configMap": {"name": "cm", **item}}
+    assert volumes["file-2"] == {"name": "file-2", "secret": {"secretName": "s", **item}}
+    mounts = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"].startswith("file-")]
+    assert mounts == [
+        {"name": "file-0", "mountPath": "/files/0", "readOnly": True},
+        {"name": "file-2", "mountPath": "/files/2", "readOnly": True},
+    ]
+    assert spec["initContainers"][1]["command"][-4:] == ["/k", "/staging/kubelet", "/in/image", "/staging/file-1"]
+    assert not any(m["name"].startswith("file-") for c in spec["initContainers"] for m in c["volumeMounts"])
 
 
 @pytest.mark.parametrize("kind", list(ArtifactKind))
@@ -133,6 +164,9 @@ def test_no_agent_is_created_for_a_task_that_somebody_has_written() -> None:
                 agent_pod(asked, SETTINGS)
         else:
             agent_pod(asked, SETTINGS)
+    place = NodeFile(path="/etc/sysconfig/kubelet", sha256="a" * 64, config_map_key_ref=KeyReference(name="c", key="k"))
+    with pytest.raises(NotAllowedError, match="the file /etc/sysconfig/kubelet"):
+        agent_pod(replace(made, spec=replace(made.spec, files=(*FILES, place))), SETTINGS)
 
 
 def test_the_agent_is_told_what_was_approved() -> None:
@@ -144,6 +178,7 @@ def test_the_agent_is_told_what_was_approved() -> None:
         {"artifact": replace(staged.spec.artifact, sha256="b" * 64)},
         {"kubelet": replace(staged.spec.kubelet, remove_flags=("--authorization-mode",))},
         {"to_version": "v1.33.14"},
+        {"files": FILES},
         {"verify": replace(staged.spec.verify, settle=timedelta(0))},
         {"preflight": PreflightSettings(accept=("sysctls_are_allowed",))},
     )
@@ -157,7 +192,7 @@ def test_the_file_that_is_installed_allows_what_is_allowed_without_one(tmp_path:
     given = {"AGENT_IMAGE": "nodeupgrade:dev"}
     installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")}).agents.allowed
     assert installed == from_environment(given).agents.allowed == Allowed()
-    for text in ("urls: [http]", "url: [x]", "{", "- a", "\x00", "paths: [../x]"):
+    for text in ("urls: [http]", "url: [x]", "{", "- a", "\x00", "paths: [../x]", "files: [etc]"):
         (tmp_path / "allowed.yaml").write_text(text)
         with pytest.raises(SettingsError, match=r"allowed\.yaml cannot be read: "):
             from_environment({**given, "ALLOWED": str(tmp_path / "allowed.yaml")})

@@ -18,7 +18,7 @@ from nodeupgrade.adapters.containerd.rescue_fragment import Remedy, rendered
 from nodeupgrade.adapters.cri import Call
 from nodeupgrade.api.values import ContainerId, Digest
 from nodeupgrade.domain.node.inventory import ContainerInstance, Process
-from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.plan import ExchangedFile, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.rescue_script import FileBefore
 from nodeupgrade.simulation.node import SimulatedNode, plan_for
@@ -60,6 +60,13 @@ exec {real} "$@"
 STRUCK = 'n=$(($(cat {root}/count) + 1)); echo $n > {root}/count; [ $n != "$(cat {root}/strike)" ] || kill -9 $PPID'
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 IDS = ("a", "b")
+EXCHANGED = (
+    ("there", "new file\n", "old file\n"),
+    ("added", "new file\n", ""),
+    ("theirs", "edited\n", "old file\n"),
+    ("untouched", "old file\n", "old file\n"),
+)
+"""Files that go along with the kubelet: name, what is there now, and what was kept of it, if it was there before."""
 COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"lower-shield"}\n'
 END = "systemctl --no-block stop nodeupgrade-rescue.timer"
 LOOK = str(rescue_script.LOOK.relative_to("/"))
@@ -82,6 +89,8 @@ class Node:
         (root / "backup").write_bytes(OLD)
         self.write(f"node{root}/state", "state of the new\n").write("pin", "pinned\n").write("theirs", "edited\n")
         self.write("arguments.conf", "ExecStart=\n")
+        for name, now, kept in EXCHANGED:
+            self.write(f"exchanged-{name}", now).write(f"kept-{name}", kept)
         self.plan = self._plan()
         self.lay_down()
 
@@ -91,7 +100,18 @@ class Node:
             plan.swap, path=f"{self.root}/program", backup=f"{self.root}/backup", before=Digest(sha256(OLD).hexdigest())
         )
         kubeconfig = "/etc/kubernetes/kubelet.conf"
-        return replace(plan, swap=swap, healthz_url="http://127.0.0.1:1/healthz", kubeconfig=kubeconfig)
+        exchanged = tuple(
+            ExchangedFile(
+                path=f"{self.root}/exchanged-{name}",
+                staged="",
+                backup=f"{self.root}/kept-{name}",
+                before=Digest(sha256(kept.encode()).hexdigest()) if kept else None,
+                after=Digest(sha256(b"new file\n").hexdigest()),
+            )
+            for name, _, kept in EXCHANGED
+        )
+        url = "http://127.0.0.1:1/healthz"
+        return replace(plan, swap=swap, healthz_url=url, kubeconfig=kubeconfig, exchanged=exchanged)
 
     def with_baseline(self, **processes: tuple[int, str]) -> "Node":
         """Have containers in the plan's baseline; each has a process that was started at 1000 and now is as told."""
@@ -191,6 +211,10 @@ def old_again(node: Node) -> bool:
         "theirs": "edited\n",
         "arguments.conf": "",
         "program": OLD.decode(),
+        "exchanged-there": "old file\n",
+        "exchanged-added": "",
+        "exchanged-theirs": "edited\n",
+        "exchanged-untouched": "old file\n",
     }
     return (
         node.started

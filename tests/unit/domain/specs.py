@@ -41,11 +41,20 @@ def _deployments(namespace: str, version: str = "apps/v1", resource: str = "depl
     }  # fmt: skip
 
 
+def _file_from(path: str, mode: str = "0644", **source: Any) -> Json:
+    return {"path": path, "mode": mode, "sha256": DIGEST, **source}
+
+
 FULL: Json = {
     "version": "v1.33.13",
     "artifact": {
         "image": {"ref": f"registry.example/kubelet@sha256:{DIGEST}", "path": "/kubelet", "pullSecret": "registry"}
     },
+    "files": [
+        _file_from("/var/lib/kubelet/config.yaml", configMapKeyRef={"name": "kubelet", "key": "config.yaml"}),
+        _file_from("/etc/kubernetes/ca.crt", secretKeyRef={"name": "ca", "key": "ca.crt"}),
+        _file_from("/etc/default/kubelet", imagePath="/kubelet.env"),
+    ],
     "nodes": {
         "selector": _selector("web", "In"),
         "names": ["node-1", "node-2"],
@@ -121,6 +130,11 @@ OTHER: Json = {
     "artifact": {
         "image": {"ref": f"registry.example/kubelet@sha256:{OTHER_DIGEST}", "path": "/bin/kubelet", "pullSecret": "own"}
     },
+    "files": [
+        _file_from("/etc/kubernetes/a", "0600", configMapKeyRef={"name": "other", "key": "a"}),
+        _file_from("/etc/kubernetes/b", "0600", secretKeyRef={"name": "other", "key": "b"}),
+        _file_from("/etc/sysconfig/kubelet", "0600", imagePath="/other.env"),
+    ],
     "nodes": {
         "selector": _selector("batch", "NotIn"),
         "names": ["node-1"],
@@ -214,6 +228,11 @@ def _checking(what: Json | None = None, **fields: Any) -> Json:
     return spec(healthChecks=[{"name": "web", **(what or {"objects": _deployments("web")}), **fields}])
 
 
+def _carrying(**fields: Any) -> Json:
+    file = _file_from("/var/lib/kubelet/config.yaml", configMapKeyRef={"name": "kubelet", "key": "config.yaml"})
+    return spec(files=[{**file, **fields}])
+
+
 _QUERY: Json = {"query": "up", "expression": "value == 1"}
 _WINDOW: Json = {"start": "0 22 * * *", "duration": "6h"}
 _EXCLUDING: Json = {**MINIMAL["nodes"], "exclude": {"selector": {}}}
@@ -284,6 +303,15 @@ INVALID: dict[str, Json] = {
     "check longer than its interval": _checking(timeout="31s"),
     "check without an end": _checking(timeout="0s"),
     "check that rolls back": _checking(onFailure="Rollback"),
+    "file anywhere": _carrying(path="/etc/passwd"),
+    "file above": _carrying(path="/etc/kubernetes/../passwd"),
+    "state file": _carrying(path="/var/lib/kubelet/cpu_manager_state"),
+    "static pod as a file": _carrying(path="/etc/kubernetes/manifests/etcd.yaml"),
+    "file for all to write": _carrying(mode="0666"),
+    "file of no source": spec(files=[_file_from("/etc/default/kubelet")]),
+    "file of two sources": _carrying(secretKeyRef={"name": "a", "key": "b"}),
+    "file from no image": spec(files=[_file_from("/etc/default/kubelet", imagePath="/a")]),
+    "files of one path": spec(files=[_carrying()["files"][0]] * 2),
     "no service": spec(kubelet={"unit": "kubelet"}),
     "no name of a check": spec(preflight={"accept": ["Pods fit"]}),
     "no duration": spec(verify={"settle": "soon"}),

@@ -51,8 +51,8 @@ def image(where: str) -> TaskArtifact:
     ],
 )
 def test_what_is_listed_and_what_is_below_it(artifact: TaskArtifact) -> None:
-    assert forbidden(artifact, UNIT, ALLOWED) is None
-    assert forbidden(artifact, UNIT, Allowed(urls=(), paths=())) is not None, "the control: nothing is listed"
+    assert forbidden(artifact, UNIT, (), ALLOWED) is None
+    assert forbidden(artifact, UNIT, (), Allowed(urls=(), paths=())) is not None, "the control: nothing is listed"
 
 
 @pytest.mark.parametrize(
@@ -87,31 +87,55 @@ def test_what_is_listed_and_what_is_below_it(artifact: TaskArtifact) -> None:
     ],
 )
 def test_what_only_looks_like_it(artifact: TaskArtifact) -> None:
-    assert forbidden(artifact, UNIT, ALLOWED) is not None
-    assert forbidden(artifact, UNIT, replace(ALLOWED, digests=(SHA,))) is None, "what it is counts, wherever it is"
-    assert forbidden(artifact, UNIT, replace(ALLOWED, digests=("b" * 64,))) is not None
+    assert forbidden(artifact, UNIT, (), ALLOWED) is not None
+    assert forbidden(artifact, UNIT, (), replace(ALLOWED, digests=(SHA,))) is None, "what it is counts, wherever it is"
+    assert forbidden(artifact, UNIT, (), replace(ALLOWED, digests=("b" * 64,))) is not None
 
 
 def test_units_and_pull_secrets_are_listed_too() -> None:
     sound = image("registry.example/kubelet")
-    assert forbidden(sound, "sshd.service", ALLOWED) == "the unit sshd.service"
+    assert forbidden(sound, "sshd.service", (), ALLOWED) == "the unit sshd.service"
     mirror, admin = "mirror", "admin"
-    assert forbidden(replace(sound, pull_secret=mirror), UNIT, ALLOWED) is None
-    assert forbidden(replace(sound, pull_secret=admin), UNIT, ALLOWED) == "the pull secret admin"
+    assert forbidden(replace(sound, pull_secret=mirror), UNIT, (), ALLOWED) is None
+    assert forbidden(replace(sound, pull_secret=admin), UNIT, (), ALLOWED) == "the pull secret admin"
     by_digest = replace(ALLOWED, digests=(SHA,))
-    assert forbidden(sound, "sshd.service", by_digest) is not None
-    assert forbidden(replace(sound, pull_secret=admin), UNIT, by_digest) is not None
+    assert forbidden(sound, "sshd.service", (), by_digest) is not None
+    assert forbidden(replace(sound, pull_secret=admin), UNIT, (), by_digest) is not None
 
 
 def test_a_secret_in_a_url_is_not_told() -> None:
-    problem = forbidden(url("https://me:secret@evil.example/kubelet?token=secret"), UNIT, ALLOWED)
+    problem = forbidden(url("https://me:secret@evil.example/kubelet?token=secret"), UNIT, (), ALLOWED)
     assert problem == "URL https://evil.example/kubelet"
+
+
+FILES_ALLOWED = replace(ALLOWED, files=("/var/lib/kubelet/config.yaml", "/etc/kubernetes/pki/"), digests=(SHA,))
+
+
+@pytest.mark.parametrize(
+    ("file", "sound"),
+    [
+        ("/var/lib/kubelet/config.yaml", True),
+        ("/etc/kubernetes/pki/ca.crt", True),
+        ("/var/lib/kubelet/config.json", False),
+        ("/var/lib/kubelet/config.yaml.d", False),
+        ("/var/lib/kubelet", False),
+        ("/etc/kubernetes/pki-evil/ca.crt", False),
+        ("/etc/kubernetes/pki/../kubelet.conf", False),
+        ("/etc/systemd/system/kubelet.service.d/10-evil.conf", False),
+        ("etc/kubernetes/pki/ca.crt", False),
+    ],
+)
+def test_files_are_listed_too(file: str, sound: bool) -> None:
+    artifact = path("/opt/kubelet/k")
+    problem = forbidden(artifact, UNIT, ["/etc/kubernetes/pki/a", file], FILES_ALLOWED)
+    assert problem == (None if sound else f"the file {file}"), "the digest of a program says nothing about files"
+    assert forbidden(artifact, UNIT, [file], ALLOWED) == f"the file {file}", "the control: none is listed"
 
 
 @given(st.text(max_size=40))
 def test_nothing_leaves_a_directory(more: str) -> None:
     """Whatever is appended to an allowed place is below it, or refused."""
-    if forbidden(path(f"/opt/kubelet/{more}"), UNIT, ALLOWED) is None:
+    if forbidden(path(f"/opt/kubelet/{more}"), UNIT, (), ALLOWED) is None:
         assert ".." not in more.split("/")
         assert "\x00" not in more
 
@@ -124,7 +148,7 @@ ARTIFACTS: dict[str, Json] = {
             "linux-arm64": {"url": "https://evil.example/kubelet", "sha256": SHA},
         }
     },
-    "file": {"preStaged": {"linux-amd64": {"path": "/tmp/evil", "sha256": SHA}}},
+    "program": {"preStaged": {"linux-amd64": {"path": "/tmp/evil", "sha256": SHA}}},
 }
 
 
@@ -142,11 +166,28 @@ def test_the_whole_rollout_is_rejected(artifact: Json) -> None:
 @pytest.mark.parametrize(
     "value",
     [None, [], "all", {"urls": "https://dl.k8s.io"}, {"urls": [1]}, {"any": []}, {"urls": ["dl.k8s.io"]},
-     {"urls": ["https://"]}, {"urls": ["https://a@b/"]}, {"paths": ["opt"]}, {"paths": ["/opt/../"]}, {"units": [""]}],
+     {"urls": ["https://"]}, {"urls": ["https://a@b/"]}, {"paths": ["opt"]}, {"paths": ["/opt/../"]},
+     {"files": ["etc/kubernetes"]}, {"files": ["/etc/../"]}, {"files": "/"}, {"units": [""]}],
 )  # fmt: skip
 def test_a_configuration_that_makes_no_sense_is_refused(value: object) -> None:
     with pytest.raises(AllowedError):
         read_allowed(value)
+
+
+def test_a_rollout_with_a_file_that_is_not_listed_is_rejected() -> None:
+    source = {"name": "kubelet", "key": "config.yaml"}
+    file = {"path": "/var/lib/kubelet/config.yaml", "sha256": SHA, "configMapKeyRef": source}
+    artifact = {"preStaged": {"linux-amd64": {"path": "/opt/kubelet/k", "sha256": SHA}}}
+    body = upgrade_object(artifact=artifact, files=[file])
+    body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    found = accept(parse_upgrade(body), now, Allowed())
+    assert isinstance(found, Finding)
+    assert (found.reason, found.detail) == (
+        Reason.NOT_ALLOWED, "the operator's configuration does not allow the file /var/lib/kubelet/config.yaml"
+    )  # fmt: skip
+    allowed = replace(Allowed(), files=("/var/lib/kubelet/config.yaml",))
+    assert not isinstance(accept(parse_upgrade(body), now, allowed), Finding), "the control: it is listed"
 
 
 def test_what_a_configuration_does_not_name_is_not_allowed() -> None:
@@ -154,4 +195,4 @@ def test_what_a_configuration_does_not_name_is_not_allowed() -> None:
     assert read_allowed({"paths": ["/"], "pullSecrets": ["a"]}) == Allowed(
         urls=(), paths=("/",), units=(), pull_secrets=("a",)
     )
-    assert forbidden(path("/anywhere/at/all"), UNIT, Allowed(paths=("/",))) is None
+    assert forbidden(path("/anywhere/at/all"), UNIT, (), Allowed(paths=("/",))) is None

@@ -13,6 +13,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import (
     admission,
     condition,
+    files,
     probes,
     registry,
     releases,
@@ -26,6 +27,7 @@ from tests.unit.domain import (
     test_admission_records,
     test_clock,
     test_conditions,
+    test_files,
     test_preflight,
     test_readiness,
     test_releases,
@@ -40,6 +42,7 @@ Cases = tuple[tuple[Check[Any], ...], Iterable[Any]]
 
 ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
+    "files": (files.CHECKS, [given for _, given in test_files.REFUSED.values()]),
     "startup": (startup.CHECKS, [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()]),
     "admission": (
         (*admission.CHECKS, *admission.WARNINGS),

@@ -133,7 +133,7 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("..lower-shield", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
         # stop-kubelet was announced at second 5 and the budget is 30 seconds. Going back: starting a kubelet (5),
         # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
-        ("..raise-shield", Observation(monotonic=23.9, boot=FIRST), "do set-arguments"),
+        ("..raise-shield", Observation(monotonic=23.9, boot=FIRST), "do swap-files"),
         ("..raise-shield", Observation(monotonic=24.0, boot=FIRST), "undo raise-shield"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.

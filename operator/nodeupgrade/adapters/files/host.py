@@ -27,6 +27,7 @@ from nodeupgrade.adapters.files.confine import resolve
 from nodeupgrade.adapters.files.stamp import stamp
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.files import EntryKind, FileEntry
 from nodeupgrade.domain.node.host import DiskUsage
 from nodeupgrade.ports.node.disk import Disk
 
@@ -122,12 +123,14 @@ class HostFiles:
                     write_all(fresh, chunk, disk=self._disk)
                 carry_attributes(origin, fresh, disk=self._disk)
 
-    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
-        """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
+        """Give ``target`` the mode, owner and extended attributes of ``pattern``; ``mode`` overrides the first."""
         with _translated(f"cannot give {target} the attributes of {pattern}"):
             descriptor = self._disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 carry_attributes(self._required(pattern), descriptor, disk=self._disk)
+                if mode is not None:
+                    self._disk.fchmod(descriptor, mode)
                 self._disk.fsync(descriptor)
             finally:
                 self._disk.close(descriptor)
@@ -236,6 +239,21 @@ class HostFiles:
                 free_inodes=seen.f_ffree,
             )
 
+    def entry(self, path: PurePosixPath) -> FileEntry | None:
+        """Look at a path itself, and at where its directories lead."""
+        with _translated(f"cannot look at {path}"):
+            resolved = resolve(self._root, path, follow_last=False, disk=self._disk)
+            try:
+                status = self._disk.lstat(resolved)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return FileEntry(
+                kind=_kind(status.st_mode),
+                mode=stat.S_IMODE(status.st_mode),
+                links=status.st_nlink,
+                real=self.on_node(resolved),
+            )
+
     def executable(self, path: PurePosixPath) -> bool:
         """Report whether the path leads to a file that its owner may execute."""
         with _translated(f"cannot ask for the mode of {path}"):
@@ -268,6 +286,11 @@ class HostFiles:
             return False
         first, second = self._disk.stat(one), self._disk.stat(other)
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+def _kind(mode: int) -> EntryKind:
+    kinds = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}
+    return kinds.get(stat.S_IFMT(mode), EntryKind.OTHER)
 
 
 def _require_regular(kind: int, path: PurePosixPath) -> None:

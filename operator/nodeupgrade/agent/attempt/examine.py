@@ -26,6 +26,7 @@ from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Risk, namespaces, risk_of
 from nodeupgrade.domain.node.dependants import dependants
 from nodeupgrade.domain.node.endpoints import answering
+from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.guard_probe import exposure_seconds
 from nodeupgrade.domain.node.planning import Examination, examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
@@ -33,6 +34,7 @@ from nodeupgrade.domain.node.run.task_report import AND_UNTOUCHED, failed_status
 from nodeupgrade.domain.nodes import view_node
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import drift, gather, surroundings, volumes
+from nodeupgrade.engine.node.facts.next_start import next_start
 from nodeupgrade.engine.node.node import HostView
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import NodeSideKube
@@ -50,6 +52,16 @@ class _ClusterView:
     node: Json
     pods: tuple[Json, ...]
     clients: Clients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of the node, and what is there for it."""
+
+    task: Task
+    attempt: RunId
+    replacement: Replacement | Finding
+    files: tuple[NewFile, ...]
 
 
 class Examiner:
@@ -76,7 +88,9 @@ class Examiner:
         """
         return _program(self.running(task))
 
-    async def settled(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
+    async def settled(
+        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
+    ) -> Examination:
         """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
 
         Raises:
@@ -85,7 +99,7 @@ class Examiner:
         """
         for look in range(1, LOOKS):
             try:
-                examination = await self._look(task, attempt, replacement)
+                examination = await self._look(task, attempt, replacement, files)
             except Transient as error:
                 log.info("cannot look at the node yet", error=str(error), look=look)
             else:
@@ -93,16 +107,19 @@ class Examiner:
                     return examination
                 log.info("not yet", findings=[str(finding) for finding in examination.refusals], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        return await self._look(task, attempt, replacement)
+        return await self._look(task, attempt, replacement, files)
 
-    async def _look(self, task: Task, attempt: RunId, replacement: Replacement | Finding) -> Examination:
+    async def _look(
+        self, task: Task, attempt: RunId, replacement: Replacement | Finding, files: tuple[NewFile, ...]
+    ) -> Examination:
         """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
         began = time.monotonic()
         node_object = await self._kube.get_node(self._settings.node)
         pods = await self._kube.list_pods_on_node(self._settings.node)
         clients = await self._clients(task, pods)
         cluster = _ClusterView(node=node_object, pods=tuple(pods), clients=clients)
-        examination = await asyncio.to_thread(self._examine, task, attempt, replacement, cluster)
+        asked = _Asked(task=task, attempt=attempt, replacement=replacement, files=files)
+        examination = await asyncio.to_thread(self._examine, asked, cluster)
         log.info("examined", seconds=round(time.monotonic() - began, 3), pods=len(cluster.pods))
         return examination
 
@@ -125,30 +142,36 @@ class Examiner:
             log.info("cannot read what depends on the pods", error=str(error))
             return replace(clients, unread_dependants=str(error))
 
-    def _examine(
-        self, task: Task, attempt: RunId, replacement: Replacement | Finding, cluster: _ClusterView
-    ) -> Examination:
-        spec = task.spec
+    def _examine(self, asked: _Asked, cluster: _ClusterView) -> Examination:
+        spec = asked.task.spec
         runtime = view_node(dict(cluster.node)).runtime_name
-        running = replace(self.running(task), runtime=runtime)
+        running = replace(self.running(asked.task), runtime=runtime)
         program = _program(running)
         layout = gather.kubelet_layout(self._host.files, running)
-        found_drift = find(drift.look(self._host, running, layout, cluster.node), spec.kubelet.configuration_drift)
+        start = drift.look(self._host, running, layout, cluster.node)
+        found_drift = find(start, spec.kubelet.configuration_drift)
         if found_drift.words is not None and found_drift.policy is DriftPolicy.ACCEPT:
             running = replace(running, words=found_drift.words)
             layout = gather.kubelet_layout(self._host.files, running)
         node = self._host.node(layout.endpoint, layout.runtime)
         request = RunRequest(
             spec=spec,
-            run_id=attempt,
-            replacement=replacement,
+            run_id=asked.attempt,
+            replacement=asked.replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
             exposure=exposure_seconds(map(dict, cluster.pods)),
             boot=node.clock.boot(),
+            files=asked.files,
         )
         facts = gather.gather(
-            node, running, request, node_object=cluster.node, pods=cluster.pods, clients=cluster.clients
+            node,
+            running,
+            request,
+            node_object=cluster.node,
+            pods=cluster.pods,
+            clients=cluster.clients,
+            then=next_start(self._host.files, running.words, asked.files, start) if asked.files else None,
         )
         facts = replace(
             facts,

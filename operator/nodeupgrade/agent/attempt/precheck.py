@@ -10,6 +10,7 @@ import structlog
 
 from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import not_over
+from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import borrow, give_back
 from nodeupgrade.agent.settings import STATE, AgentSettings
 from nodeupgrade.agent.task_reporter import ReportStatus
@@ -78,7 +79,8 @@ class Precheck:
     async def _examine(self, task: Task) -> Examination:
         try:
             candidate = await asyncio.to_thread(self._borrow, task)
-            return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate)
+            files = await asyncio.to_thread(take, self._settings, task.spec.files)
+            return await self._examiner.settled(task, attempt_of(self._settings.run_id, 1), candidate, files)
         finally:
             await asyncio.to_thread(give_back, self._settings)
 

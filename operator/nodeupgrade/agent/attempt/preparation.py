@@ -11,6 +11,9 @@ import structlog
 
 from nodeupgrade.agent.attempt.examine import Examiner, given_up
 from nodeupgrade.agent.host.executor_service import ExecutorService
+from nodeupgrade.agent.host.files import forget as forget_files
+from nodeupgrade.agent.host.files import stage as stage_files
+from nodeupgrade.agent.host.files import take
 from nodeupgrade.agent.host.staging import stage, staged_path
 from nodeupgrade.agent.settings import AgentSettings
 from nodeupgrade.agent.task_reporter import ReportStatus
@@ -19,6 +22,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import NodeUpgradeError, Refused
+from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.planning import Examination
 from nodeupgrade.domain.node.request import Replacement
@@ -84,20 +88,27 @@ class Preparation:
         program = await asyncio.to_thread(self._examiner.program, task)
         await self._report_status(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
         candidate = await asyncio.to_thread(self._stage, task, program)
+        files = await asyncio.to_thread(self._stage_files, task)
         await self._report_status(
             self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched")
         )
-        return await self._examiner.settled(task, attempt, candidate)
+        return await self._examiner.settled(task, attempt, candidate, files)
 
     def _stage(self, task: Task, program: PurePosixPath) -> Replacement:
         staged = stage(self._settings, self._artifacts, self._host.files, task.spec.artifact, program)
         return Replacement(program=staged, digest=self._host.files.digest(staged))
+
+    def _stage_files(self, task: Task) -> tuple[NewFile, ...]:
+        new = take(self._settings, task.spec.files)
+        stage_files(self._host.files, new)
+        return new
 
     def _forget_staged(self, task: Task) -> None:
         try:
             program = self._examiner.running(task).program
             if program is not None and self._executor.unneeded():
                 self._host.files.remove(staged_path(program))
+                forget_files(self._host.files, (file.path for file in task.spec.files))
         except NodeUpgradeError as error:
             log.warning("staged kubelet remains", error=str(error))
 

@@ -15,6 +15,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.domain.node.run.journal import Outcome
+from nodeupgrade.domain.node.run.report import report_of
 from nodeupgrade.engine.node.node import Host
 from nodeupgrade.ports.bundles import Bundles
 from nodeupgrade.ports.runs import AgentRuns
@@ -115,7 +117,8 @@ class ExecutorService:
         """
         if await asyncio.to_thread(self._withdraw, plan.run_id, plan.swap.unit):
             if not self._is_needed_by_others(plan.run_id):
-                await asyncio.to_thread(self._host.files.remove, PurePosixPath(plan.swap.staged))
+                for path in plan.temporary(keeping_old=False):
+                    await asyncio.to_thread(self._host.files.remove, PurePosixPath(path))
             return True
         await self.ensure_running(plan)
         return False
@@ -157,7 +160,10 @@ class ExecutorService:
         if self._is_needed_by_others(plan.run_id):
             return
         units.remove(self._host.files, self._host.services, plan.swap.unit, self._host.runtimes)
-        self._host.files.remove(PurePosixPath(plan.swap.staged))
+        ended = report_of(self._runs.read_journal(plan.run_id))
+        keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
+        for path in plan.temporary(keeping_old=keeping_old):
+            self._host.files.remove(PurePosixPath(path))
         self._bundles.retire()
 
     def rest(self, kubelet_unit: str) -> None:

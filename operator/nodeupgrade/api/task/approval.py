@@ -15,7 +15,7 @@ def approval(spec: TaskSpec) -> str:
     """
     decisive = [
         *(spec.node_name, spec.run_id, spec.to_version, spec.allow_downgrade, spec.hash_mode.value),
-        *map(to_json, (spec.artifact, spec.kubelet, spec.preflight, spec.verify)),
+        *map(to_json, (spec.artifact, spec.files, spec.kubelet, spec.preflight, spec.verify)),
     ]
     text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

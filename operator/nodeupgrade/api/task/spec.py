@@ -18,6 +18,7 @@ from nodeupgrade.api.limits import (
     RETRY_TOKEN_LENGTH,
     URL_LENGTH,
 )
+from nodeupgrade.api.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.values import RunId
@@ -184,6 +185,7 @@ class TaskSpec:
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     artifact: TaskArtifact
+    files: Annotated[tuple[NodeFile, ...], Field("Files to exchange.", max_items=MOST_FILES)] = ()
     action: Annotated[TaskAction, Field("What the node side is to do.", defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, Field("Why the action is Abort.", max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""

@@ -18,6 +18,7 @@ from nodeupgrade.api.limits import (
     PATH_LENGTH,
     STEP_DETAIL_LENGTH,
 )
+from nodeupgrade.api.node_files import MOST_FILES
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RESTARTED, RUN, ContainerPath
 
 
@@ -92,6 +93,18 @@ class KubeletBinary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """A file that is exchanged together with the kubelet."""
+
+    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    before: Annotated[str | None, Field("SHA-256 of the old file; missing if there was none.", max_length=64)] = None
+    after: Annotated[str | None, Field("SHA-256 of the new file.", max_length=64)] = None
+
+
+CHANGED_FILES = Field(max_items=MOST_FILES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletStatus:
     """The kubelet before and after the run, and the seconds without one."""
 
@@ -100,6 +113,7 @@ class KubeletStatus:
     before: KubeletBinary | None = None
     after: KubeletBinary | None = None
     down_seconds: float | None = None
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that were exchanged.")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +212,7 @@ class Preview:
         tuple[Annotated[str, Field(max_length=128)], ...],
         Field("Kubelet flags that would be left out.", max_items=64),
     ] = ()
+    files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that would be exchanged.")] = ()
 
 
 class GuardState(StrEnum):

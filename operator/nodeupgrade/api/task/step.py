@@ -16,6 +16,7 @@ class Step(StrEnum):
     RESTART_RUNTIME = "restart-runtime"
     READ_BACK = "read-back"
     RAISE_SHIELD = "raise-shield"
+    SWAP_FILES = "swap-files"
     SET_ARGUMENTS = "set-arguments"
     SWAP_BINARY = "swap-binary"
     START_KUBELET = "start-kubelet"

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from nodeupgrade.api.field import IMMUTABLE, SET, Field, TransitionRule, additions_only
 from nodeupgrade.api.limits import LABEL_LENGTH
+from nodeupgrade.api.node_files import FILES, NEEDS_IMAGE, NodeFile
 from nodeupgrade.api.run_settings import HashMode, KubeletSettings, PreflightSettings, VerifySettings
 from nodeupgrade.api.schema.derive import schema_of
 from nodeupgrade.api.upgrade.artifact import Artifact
@@ -93,7 +94,7 @@ class UpgradeSpec:
 
     SCHEMA: ClassVar = Field(
         "What is wanted. One object is one rollout: for another version, create another object.",
-        rules=(APPROVALS_NAME_WAVES,),
+        rules=(APPROVALS_NAME_WAVES, NEEDS_IMAGE),
     )
 
     version: Annotated[
@@ -108,6 +109,7 @@ class UpgradeSpec:
     ]
     artifact: Artifact
     nodes: NodeSelection
+    files: Annotated[tuple[NodeFile, ...], FILES, IMMUTABLE] = ()
     allow_downgrade: Annotated[
         bool, IMMUTABLE, Field("Whether nodes that run a newer kubelet may be taken back.", defaulted=True)
     ] = False

@@ -132,6 +132,8 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
         yield "Verdict at", _moment(verdict.decided_at, now)
     yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
+    for file in report.kubelet.files:
+        yield "File exchanged", f"{file.path}, sha256 {file.before or NOTHING} before, {file.after} after"
     if report.kubelet.down_seconds is not None:
         yield "Without kubelet", f"{report.kubelet.down_seconds:.3f} seconds"
     if report.runtime.name:

@@ -1,5 +1,6 @@
 """Draw a plan on a screen, or return it as JSON."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
@@ -233,7 +234,13 @@ def _previews(report: PlanReport) -> RenderableType:
         ),
         ("Static pods pinned", str(static)),
         ("Flags left out", ", ".join(flags) or "none"),
+        *(("Files exchanged", f"{path} on {counted(number, 'node')}") for path, number in _files(report).items()),
     )
+
+
+def _files(report: PlanReport) -> dict[str, int]:
+    """Return the files that would be exchanged, each with the number of nodes on which it differs."""
+    return dict(Counter(file.path for preview in report.previews.values() for file in preview.files))
 
 
 def _nodes(report: PlanReport) -> RenderableType:
@@ -252,7 +259,9 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
         if hazard.warning:
             how = "accepted" if hazard.accepted else "warning"
             yield f"{hazard.reason} ({how}): {': '.join(filter(None, (hazard.pod, hazard.detail)))}"
-    expected = report.forecasts.get(member.node)
+    preview, expected = report.previews.get(member.node), report.forecasts.get(member.node)
+    for file in () if preview is None else preview.files:
+        yield f"{file.path} would be exchanged (sha256 {_short(file.before)} by {_short(file.after)})"
     if expected is None:
         return
     yield from (f"cannot be told: {problem}" for problem in expected.unknown)
@@ -260,6 +269,10 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
     for why in reasons:
         names = tuple(restart.container for restart in expected.restarts if restart.why == why)
         yield f"{_named(names, RESTARTS_NAMED)}: {why}"
+
+
+def _short(digest: str | None) -> str:
+    return "none" if digest is None else f"{digest[:12]}…"
 
 
 def _named(names: tuple[str, ...], limit: int = NODES_NAMED) -> str:

@@ -10,6 +10,7 @@ from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
@@ -146,6 +147,29 @@ class KubeletSwap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangedFile:
+    """A file that is exchanged together with the kubelet. Its content is in neither plan nor journal.
+
+    Attributes:
+        staged: the new file, in the same directory.
+        backup: where the old file is kept until the run is over.
+        before: digest of the old file; ``None`` if there was none.
+        after: digest of the new file.
+    """
+
+    path: str
+    staged: str
+    backup: str
+    before: Digest | None
+    after: Digest
+
+    @property
+    def of_unit(self) -> bool:
+        """Whether systemd reads it, and has to be told."""
+        return is_drop_in(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Timeouts and retries of a run; times in seconds.
 
@@ -223,6 +247,7 @@ class RunPlan:
         kubelet_start: how the kubelet's unit was started when the run was planned.
         runtime_start: likewise the runtime's.
         shield: how the shield is raised; ``None`` if the run goes without it.
+        exchanged: files to exchange together with the kubelet.
     """
 
     schema: int
@@ -249,6 +274,7 @@ class RunPlan:
     kubelet_start: UnitStart | None = None
     runtime_start: UnitStart | None = None
     shield: ShieldPlan | None = None
+    exchanged: tuple[ExchangedFile, ...] = ()
 
     @property
     def runtime_name(self) -> str:
@@ -264,7 +290,14 @@ class RunPlan:
         """Return every file that the run may write."""
         swap = self.swap
         override = () if swap.arguments is None else (swap.arguments.path,)
-        return (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins), *self.state_files)
+        beside = (path for file in self.exchanged for path in (file.path, file.backup, file.staged))
+        own = (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins))
+        return (*own, *self.state_files, *beside)
+
+    def temporary(self, *, keeping_old: bool) -> tuple[str, ...]:
+        """Return the files that only the run needs; the copies of old files stay for a person who has to repair it."""
+        copies = () if keeping_old else (file.backup for file in self.exchanged if file.before is not None)
+        return (self.swap.staged, *(file.staged for file in self.exchanged), *copies)
 
     def pods(self) -> frozenset[PodUid]:
         """Return the pods that were on the node when the run was planned."""

@@ -14,12 +14,14 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks import registry
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.proof import Proof
+from nodeupgrade.domain.node.files import backup_path, changes_of, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import Rewriting, plan_rewriting
 from nodeupgrade.domain.node.hashes.static_pods import StaticPods, manifest_views, match, plan_pins
 from nodeupgrade.domain.node.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
     Caution,
+    ExchangedFile,
     KubeletSwap,
     RunPlan,
     ShieldPlan,
@@ -52,6 +54,7 @@ class Examination:
         refusals: the findings that forbid the run.
         accepted: the findings that would, had the NodeUpgrade not accepted their checks.
         plan: the complete plan; ``None`` exactly if something forbids the run.
+        to_target: static pods as the new kubelet reads their manifests.
     """
 
     request: RunRequest
@@ -62,6 +65,7 @@ class Examination:
     refusals: tuple[Finding, ...]
     accepted: tuple[Finding, ...] = ()
     plan: RunPlan | None = None
+    to_target: tuple[Pod, ...] = ()
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -87,15 +91,18 @@ def examine(
     """Run every check, prove every hash, and plan the run if nothing forbids it."""
     static = match(manifests, facts.inventory, request.spec.node_name)
     from_manifests, unread = manifest_views(static, in_place_resize=layout.resizes_in_place)
+    to_target, _ = manifest_views(static, in_place_resize=facts.readiness.layout.resizes_in_place)
     facts = replace(facts, pods=_prefer_manifests(facts.pods, from_manifests))
-    rewriting = _rewriting(facts)
+    rewriting = _rewriting(facts, to_target)
     pins: tuple[StaticPodPin, ...] = ()
     unpinned: tuple[Finding, ...] = ()
     current = facts.kubelet.current
-    if current is not None and current.minor != facts.target.minor:
+    if current is not None and (current.minor != facts.target.minor or layout.gates != facts.readiness.layout.gates):
         pins, kept = plan_pins(static)
         unpinned = (*static.findings, *kept)
-    examination = Examination(request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=())
+    examination = Examination(
+        request=request, facts=facts, static=static, rewriting=rewriting, pins=pins, refusals=(), to_target=to_target
+    )
     proof = Proof(
         target=facts.target,
         hash_mode=request.spec.hash_mode,
@@ -113,11 +120,13 @@ def examine(
     return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
 
-def _rewriting(facts: NodeFacts) -> Rewriting:
+def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     current = facts.kubelet.current
     if current is not None:
         with suppress(UnsupportedKubelet):  # reported by the preflight
-            return plan_rewriting(facts.pods, facts.inventory, current=current, target=facts.target)
+            return plan_rewriting(
+                facts.pods, facts.inventory, current=current, target=facts.target, to_target=to_target
+            )
     return Rewriting(containers=(), findings=())
 
 
@@ -162,7 +171,16 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
         shield=_shield(examination),
+        exchanged=tuple(_exchanged(facts)),
     )
+
+
+def _exchanged(facts: NodeFacts) -> Iterator[ExchangedFile]:
+    for each in () if facts.files is None else changes_of(facts.files.found):
+        path = each.new.path
+        yield ExchangedFile(
+            path=path, staged=staged_path(path), backup=backup_path(path), before=each.before, after=each.new.digest
+        )
 
 
 def _caution(finding: Finding) -> Caution:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.status import Preview, RestartForecast
+from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.domain.node.files import changes_of
 from nodeupgrade.domain.node.hashes.rewriting import hash_of, is_compared
 from nodeupgrade.domain.node.inventory import ContainerInstance
 from nodeupgrade.domain.node.planning import Examination
@@ -53,12 +54,19 @@ def preview(examination: Examination) -> Preview | None:
         would_restart_list=tuple(restarts[:CONTAINERS_LISTED]),
         static_pods=len(examination.pins),
         removed_flags=examination.facts.kubelet.arguments.removed,
+        files=tuple(_files(examination)),
     )
+
+
+def _files(examination: Examination) -> Iterator[FileChange]:
+    found = () if examination.facts.files is None else examination.facts.files.found
+    for each in changes_of(found):
+        yield FileChange(path=each.new.path, before=each.before, after=each.new.digest)
 
 
 def _restarts(examination: Examination, current: KubeletVersion) -> Iterator[RestartForecast]:
     """Forecast every container that would not survive a plain swap of the kubelet's program."""
-    pods = {pod.ref.uid: pod for pod in examination.facts.pods}
+    pods = {pod.ref.uid: pod for pod in (*examination.facts.pods, *examination.to_target)}
     renamed = dict(_with_another_uid(examination, current))
     killed = {v.subject: v.detail for v in (*examination.refusals, *examination.accepted) if v.reason in _RESTARTS}
     for instance in examination.facts.inventory.running():

@@ -10,6 +10,7 @@ from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import BootIdentity, Digest, RunId
 from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.files import NewFile
 from nodeupgrade.domain.node.plan import Limits
 
 
@@ -39,6 +40,7 @@ class RunRequest:
         backup: path next to the old program where the old one is kept.
         exposure: seconds until a new kubelet has probed every pod of the node.
         boot: the present boot of the node.
+        files: the files that are to be there together with the new program.
     """
 
     spec: TaskSpec
@@ -48,6 +50,7 @@ class RunRequest:
     backup: str
     exposure: float = 0.0
     boot: BootIdentity | None = None
+    files: tuple[NewFile, ...] = ()
 
     @property
     def strips_flags(self) -> bool:

@@ -1,7 +1,8 @@
 """What the operator's own configuration allows a NodeUpgrade to ask for.
 
 A kubelet runs as root, and whoever writes a NodeUpgrade also writes the digest of the program. So where programs may
-come from is not decided by the NodeUpgrade but by whoever installs the operator.
+come from is not decided by the NodeUpgrade but by whoever installs the operator; and so is which files may go along,
+since a kubelet's configuration, too, decides what runs as root.
 """
 
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ class Allowed:
         digests: SHA-256 of programs, or of images, wherever they come from.
         units: systemd units that may be the kubelet's.
         pull_secrets: Secrets of the operator's namespace that images may be pulled with.
+        files: files and directories on the nodes that ``spec.files`` may write to.
     """
 
     urls: tuple[str, ...] = ("https://dl.k8s.io",)
@@ -36,6 +38,7 @@ class Allowed:
     digests: tuple[str, ...] = ()
     units: tuple[str, ...] = ("kubelet.service",)
     pull_secrets: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def read_allowed(value: object) -> Allowed:
@@ -55,16 +58,31 @@ def read_allowed(value: object) -> Allowed:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc or parts.query:
             raise AllowedError(f"urls: {url!r} is not like https://dl.k8s.io or https://mirror.example/kubelets")
-    for path in allowed.paths:
-        if not path.startswith("/") or not _is_plain(path.rstrip("/")):
-            raise AllowedError(f"paths: {path!r} is not an absolute path without . and ..")
+    for name, paths in (("paths", allowed.paths), ("files", allowed.files)):
+        for path in paths:
+            if not path.startswith("/") or not _is_plain(path.rstrip("/")):
+                raise AllowedError(f"{name}: {path!r} is not an absolute path without . and ..")
     return allowed
 
 
-def forbidden(artifact: TaskArtifact, unit: str, allowed: Allowed) -> str | None:
-    """Return what is not allowed about the artifact of one node, or None."""
+def forbidden(artifact: TaskArtifact, unit: str, files: Iterable[str], allowed: Allowed) -> str | None:
+    """Return what is not allowed about what a run is to bring onto one node, or None.
+
+    Args:
+        artifact: The kubelet.
+        unit: The unit that runs it.
+        files: Paths on the node that are written to besides.
+        allowed: The configuration.
+    """
     if unit not in allowed.units:
         return f"the unit {unit}"
+    others = (path for path in files if not (_is_plain(path) and _is_below(path, allowed.files)))
+    if (file := next(others, None)) is not None:
+        return f"the file {file}"
+    return _forbidden_source(artifact, allowed)
+
+
+def _forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
     if artifact.pull_secret and artifact.pull_secret not in allowed.pull_secrets:
         return f"the pull secret {artifact.pull_secret}"
     if _digest(artifact) in allowed.digests:

@@ -17,7 +17,7 @@ from nodeupgrade.domain.node.evidence.shown import Lack
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.failpoints import When, at
-from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Record
+from nodeupgrade.domain.node.run.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.domain.node.run.machine import (
     AskAgain,
     Do,
@@ -65,8 +65,9 @@ class NodeRun:
         while (finished := journal.finished) is None:
             self.heartbeat()
             journal = self._advance(journal)
-        self._clean_up()
-        return from_json(RunReport, finished.payload, strict=True)
+        found = from_json(RunReport, finished.payload, strict=True)
+        self._clean_up(found.outcome)
+        return found
 
     def _advance(self, journal: Journal) -> Journal:
         clock = self.node.clock
@@ -186,7 +187,7 @@ class NodeRun:
         self.store.append(record)
         return journal.with_record(record)
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, outcome: Outcome) -> None:
         """Clean up after the end. All of it can be repeated, and may fail without harm."""
         with suppress(StepFailed):
             self.store.scrub()
@@ -197,7 +198,12 @@ class NodeRun:
             shield.end(self.node, self.plan)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
             restart_tuning.take_back(self.node.files, self.node.services, self.node.runtime.kind)
-        for path in (PurePosixPath(self.plan.swap.staged), rescue_script.SCRIPT, rescue_script.LOOK):
+        own = (
+            *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
+            rescue_script.SCRIPT,
+            rescue_script.LOOK,
+        )
+        for path in own:
             with suppress(StepFailed):
                 self.node.files.remove(path)
         for name in self.plan.files():

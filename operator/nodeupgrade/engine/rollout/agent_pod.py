@@ -5,18 +5,28 @@ kubelet comes from, and no program of that image is run.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import NAME_LENGTH
+from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.approval import approval
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain import bundle
-from nodeupgrade.domain.agent_pods import RUN_LABEL, AgentPodView, view_agent_pod
+from nodeupgrade.domain.agent_pods import (
+    CONTENT,
+    FROM_IMAGE,
+    RUN_LABEL,
+    AgentPodView,
+    file_from_image,
+    file_from_object,
+    view_agent_pod,
+)
 from nodeupgrade.domain.node.run.failpoints import VARIABLE
 from nodeupgrade.domain.rollout.allowed import Allowed, forbidden
 from nodeupgrade.ports.kube import PODS, RejectedError
@@ -72,8 +82,8 @@ def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
         NotAllowedError: The task asks for what the operator's configuration does not allow. The NodeUpgrade that it was
             made from did not, so somebody has written the task since.
     """
-    artifact = task.spec.artifact
-    if (problem := forbidden(artifact, task.spec.kubelet.unit, settings.allowed)) is not None:
+    artifact, files = task.spec.artifact, [file.path for file in task.spec.files]
+    if (problem := forbidden(artifact, task.spec.kubelet.unit, files, settings.allowed)) is not None:
         raise NotAllowedError(sentence(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}"))
     from_image = artifact.kind is ArtifactKind.IMAGE
     staging = from_image or _is_precheck(task)
@@ -98,20 +108,45 @@ def agent_pod(task: Task, settings: AgentPodSettings) -> Json:
             "terminationGracePeriodSeconds": 10,
             "imagePullSecrets": secrets,
             "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-            "initContainers": _artifact_containers(artifact, settings) if from_image else [],
+            "initContainers": _artifact_containers(task, settings) if from_image else [],
             "containers": [_agent_container(task, settings, staging=staging)],
             "volumes": [
                 {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
                 *([{"name": "bundle", "emptyDir": {}}] if from_image else []),
                 *([{"name": "staging", "emptyDir": {}}] if staging else []),
+                *(_file_volume(index, file) for index, file in _carried(task)),
             ],
         },
     }
 
 
-def copy_command(path: str) -> tuple[str, ...]:
-    """Return the command that copies one file out of any image, using the bundle's Python, loader and libraries."""
-    return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, "/staging/kubelet")
+def copy_command(path: str, files: Iterable[tuple[int, str]] = ()) -> tuple[str, ...]:
+    """Return the command that copies a kubelet out of any image, using the bundle's Python, loader and libraries.
+
+    Args:
+        files: further files to copy, by their place in ``spec.files``.
+    """
+    further = (word for index, source in files for word in (source, file_from_image(index)))
+    return bundle.command(_BUNDLE_MOUNT, bundle.COPY, path, FROM_IMAGE, *further)
+
+
+def _carried(task: Task) -> list[tuple[int, NodeFile]]:
+    """Return the files that come from ConfigMaps and Secrets, by their place in ``spec.files``."""
+    return [(index, file) for index, file in enumerate(task.spec.files) if file.image_path is None]
+
+
+def _file_volume(index: int, file: NodeFile) -> Json:
+    """Return the volume with one file. It is optional: the agent tells of one that is missing, a pod only waits."""
+    named = file.config_map_key_ref or file.secret_key_ref
+    if named is None:
+        raise ValueError(f"{file.path} has no source")
+    items = {"items": [{"key": named.key, "path": CONTENT}], "optional": True}
+    source = (
+        {"secret": {"secretName": named.name, **items}}
+        if file.secret_key_ref is not None
+        else {"configMap": {"name": named.name, **items}}
+    )
+    return {"name": f"file-{index}", **source}
 
 
 def _is_precheck(task: Task) -> bool:
@@ -140,12 +175,18 @@ def _agent_container(task: Task, settings: AgentPodSettings, *, staging: bool) -
                 **({"readOnly": True} if _is_precheck(task) else {}),
             },
             *([{"name": "staging", "mountPath": "/staging"}] if staging else []),
+            *(
+                {"name": f"file-{index}", "mountPath": file_from_object(index), "readOnly": True}
+                for index, _ in _carried(task)
+            ),
         ],
     }
 
 
-def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> list[Json]:
+def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
     """Return the init containers: one provides the bundle, the next uses it to copy the kubelet out of the artifact."""
+    artifact = task.spec.artifact
+    files = [(index, file.image_path) for index, file in enumerate(task.spec.files) if file.image_path is not None]
     confined = {
         "runAsUser": 0,
         "allowPrivilegeEscalation": False,
@@ -167,7 +208,7 @@ def _artifact_containers(artifact: TaskArtifact, settings: AgentPodSettings) -> 
             "name": ARTIFACT_CONTAINER,
             "image": artifact.ref,
             "imagePullPolicy": "IfNotPresent",
-            "command": list(copy_command(artifact.path or "")),
+            "command": list(copy_command(artifact.path or "", files)),
             "securityContext": confined,
             "resources": _RESOURCES,
             "volumeMounts": [{**bundled, "readOnly": True}, staging],

@@ -27,6 +27,11 @@ class Status(Protocol):
         ...
 
     @property
+    def st_nlink(self) -> int:
+        """Number of names."""
+        ...
+
+    @property
     def st_size(self) -> int:
         """Size in bytes."""
         ...

@@ -4,6 +4,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.node.files import FileEntry
 from nodeupgrade.domain.node.host import DiskUsage
 
 
@@ -67,6 +68,10 @@ class FilesView(Protocol):
         """Return how full the filesystem is that holds ``path``."""
         ...
 
+    def entry(self, path: PurePosixPath) -> FileEntry | None:
+        """Return what is at a path itself, without following a symbolic link there; ``None`` if there is nothing."""
+        ...
+
     def executable(self, path: PurePosixPath) -> bool:
         """Report whether a path leads to a regular file that its owner may execute."""
         ...
@@ -89,8 +94,8 @@ class Files(FilesView, Protocol):
         """Copy content, mode, owner and extended attributes; the target appears atomically."""
         ...
 
-    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
-        """Give ``target`` the mode, owner and extended attributes of ``pattern``."""
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
+        """Give ``target`` the mode, owner and extended attributes of ``pattern``; ``mode`` overrides the first."""
         ...
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:

@@ -113,7 +113,9 @@ class SimulatedKubelet:
         stamp: returns the stamp of a program on disk.
         wrote: its log since it was started.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
-        violations: each time a running kubelet met a container with another era's hash.
+        violations: each time a running kubelet met a container with another era's hash, or was started with files
+            other than its own.
+        reads: by version, the files that a kubelet is to be started with; ``None`` for a file that must not be there.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class SimulatedKubelet:
         self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
         self.violations: list[str] = []
+        self.reads: dict[str, dict[str, bytes | None]] = {}
         self._disk = disk
         self._runtime = runtime
         self._shield = shield
@@ -219,6 +222,9 @@ class SimulatedKubelet:
         self.process = process
         if unseen := self._runtime.living(everywhere=True) - self._runtime.living(everywhere=False):
             self.violations.append(f"kubelet {version} is started beside {len(unseen)} processes that nobody shows it")
+        for name, content in self.reads.get(str(version), {}).items():
+            if self._disk.get(name) != content:
+                self.violations.append(f"kubelet {version} is started with another {name}")
         self.watch()
         behaviour = self.behaviour.get(str(version), Behaviour.WELL)
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):

@@ -10,10 +10,12 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
+from nodeupgrade.domain.node.files import NewFile, staged_path
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
 from nodeupgrade.engine.node.facts import gather
+from nodeupgrade.engine.node.facts.next_start import with_files
 from nodeupgrade.simulation.node.kubelet import STATE, program
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
@@ -25,8 +27,15 @@ BACKUP = "/usr/bin/.kubelet.before"
 _ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 
-def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: Limits | None = None) -> RunPlan:
-    """Stage the program and plan the node's upgrade to ``version``.
+def plan_for(
+    node: SimulatedNode,
+    version: str,
+    *,
+    run: str = "run-1",
+    limits: Limits | None = None,
+    files: tuple[NewFile, ...] = (),
+) -> RunPlan:
+    """Stage program and files, and plan the node's upgrade to ``version``.
 
     Raises:
         Refused: a check forbids it, for example because a hash could not be proven.
@@ -44,9 +53,14 @@ def plan_for(node: SimulatedNode, version: str, *, run: str = "run-1", limits: L
         replacement=Replacement(program=staged, digest=node.files.digest(staged)),
         staged=STAGED,
         backup=BACKUP,
+        files=files,
     )
+    then = with_files(node.files, running.words, files)
+    for file in files:
+        node.disk[staged_path(file.path)] = file.content
     pods = [dict(pod.raw) for pod in node.kubelet.pods]
-    facts = gather.gather(node.ports, running, request, node_object=_shown(node.name), pods=pods, clients=Clients())
+    shown, clients = _shown(node.name), Clients()
+    facts = gather.gather(node.ports, running, request, node_object=shown, pods=pods, clients=clients, then=then)
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:

@@ -11,6 +11,7 @@ from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.admission import NOTHING_SEEN, Admission, HostFacts
 from nodeupgrade.domain.node.checks.condition import PodConditions
 from nodeupgrade.domain.node.checks.drift import NO_DRIFT, Drift
+from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.probes import ProbedPods
 from nodeupgrade.domain.node.checks.runtime_drift import RuntimeAsFound
 from nodeupgrade.domain.node.checks.services import Traffic
@@ -81,6 +82,7 @@ class NodeFacts:
         now: the time when the facts were gathered, by the node's clock.
         volumes_seen: what was found of the node's volumes; checks use ``volumes``.
         seen_around: what was found around the kubelet; checks use ``surroundings``.
+        files: the files to exchange; ``None`` if there are none.
     """
 
     node: Json
@@ -105,6 +107,7 @@ class NodeFacts:
     drift: Drift = NO_DRIFT
     volumes_seen: Volumes = NO_VOLUMES
     seen_around: HostSurroundings = NOTHING_AROUND
+    files: FilesFound | None = None
 
     @property
     def target(self) -> KubeletVersion:
@@ -124,6 +127,17 @@ class NodeFacts:
             target=self.target,
             host=self.host,
             state=self.readiness.state,
+            alone=self.files is not None,
+        )
+
+    @property
+    def way_back(self) -> Admission:
+        """Return the facts on which the admission of pods by the old kubelet depends, with the old files."""
+        if self.files is None or self.kubelet.current is None:
+            return self.admission
+        before, current = self.files.before, self.kubelet.current
+        return replace(
+            self.admission, settings=before.settings, gates=before.gates, current=current, target=current, alone=False
         )
 
     @property

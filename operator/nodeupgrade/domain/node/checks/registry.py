@@ -15,6 +15,7 @@ from nodeupgrade.domain.node.checks import (
     condition,
     dependants,
     drift,
+    files,
     kubelet,
     pods,
     probes,
@@ -43,6 +44,12 @@ def _reading(
     return tuple(check.of(read, when) for check in checks)
 
 
+def _files(facts: NodeFacts) -> files.FilesFound:
+    if facts.files is None:
+        raise LookupError("no files are exchanged")
+    return facts.files
+
+
 CHECKS: tuple[Check[NodeFacts], ...] = (
     runtime.runtime_is_understood,  # before the flags: some matter only to a kubelet that talks to it by itself
     *kubelet.CHECKS,
@@ -67,8 +74,14 @@ CHECKS: tuple[Check[NodeFacts], ...] = (
     *releases.CHECKS,
     *_reading(lambda facts: facts.volumes, volumes.CHECKS),
     *_reading(lambda facts: facts.surroundings, surroundings.CHECKS),
+    *(each.of(_files, when=lambda facts: facts.files is not None) for each in files.CHECKS),
 )
 """Checks that may forbid a run."""
+
+WAY_BACK: tuple[Check[NodeFacts], ...] = _reading(
+    lambda facts: facts.way_back, admission.CHECKS, when=lambda facts: facts.files is not None
+)
+"""Checks of the old kubelet with the old files, where files are exchanged."""
 
 PROOFS: tuple[Check[Proof], ...] = proof.CHECKS
 """Checks that may forbid it once its hashes are planned; reported last."""
@@ -91,7 +104,8 @@ WARNINGS: tuple[Check[NodeFacts], ...] = (
 
 def preflight(facts: NodeFacts) -> tuple[Finding, ...]:
     """Return the findings that forbid a run unless they are accepted, as far as the node's facts show."""
-    return ask(CHECKS, facts, facts.spec.preflight.accept)
+    found = ask((*CHECKS, *WAY_BACK), facts, facts.spec.preflight.accept)
+    return tuple(dict.fromkeys(found))
 
 
 def refusals(facts: NodeFacts, proven: Proof) -> tuple[Finding, ...]:

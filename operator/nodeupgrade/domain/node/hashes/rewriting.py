@@ -8,6 +8,7 @@ nothing may be written at all.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
@@ -36,27 +37,49 @@ class Rewriting:
     awaited: tuple[AwaitedContainer, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """A pod as the new kubelet sees it."""
+
+    pod: Pod
+    kubelet: KubeletVersion
+
+    def container(self, spec: PodContainer) -> PodContainer:
+        """Return a container of the pod as the new kubelet sees it."""
+        return self.pod.container(spec.name) or spec
+
+
 def plan_rewriting(
-    pods: Iterable[Pod], inventory: Inventory, *, current: KubeletVersion, target: KubeletVersion
+    pods: Iterable[Pod],
+    inventory: Inventory,
+    *,
+    current: KubeletVersion,
+    target: KubeletVersion,
+    to_target: Iterable[Pod] = (),
 ) -> Rewriting:
     """Plan the rewriting of every running container.
+
+    Args:
+        pods: as the running kubelet sees them.
+        to_target: those that the new kubelet sees in another way, because it reads another configuration.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
+    after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED:
             continue
-        found = _plan_one(instance, by_uid, current, target)
+        found = _plan_one(instance, by_uid, after, current, target)
         if isinstance(found, Finding):
             findings.append(found)
         else:
             planned.append(found)
     running = {(c.pod.uid, c.name) for c in planned}
-    awaited = tuple(_awaited(by_uid.values(), running, current, target))
+    awaited = tuple(_awaited(by_uid.values(), running, current, target, after))
     return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited)
 
 
@@ -73,14 +96,19 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
 
 
 def _awaited(
-    pods: Iterable[Pod], running: Collection[tuple[PodUid, str]], current: KubeletVersion, target: KubeletVersion
+    pods: Iterable[Pod],
+    running: Collection[tuple[PodUid, str]],
+    current: KubeletVersion,
+    target: KubeletVersion,
+    to_target: Mapping[PodUid, Pod] = MappingProxyType({}),
 ) -> Iterator[AwaitedContainer]:
     for pod in pods:
+        then = _Next(to_target.get(pod.ref.uid, pod), target)
         for spec in pod.containers:
             if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
                 continue
             with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
-                before, after = hash_of(pod, spec, current), hash_of(pod, spec, target)
+                before, after = hash_of(pod, spec, current), hash_of(then.pod, then.container(spec), target)
                 if before != after:
                     yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
 
@@ -88,6 +116,7 @@ def _awaited(
 def _plan_one(
     instance: ContainerInstance,
     pods: Mapping[PodUid, Pod],
+    to_target: Mapping[PodUid, Pod],
     current: KubeletVersion,
     target: KubeletVersion,
 ) -> PlannedContainer | Finding:
@@ -108,14 +137,15 @@ def _plan_one(
         detail = "container runs, but its pod's spec has none of this name"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     try:
-        return _prove(instance, pod, spec, current, target)
+        return _prove(instance, pod, spec, current, _Next(to_target.get(instance.pod.uid, pod), target))
     except UnhashableContainer as error:
         return Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
 
 
 def _prove(
-    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, target: KubeletVersion
+    instance: ContainerInstance, pod: Pod, spec: PodContainer, current: KubeletVersion, then: _Next
 ) -> PlannedContainer | Finding:
+    target = then.kubelet
     compared = is_compared(spec.role, current)
     stored = instance.hashes
     if compared:
@@ -140,7 +170,7 @@ def _prove(
         name=instance.name,
         pod=instance.pod,
         before=stored,
-        after=_after(pod, spec, stored, target) if rewritten else stored,
+        after=_after(then.pod, then.container(spec), stored, target) if rewritten else stored,
         compared=compared,
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
     )

@@ -20,6 +20,7 @@ _MEASURED_BY: Mapping[Step, tuple[tuple[Step, float], ...]] = MappingProxyType({
     Step.PIN_STATIC_PODS: ((Step.PIN_STATIC_PODS, 0.1),),
     # Hashes are restored one by one, and then the runtime has to read them again.
     Step.REWRITE_HASHES: ((Step.REWRITE_HASHES, 0.5), (Step.RESTART_RUNTIME, 1.0)),
+    Step.SWAP_FILES: ((Step.SWAP_FILES, 0.1),),
     Step.SET_ARGUMENTS: ((Step.SET_ARGUMENTS, 0.1),),
     Step.SWAP_BINARY: ((Step.SWAP_BINARY, 0.1),),
     Step.START_KUBELET: ((Step.STOP_KUBELET, 0.3),),

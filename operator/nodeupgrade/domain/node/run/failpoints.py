@@ -50,6 +50,10 @@ SHIELD_RAISED = Failpoint("raise-shield.raised")
 """The shield is raised; the new kubelet does not run yet."""
 SHIELD_LOWERED = Failpoint("lower-shield.lowered")
 """The shield is lowered; the run is not committed yet."""
+FIRST_EXCHANGED = Failpoint("swap-files.after-first")
+"""One file is the new one, the others are not."""
+FIRST_PUT_BACK = Failpoint("swap-files.after-first-back")
+"""One file is the old one again, the others are not."""
 LOOKED = Failpoint("start-kubelet.looked")
 """The last look before the start is over; the new kubelet is not started."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
@@ -63,6 +67,8 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     RUNTIME_RESTARTED,
     SHIELD_RAISED,
     SHIELD_LOWERED,
+    FIRST_EXCHANGED,
+    FIRST_PUT_BACK,
     LOOKED,
     KUBELET_STARTED,
 )

@@ -166,6 +166,14 @@ put() {
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1"
 }
 
+# A file that was exchanged, with mode, owner and attributes, unless somebody else has changed it since.
+put_back() {
+    [ ! -e "$1" ] || reads "$1" "$4" || return 0
+    fresh=${1%/*}/.${1##*/}.nodeupgrade-new
+    rm -f "$fresh"
+    cp -a "$2" "$fresh" && reads "$fresh" "$3" && sync "$fresh" && mv -f "$fresh" "$1" && sync "${1%/*}"
+}
+
 restore_program() {
     reads "$program" "$before" && return 0
     reads "$backup" "$before" || return 1

@@ -14,7 +14,7 @@ from shlex import quote
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node import fence
 from nodeupgrade.domain.node.evidence.shown import GO_ON
-from nodeupgrade.domain.node.plan import Limits, RunPlan
+from nodeupgrade.domain.node.plan import ExchangedFile, Limits, RunPlan
 from nodeupgrade.domain.node.run.journal import Mark
 from nodeupgrade.domain.node.run.rescue_logic import LOGIC
 from nodeupgrade.domain.node.run.shell import function, piped
@@ -121,7 +121,7 @@ def script(
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
         *function("baseline", _baseline(plan)),
-        *function("restore_files", (_restored(file) for file in files)),
+        *function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
         *function("reinstate", ["    false"]),
         runtime.text,
         LOGIC,
@@ -149,6 +149,14 @@ def _baseline(plan: RunPlan) -> Iterator[str]:
     ]
     if lines:
         yield "\n".join(["    cat <<'.'", *lines, "."])
+
+
+def _put_back(file: ExchangedFile) -> str:
+    """Return the command that puts an exchanged file back, without its content, which may be secret."""
+    path, after = quote(file.path), quote(file.after)
+    if file.before is None:
+        return f"    if reads {path} {after}; then rm -f {path}; fi"
+    return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
 
 
 def _restored(file: FileBefore) -> str:

@@ -15,6 +15,7 @@ from nodeupgrade.api.limits import (
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
     ContainerCounts,
+    FileChange,
     KubeletBinary,
     KubeletStatus,
     PodOwner,
@@ -214,7 +215,12 @@ def kubelet_status(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
     before = KubeletBinary(version=plan.from_version, sha256=plan.swap.before, path=plan.swap.path)
     upgraded = summary is not None and summary.outcome is Outcome.UPGRADED
     after = KubeletBinary(version=plan.to_version, sha256=plan.swap.after, path=plan.swap.path) if upgraded else None
-    return KubeletStatus(before=before, after=after, down_seconds=None if summary is None else summary.down_seconds)
+    return KubeletStatus(
+        before=before,
+        after=after,
+        down_seconds=None if summary is None else summary.down_seconds,
+        files=tuple(FileChange(path=f.path, before=f.before, after=f.after) for f in plan.exchanged if upgraded),
+    )
 
 
 def runtime_status(plan: RunPlan) -> RuntimeStatus:

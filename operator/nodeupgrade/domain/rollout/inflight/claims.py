@@ -86,6 +86,7 @@ def task_spec(
         from_version=node.kubelet_version,
         to_version=spec.version,
         artifact=resolve_artifact(spec.artifact, node.platform),
+        files=spec.files,
         wave=wave,
         order=order,
         allow_downgrade=spec.allow_downgrade,

@@ -72,7 +72,8 @@ def _forbidden(spec: UpgradeSpec, allowed: Allowed) -> str | None:
     """Return what the spec asks for that the operator's configuration does not allow, for any platform."""
     platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
     artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
-    found = (forbidden(artifact, spec.kubelet.unit, allowed) for artifact in artifacts)
+    files = [file.path for file in spec.files]
+    found = (forbidden(artifact, spec.kubelet.unit, files, allowed) for artifact in artifacts)
     return next((problem for problem in found if problem is not None), None)
 
 

@@ -10,6 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.checks.facts import KubeletFacts, NodeFacts
+from nodeupgrade.domain.node.checks.files import FilesFound
 from nodeupgrade.domain.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.domain.node.checks.services import Clients, Traffic
 from nodeupgrade.domain.node.checks.startup import Readiness
@@ -21,6 +22,7 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import readiness, starting_host
 from nodeupgrade.engine.node.facts.asking import accepted_arguments, parsed, version_of
 from nodeupgrade.engine.node.facts.dry_run import dry_run
+from nodeupgrade.engine.node.facts.next_start import StartWithFiles
 from nodeupgrade.engine.node.facts.runtime_found import find as runtime_found_on
 from nodeupgrade.engine.node.facts.runtime_found import find_socket
 from nodeupgrade.engine.node.facts.unit_start import read_start
@@ -33,6 +35,7 @@ from nodeupgrade.kubelet.layout import (
     is_drop_in,
     read_layout,
 )
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.node.files import FilesView
 from nodeupgrade.ports.node.kubelet import Kubelet
 from nodeupgrade.ports.node.services import ServicesView
@@ -116,16 +119,23 @@ def gather(
     node_object: Json,
     pods: Iterable[Json],
     clients: Clients,
+    then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather everything that the checks and the plan need."""
+    """Gather everything that the checks and the plan need.
+
+    Args:
+        then: what the new kubelet would be started with; ``None`` if that is what the running one was started with.
+    """
+    then = then or StartWithFiles(files=node.files, words=running.words)
+    starting = replace(running, words=then.words)
     views = tuple(parse_pod(pod) for pod in pods)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime, unit = _kubelet_facts(node, running, request), node.runtime.info(), _runtime_unit(node)
+    kubelet, runtime, unit = _kubelet_facts(node, starting, request), node.runtime.info(), _runtime_unit(node)
     runtime_found, runtime_start = runtime_found_on(node, unit, runtime)
-    layout = kubelet_layout(node.files, running)
+    layout = kubelet_layout(then.files, starting)
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -142,7 +152,7 @@ def gather(
         host=readiness.host(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=read_start(node.files, running.unit),
+        kubelet_start=read_start(then.files, running.unit, then.exchanged),
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=node.files.free_bytes(STATE_DIRECTORY),
@@ -150,7 +160,7 @@ def gather(
             current=kubelet.current,
             target=request.spec.target,
             layout=layout,
-            dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments),
+            dry_run=None if kubelet.arguments_status else _tried(node, running, request, kubelet.arguments, then),
             units=(running.unit, unit),
             unchangeable=readiness.unchangeable(node.files, running.program, layout),
             runtime=runtime,
@@ -158,20 +168,46 @@ def gather(
             cgroup_v2=node.files.read(readiness.CGROUP_V2_MARK) is not None,
             state=readiness.state(node.files, layout),
             read_only=readiness.read_only(node.files, *_written_to(running)),
-            host=starting_host.look(node, layout, runtime, node_object),
+            host=starting_host.look(node, then.files, layout, runtime, node_object),
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
+        files=_files(node, running, kubelet.current, layout, then) if request.files else None,
     )
 
 
-def _tried(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments) -> str | None:
+def _files(
+    node: ReadOnlyNode,
+    running: RunningKubelet,
+    current: KubeletVersion | None,
+    after: KubeletLayout,
+    then: StartWithFiles,
+) -> FilesFound:
+    """Return what the files change, and whether the old kubelet would start with the old ones."""
+    back = None
+    if running.program is not None and then.exchanged:
+        read, as_now = config_files(node.files, running.words), StartWithFiles(files=node.files, words=running.words)
+        back = dry_run(node, running.program, as_now, pid=running.unit.main_pid, read=read)
+    return FilesFound(
+        found=then.found,
+        unit=running.unit.name,
+        current=current,
+        before=kubelet_layout(node.files, running),
+        after=after,
+        way_back=back,
+    )
+
+
+def _tried(
+    node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments, then: StartWithFiles
+) -> str | None:
     """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
     if isinstance(request.replacement, Finding):
         return None
-    read = config_files(node.files, arguments.words)
-    return dry_run(node, request.replacement.program, arguments.words, pid=running.unit.main_pid, read=read)
+    then = replace(then, words=arguments.words)
+    read = config_files(then.files, arguments.words)
+    return dry_run(node, request.replacement.program, then, pid=running.unit.main_pid, read=read)
 
 
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:

@@ -24,8 +24,10 @@ ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
-def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json) -> StartingHost:
-    """Return what the kubelet with these settings would read.
+def look(
+    node: ReadOnlyNode, then: FilesView, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json
+) -> StartingHost:
+    """Return what the kubelet with these settings would read, of files as they are then.
 
     Its client certificate is judged by the API server, and so by the API server's clock.
     """
@@ -35,7 +37,7 @@ def look(node: ReadOnlyNode, layout: KubeletLayout, runtime: RuntimeInfo, node_o
         swaps=files.read(SWAPS),
         kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
         disks=dict(_disks(files, settings, runtime)),
-        credential_providers=_credential_providers(files, settings),
+        credential_providers=_credential_providers(then, settings),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
         online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),

@@ -19,6 +19,7 @@ from nodeupgrade.engine.node.steps.kubelet import (
     start_kubelet,
     stop_kubelet,
     swap_binary,
+    swap_files,
 )
 from nodeupgrade.engine.node.steps.proof import confirm_binaries, confirm_inventory, read_back, verify
 from nodeupgrade.engine.node.steps.runtime import lower_shield, raise_shield, restart_runtime, rewrite_hashes
@@ -57,6 +58,7 @@ STEPS: Mapping[Step, StepActions] = {
     Step.RESTART_RUNTIME: restart_runtime,
     Step.READ_BACK: read_back,
     Step.RAISE_SHIELD: raise_shield,
+    Step.SWAP_FILES: swap_files,
     Step.SET_ARGUMENTS: set_arguments,
     Step.SWAP_BINARY: swap_binary,
     Step.START_KUBELET: start_kubelet,

@@ -62,11 +62,17 @@ class FileStatus:
     st_mode: int
     st_ino: int
     st_size: int
+    count_names: Callable[[], int] = lambda: 1
     st_mtime_ns: int = 0
     st_ctime_ns: int = 0
     st_dev: int = 1
     st_uid: int = 0
     st_gid: int = 0
+
+    @property
+    def st_nlink(self) -> int:
+        """Number of names."""
+        return self.count_names()
 
 
 class ModelDisk:
@@ -319,7 +325,8 @@ class ModelDisk:
 
     def _status(self, number: int) -> FileStatus:
         inode = self._inodes[number]
-        return FileStatus(inode.mode, number, len(inode.data))
+        every = self._inodes.values()
+        return FileStatus(inode.mode, number, len(inode.data), lambda: sum(number in i.names.values() for i in every))
 
     def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
         pending = [("", self._inodes[1])]

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import StepFailed
+from nodeupgrade.domain.node.files import EntryKind, FileEntry
 from nodeupgrade.domain.node.host import DiskUsage
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import stamp_of
@@ -62,7 +63,7 @@ class SimulatedFiles:
         with self._calls.effect(f"files.copy {target}"):
             self._disk[str(target)] = self._required(source)
 
-    def adopt(self, pattern: PurePosixPath, target: PurePosixPath) -> None:
+    def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:  # noqa: ARG002
         """Require both files to exist; there are no attributes to copy here."""
         with self._calls.effect(f"files.adopt {target}"):
             self._required(pattern)
@@ -121,6 +122,15 @@ class SimulatedFiles:
         """Always plenty."""
         self._calls.read(f"files.usage {path}")
         return DiskUsage(size=2 * FREE_BYTES, free=FREE_BYTES, inodes=0, free_inodes=0)
+
+    def entry(self, path: PurePosixPath) -> FileEntry | None:
+        """A file or a directory; there are neither links nor modes here."""
+        self._calls.read(f"files.entry {path}")
+        if str(path) in self._disk:
+            return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=path)
+        if any(path in PurePosixPath(name).parents for name in self._disk):
+            return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=path)
+        return None
 
     def executable(self, path: PurePosixPath) -> bool:
         """Every file is."""

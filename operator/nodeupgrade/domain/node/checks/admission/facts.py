@@ -48,6 +48,7 @@ class Admission:
         gates: feature gates that are set.
         current: the kubelet that a rollback would start; ``None`` if its version is unknown.
         state: content of the kubelet's state files, by their path below its root directory.
+        alone: whether only the new kubelet would start with this configuration.
     """
 
     node: Json
@@ -58,6 +59,7 @@ class Admission:
     target: KubeletVersion
     host: HostFacts = HostFacts()
     state: Mapping[str, bytes] = field(default_factory=dict)
+    alone: bool = False
 
     @property
     def devices(self) -> DeviceCheckpoint | None:
@@ -66,8 +68,8 @@ class Admission:
 
     @property
     def starting(self) -> tuple[KubeletVersion, ...]:
-        """Return the kubelets that may be started: the new one, and by a rollback the old one."""
-        return (self.target,) if self.current is None else (self.target, self.current)
+        """Return the kubelets that may be started so: the new one, and by a rollback the old one."""
+        return (self.target,) if self.current is None or self.alone else (self.target, self.current)
 
     def admitted(self) -> Iterator[Pod]:
         """Return the pods that are admitted again: all that have not finished."""

@@ -1,4 +1,4 @@
-"""Confirm that every program is as planned, and back up the old kubelet, before anything is touched.
+"""Confirm that every program and file is as planned, and back up the old ones, before anything is touched.
 
 Reading the programs takes longer than the rest of the kubelet's downtime, so it happens while the kubelet runs.
 """
@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node import exchange
 from nodeupgrade.engine.node.contents import require_digest
 from nodeupgrade.engine.node.node import Node
 
@@ -29,6 +30,7 @@ def do(node: Node, plan: RunPlan, _payload: Mapping[str, JsonValue]) -> None:
     node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
     require_digest(node, swap.backup, {swap.before})
     require_digest(node, swap.staged, {swap.after})
+    exchange.keep(node, plan)
     if (runtime := plan.runtime_start) is not None and runtime.digest is not None:
         require_digest(node, runtime.program, {runtime.digest})
 

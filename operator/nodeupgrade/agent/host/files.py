@@ -1,0 +1,102 @@
+"""Brings the files of ``spec.files`` from the agent's pod onto the node, beside those that they replace.
+
+Their content comes with the pod: ConfigMaps and Secrets as volumes, files of the artifact's image by an init container.
+So the agent needs no right to read ConfigMaps or Secrets, and a Secret's value is in no object that it writes.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from nodeupgrade.agent.settings import AgentSettings
+from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.errors import Refused, StepFailed
+from nodeupgrade.domain.node.files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
+from nodeupgrade.engine.node.facts.next_start import look
+from nodeupgrade.ports.node.files import Files
+
+
+def take(settings: AgentSettings, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
+    """Return the files that the task asks for, as they came with the pod.
+
+    Raises:
+        Refused: one is missing, too large, or has another digest.
+    """
+    return tuple(_taken(settings, files))
+
+
+def _taken(settings: AgentSettings, files: tuple[NodeFile, ...]) -> Iterator[NewFile]:
+    for index, file in enumerate(files):
+        content = _content(settings.file(index, from_image=file.image_path is not None), file)
+        actual = Digest(hashlib.sha256(content).hexdigest())
+        if actual != file.sha256:
+            told = "another" if file.secret_key_ref is not None else actual  # a digest is good for guessing
+            raise Refused(
+                Reason.DIGEST_MISMATCH,
+                f"{file.source}, for {file.path}, has SHA-256 {told}, the NodeUpgrade promises {file.sha256}; "
+                "correct the content or spec.files[].sha256",
+            )
+        yield NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
+
+
+def _content(path: Path, file: NodeFile) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise Refused(
+            Reason.FILE_UNAVAILABLE,
+            f"{file.source}, for {file.path}, is not there ({error.strerror}); {Reason.FILE_UNAVAILABLE.remedy}",
+        ) from error
+    if len(content) > LARGEST_FILE:
+        raise Refused(
+            Reason.FILE_UNAVAILABLE,
+            f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out",
+        )
+    return content
+
+
+def stage(files: Files, new: Iterable[NewFile]) -> None:
+    """Put each new file beside the one that it replaces, with its owner and attributes, durably.
+
+    Raises:
+        Refused: a file cannot be exchanged; nothing is left behind.
+    """
+    new = tuple(new)
+    try:
+        changing = tuple(changes_of(tuple(look(files, each) for each in new)))
+        problem = next((f"{each.new.path}: {why}" for each in changing if (why := obstacle(each))), None)
+        for each in changing if problem is None else ():
+            _stage_one(files, each)
+    except StepFailed as error:
+        forget(files, (each.path for each in new))
+        raise _refusal(str(error)) from error
+    if problem is not None:
+        raise _refusal(problem)
+
+
+def _stage_one(files: Files, found: FileFound) -> None:
+    path, staged = PurePosixPath(found.new.path), PurePosixPath(staged_path(found.new.path))
+    files.remove(PurePosixPath(backup_path(found.new.path)))
+    files.remove(staged)
+    files.write(staged, found.new.content, mode=found.new.mode)
+    if found.before is not None:
+        files.adopt(path, staged, mode=found.new.mode)
+
+
+def _refusal(problem: str) -> Refused:
+    return Refused(Reason.FILE_NOT_REPLACEABLE, f"a file of spec.files cannot be exchanged: {problem}")
+
+
+def forget(files: Files, paths: Iterable[str]) -> None:
+    """Remove what was staged.
+
+    Raises:
+        StepFailed: something cannot be removed.
+    """
+    for path in paths:
+        staged = PurePosixPath(staged_path(path))
+        if files.entry(staged) is not None:
+            files.remove(staged)

@@ -1,0 +1,137 @@
+"""``spec.files``: files of the nodes that are exchanged together with the kubelet."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+from nodeupgrade.api.field import Field, Rule
+from nodeupgrade.api.limits import NAME_LENGTH, PATH_LENGTH
+
+MOST_FILES: Final = 16
+LARGEST_FILE: Final = 1024 * 1024
+"""Bytes; also about the most that a ConfigMap or Secret holds."""
+
+SOURCES: Final = ("configMapKeyRef", "secretKeyRef", "imagePath")
+
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*"
+"""Neither ``..`` nor a hidden file: those of a run are hidden."""
+_PLACES: Final = (
+    rf"/etc/(kubernetes|kubelet)(/{_NAME})+",
+    rf"/etc/systemd/system/{_NAME}\.service\.d/{_NAME}\.conf",
+    r"/etc/(default|sysconfig)/kubelet",
+    r"/var/lib/kubelet/(config\.yaml|instance-config\.yaml|kubeadm-flags\.env|config\.json)",
+    rf"/var/lib/kubelet/(config\.d|credential-provider)/{_NAME}",
+)
+STATIC_PODS: Final = "/etc/kubernetes/manifests/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyReference:
+    """A key of a ConfigMap or Secret of the operator's namespace."""
+
+    name: Annotated[str, Field("Its name; it is in the operator's namespace.", min_length=1, max_length=NAME_LENGTH)]
+    key: Annotated[
+        str,
+        Field(
+            "The key whose value is the file's content.",
+            min_length=1,
+            max_length=NAME_LENGTH,
+            pattern="[-._a-zA-Z0-9]+",
+            expected="a key of letters, digits, hyphens, underscores and dots",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFile:
+    """A file to exchange, and where its content comes from; exactly one source is set."""
+
+    SCHEMA: ClassVar = Field(
+        rules=(
+            Rule(
+                f"[{', '.join(f'has(self.{source})' for source in SOURCES)}].filter(set, set).size() == 1",
+                f"exactly one of {', '.join(SOURCES[:-1])} and {SOURCES[-1]} is needed",
+                lambda file: sum(source in file for source in SOURCES) == 1,
+            ),
+            Rule(
+                f"!self.path.startsWith('{STATIC_PODS}')",
+                "static pods are no files of the kubelet; change their manifests at another time",
+                lambda file: not file["path"].startswith(STATIC_PODS),
+            ),
+        ),
+    )
+
+    path: Annotated[
+        str,
+        Field(
+            "The file on the node.",
+            max_length=PATH_LENGTH,
+            pattern=f"({'|'.join(_PLACES)})",
+            expected="a file of the kubelet's configuration: below /etc/kubernetes or /etc/kubelet, a drop-in of its "
+            "unit, /etc/default/kubelet, /etc/sysconfig/kubelet, or in /var/lib/kubelet one of config.yaml, "
+            "instance-config.yaml, kubeadm-flags.env, config.json, config.d/… and credential-provider/…",
+        ),
+    ]
+    mode: Annotated[
+        str,
+        Field(
+            "Its permissions; nobody but root may write.",
+            max_length=4,
+            pattern="0[0-7][0145][0145]",
+            expected='permissions such as "0644", with no right to write for group and others',
+            defaulted=True,
+        ),
+    ] = "0600"
+    sha256: Annotated[
+        str,
+        Field(
+            "What sha256sum prints for the content.",
+            max_length=64,
+            pattern="[0-9a-f]{64}",
+            expected="64 lower-case hexadecimal digits, as sha256sum prints them",
+        ),
+    ]
+    config_map_key_ref: Annotated[KeyReference | None, Field("A key of a ConfigMap.")] = None
+    secret_key_ref: Annotated[KeyReference | None, Field("A key of a Secret.")] = None
+    image_path: Annotated[
+        str | None,
+        Field(
+            "The file inside the image of artifact.image.",
+            max_length=PATH_LENGTH,
+            pattern=r"/[^\x00]+",
+            expected="an absolute path such as /config.yaml",
+        ),
+    ] = None
+
+    @property
+    def permissions(self) -> int:
+        """The mode as a number."""
+        return int(self.mode, 8)
+
+    @property
+    def source(self) -> str:
+        """Where the content comes from, for messages."""
+        if (config_map := self.config_map_key_ref) is not None:
+            return f"key {config_map.key} of ConfigMap {config_map.name}"
+        if (secret := self.secret_key_ref) is not None:
+            return f"key {secret.key} of Secret {secret.name}"
+        return f"{self.image_path} in the artifact's image"
+
+
+FILES = Field(
+    "Files that are exchanged while the kubelet is: its configuration file, environment file, a drop-in of its unit, "
+    "certificates. They come back with the old kubelet. A file that has this content already is left as it is.",
+    max_items=MOST_FILES,
+    defaulted=True,
+    rules=(
+        Rule(
+            "self.all(one, self.exists_one(other, other.path == one.path))",
+            "two of them have the same path; every path must be different",
+            lambda files: len({file["path"] for file in files}) == len(files),
+        ),
+    ),
+)
+NEEDS_IMAGE = Rule(
+    "has(self.artifact.image) || self.files.all(file, !has(file.imagePath))",
+    "files[].imagePath needs artifact.image",
+    lambda spec: "image" in spec["artifact"] or not any("imagePath" in file for file in spec["files"]),
+)

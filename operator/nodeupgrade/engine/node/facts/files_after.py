@@ -1,0 +1,85 @@
+"""The node's files as the new kubelet will find them: as they are, except for those that are exchanged with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.node.files import FileEntry
+from nodeupgrade.domain.node.host import DiskUsage
+from nodeupgrade.ports.node.files import FilesView
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAfter:
+    """Implements ports.node.files.FilesView.
+
+    Attributes:
+        now: the files as they are.
+        changed_files: the new content of those that change, by path.
+    """
+
+    now: FilesView
+    changed_files: Mapping[str, bytes]
+
+    def read(self, path: PurePosixPath) -> bytes | None:
+        """Return the content; ``None`` if there is no such file."""
+        new = self.changed_files.get(str(path))
+        return self.now.read(path) if new is None else new
+
+    def digest(self, path: PurePosixPath) -> Digest | None:
+        """Return the SHA-256 of the content; ``None`` if there is no such file."""
+        new = self.changed_files.get(str(path))
+        return self.now.digest(path) if new is None else Digest(sha256(new).hexdigest())
+
+    def size(self, path: PurePosixPath) -> int | None:
+        """Return the size in bytes; ``None`` if there is no such file."""
+        new = self.changed_files.get(str(path))
+        return self.now.size(path) if new is None else len(new)
+
+    def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the regular files in a directory, with those that will be there."""
+        new = {path for path in map(PurePosixPath, self.changed_files) if path.parent == directory}
+        return tuple(sorted({*self.now.list(directory), *new}))
+
+    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the regular files and symbolic links in and below a directory, with those that will be there."""
+        new = {path for path in map(PurePosixPath, self.changed_files) if directory in path.parents}
+        return tuple(sorted({*self.now.walk(directory), *new}))
+
+    def stamp(self, path: PurePosixPath) -> str | None:
+        """Return the stamp of the file as it is."""
+        return self.now.stamp(path)
+
+    def changed(self, path: PurePosixPath) -> float | None:
+        """Return when the path was changed as it is."""
+        return self.now.changed(path)
+
+    def immutable(self, path: PurePosixPath) -> bool:
+        """Report whether the path is immutable."""
+        return self.now.immutable(path)
+
+    def socket(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Return the path of a socket."""
+        return self.now.socket(path)
+
+    def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+        """List the sockets in a directory."""
+        return self.now.sockets_in(directory)
+
+    def free_bytes(self, path: PurePosixPath) -> int:
+        """Return the free bytes."""
+        return self.now.free_bytes(path)
+
+    def usage(self, path: PurePosixPath) -> DiskUsage:
+        """Return how full the filesystem is."""
+        return self.now.usage(path)
+
+    def entry(self, path: PurePosixPath) -> FileEntry | None:
+        """Return what is at the path as it is."""
+        return self.now.entry(path)
+
+    def executable(self, path: PurePosixPath) -> bool:
+        """Report whether the path leads to a file that may be executed."""
+        return self.now.executable(path)

@@ -1,0 +1,121 @@
+"""Bringing files onto the node, beside those that they replace, and exchanging them there."""
+
+import os
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.agent.host.files import forget, stage
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import Digest
+from nodeupgrade.domain.errors import Refused
+from nodeupgrade.domain.node.files import EntryKind, NewFile, backup_path, staged_path
+
+CONFIG = "/var/lib/kubelet/config.yaml"
+ATTRIBUTE = "user.label"
+
+
+def new(content: bytes = b"new", path: str = CONFIG, mode: int = 0o640) -> NewFile:
+    return NewFile(path=path, mode=mode, digest=Digest(sha256(content).hexdigest()), source="a test", content=content)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    at(tmp_path).write_bytes(b"old")
+    at(tmp_path).chmod(0o600)
+    return tmp_path
+
+
+def at(root: Path, path: str = CONFIG) -> Path:
+    return root / path.lstrip("/")
+
+
+def tree(root: Path) -> dict[str, Any]:
+    return {str(path.relative_to(root)): path.lstat().st_mode for path in root.rglob("*")}
+
+
+def test_a_new_file_has_its_own_mode_and_the_attributes_of_the_old_one(root: Path) -> None:
+    files = HostFiles(root)
+    try:
+        os.setxattr(at(root), ATTRIBUTE, b"kubelet_var_lib_t")
+    except OSError:
+        pytest.skip("the filesystem of the temporary directory keeps no extended attributes")
+
+    stage(files, [new()])
+    staged, backup = PurePosixPath(staged_path(CONFIG)), PurePosixPath(backup_path(CONFIG))
+    files.copy(PurePosixPath(CONFIG), backup)
+    files.replace(staged, PurePosixPath(CONFIG))
+
+    assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"new", 0o640)
+    assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
+
+    files.replace(backup, PurePosixPath(CONFIG))
+    assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"old", 0o600)
+    assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
+
+
+def test_staging_again_is_as_good_as_once_and_forgetting_leaves_nothing(root: Path) -> None:
+    files, before = HostFiles(root), tree(root)
+
+    for content in (b"first", b"second"):
+        stage(files, [new(content)])
+    assert at(root, staged_path(CONFIG)).read_bytes() == b"second"
+    forget(files, [CONFIG, "/etc/kubernetes/never-staged"])
+
+    assert tree(root) == before
+
+
+def test_a_file_that_is_right_already_is_not_staged(root: Path) -> None:
+    before = tree(root)
+
+    stage(HostFiles(root), [new(b"old")])
+
+    assert tree(root) == before
+
+
+def link(root: Path) -> None:
+    at(root).rename(root / "data/config.yaml")
+    at(root).symlink_to("/data/config.yaml")
+
+
+def hard_link(root: Path) -> None:
+    (root / "data/other").hardlink_to(at(root))
+
+
+def directory(root: Path) -> None:
+    at(root).unlink()
+    at(root).mkdir()
+
+
+def no_directory(root: Path) -> None:
+    at(root).unlink()
+    at(root).parent.rmdir()
+
+
+@pytest.mark.parametrize("defect", [link, hard_link, directory, no_directory])
+def test_what_cannot_be_exchanged_is_refused_before_anything_is_written(root: Path, defect: Any) -> None:
+    defect(root)
+    before = tree(root)
+
+    with pytest.raises(Refused) as refusal:
+        stage(HostFiles(root), [new(path="/var/lib/first"), new()])
+
+    assert refusal.value.finding.reason is Reason.FILE_NOT_REPLACEABLE
+    assert tree(root) == before
+
+
+def test_a_link_on_the_way_is_seen(root: Path) -> None:
+    at(root).parent.rename(root / "data/kubelet")
+    at(root).parent.symlink_to("/data/kubelet")
+
+    found = HostFiles(root).entry(PurePosixPath(CONFIG))
+
+    assert found is not None
+    assert (found.kind, found.real) == (EntryKind.FILE, PurePosixPath("/data/kubelet/config.yaml"))
+    with pytest.raises(Refused):
+        stage(HostFiles(root), [new()])
