@@ -1,6 +1,8 @@
 """Bringing files onto the node, beside those that they replace, and exchanging them there."""
 
 import os
+import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +14,11 @@ from nodeupgrade.agent.host.files import forget, stage
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.domain.errors import Refused
-from nodeupgrade.domain.node.files import EntryKind, NewFile, backup_path, staged_path
+from nodeupgrade.domain.node.files import EntryKind, NewFile, staged_path
+from nodeupgrade.domain.node.plan import RunPlan
+from nodeupgrade.engine.node import exchange
+from nodeupgrade.engine.node.node import Node
+from nodeupgrade.simulation.node import SimulatedNode, plan_for
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 ATTRIBUTE = "user.label"
@@ -31,6 +37,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def planned(root: Path) -> tuple[Node, RunPlan]:
+    """A node with these files, and a plan to exchange the configuration."""
+    simulated = SimulatedNode(version="v1.30.14", pods=[])
+    simulated.disk[CONFIG] = b"old"
+    plan = plan_for(simulated, "v1.33.13", files=(new(),))
+    return replace(simulated.ports, files=HostFiles(root)), plan
+
+
 def at(root: Path, path: str = CONFIG) -> Path:
     return root / path.lstrip("/")
 
@@ -46,17 +60,36 @@ def test_a_new_file_has_its_own_mode_and_the_attributes_of_the_old_one(root: Pat
     except OSError:
         pytest.skip("the filesystem of the temporary directory keeps no extended attributes")
 
+    node, plan = planned(root)
     stage(files, [new()])
-    staged, backup = PurePosixPath(staged_path(CONFIG)), PurePosixPath(backup_path(CONFIG))
-    files.copy(PurePosixPath(CONFIG), backup)
-    files.replace(staged, PurePosixPath(CONFIG))
+    exchange.keep(node, plan)
+    exchange.put(node, plan.exchanged[0])
 
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"new", 0o640)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
-    files.replace(backup, PurePosixPath(CONFIG))
+    assert exchange.put_back(node, plan.exchanged[0])
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"old", 0o600)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_tidying_up_leaves_the_times_of_the_file_alone(root: Path, back: bool) -> None:
+    """It happens once a kubelet runs with the file; a file that is newer than its kubelet has drifted."""
+    files, (node, plan) = HostFiles(root), planned(root)
+    stage(files, [new()])
+    exchange.keep(node, plan)
+    exchange.put(node, plan.exchanged[0])
+    if back:
+        exchange.put_back(node, plan.exchanged[0])
+    before = at(root).stat().st_ctime_ns
+
+    time.sleep(0.02)  # a clock tick of the filesystem
+    for path in plan.temporary(keeping_old=False):
+        files.remove(PurePosixPath(path))
+
+    assert at(root).stat().st_ctime_ns == before
+    assert at(root).stat().st_nlink == 1
 
 
 def test_staging_again_is_as_good_as_once_and_forgetting_leaves_nothing(root: Path) -> None:
