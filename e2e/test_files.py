@@ -14,6 +14,7 @@ from e2e import changes
 from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab import nodefiles
+from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
 GATE = "InTreePluginAWSUnregister"
@@ -67,6 +68,30 @@ def left_beside(cluster: Cluster) -> list[str]:
     return [str(path) for place in places for path in (cluster.node.disk / str(place)[1:]).glob(".*nodeupgrade*")]
 
 
+def test_control_a_plain_swap_leaves_the_node_without_a_kubelet(cluster: Cluster) -> None:
+    """The new kubelet does not start with the old file."""
+    node = cluster.node
+    told = ("journalctl", "--unit=kubelet", "--no-pager", "--output=cat")
+    try:
+        node.exec("systemctl", "stop", "kubelet")
+        node.install_kubelet(NEW)
+        node.exec("systemctl", "start", "kubelet")
+        wait_until(
+            "the new kubelet's refusal",
+            lambda: f"unrecognized feature gate: {GATE}" in node.exec(*told).stdout,
+            timeout=120,
+            interval=1,
+        )
+        assert not node.kubelet_healthy()
+    finally:
+        node.exec("systemctl", "stop", "kubelet")
+        node.install_kubelet(OLD)
+        node.exec("systemctl", "reset-failed", "kubelet", check=False)
+        node.exec("systemctl", "start", "kubelet")
+        node.wait_kubelet_healthy()
+    cluster.wait_settled()
+
+
 def test_control_without_the_files_the_new_kubelet_would_not_start(cluster: Cluster) -> None:
     cluster.apply("without", NEW, cluster.pre_staged(NEW), verify=quickly())
     failures = cluster.wait_for_end("without")["status"]["failures"]
@@ -74,6 +99,17 @@ def test_control_without_the_files_the_new_kubelet_would_not_start(cluster: Clus
     assert [failure["reason"] for failure in failures] == ["KubeletWouldNotStart"]
     assert GATE in failures[0]["message"]
     cluster.delete("without")
+
+
+def test_a_file_that_the_operator_does_not_allow_is_refused(cluster: Cluster) -> None:
+    asked = [*files(cluster), {**files(cluster)[0], "path": "/etc/default/kubelet"}]
+    cluster.apply("elsewhere", NEW, cluster.pre_staged(NEW), files=asked)
+    cluster.lab.kubectl_wait("wait", "nodeupgrade/elsewhere", "--for=condition=Accepted=False", timeout=60)
+
+    told = conditions(cluster.get("elsewhere"))["Accepted"]
+    assert told["reason"] == "NotAllowed"
+    assert "the file /etc/default/kubelet" in told["message"]
+    cluster.delete("elsewhere")
 
 
 def test_a_plan_lists_the_files(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.cluster import disturbed
+from e2e.faults import files
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.node import Node
@@ -17,8 +18,8 @@ LEFT_OVER = (
     "run/systemd/system/kubelet.service.d/*nodeupgrade*", "run/nodeupgrade/*",
     "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
-    "etc/kubernetes/manifests/.*", "run/nodeupgrade-rescue*", "run/nodeupgrade-shield*",
-    "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
+    "etc/kubernetes/manifests/.*", "var/lib/kubelet/.*nodeupgrade*", "run/nodeupgrade-rescue*",
+    "run/nodeupgrade-shield*", "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
     "run/systemd/system/containerd.service.d/*nodeupgrade*", "var/lib/docker/containers/*/.*nodeupgrade*",
 )  # fmt: skip
 
@@ -49,6 +50,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
         yield "static pod manifests are not what they were"
+    yield from files.wrong(run)
 
 
 def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.cluster import Cluster, Object, conditions
+from e2e.faults.files import FileState
 from e2e.lab import LabError, cgroups, workload
 from e2e.lab.deploy import DEPLOYMENT, FAILPOINTS, NAMESPACE
 from e2e.lab.process import wait_until
 from e2e.lab.snapshot import NodeSnapshot
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.domain.node.run.failpoints import FIRST_RESTORED, VARIABLE, Failpoint, When, at
+from nodeupgrade.domain.node.run.failpoints import FIRST_PUT_BACK, FIRST_RESTORED, VARIABLE, Failpoint, When, at
 from nodeupgrade.domain.node.run.journal import Journal, Mark, parse
 
 EXECUTOR = "nodeupgrade-executor.service"
@@ -38,6 +39,7 @@ class FaultRun:
         free: prefixes of ``namespace/name`` of pods that may change by themselves.
         uncompared: names of containers whose hash no kubelet compares, so that it does not change.
         notes: observations during the run, for the table.
+        files: ``spec.files``, and what was there before by path.
         known: all containers' hashes seen so far: hash by (container id, version).
     """
 
@@ -49,6 +51,8 @@ class FaultRun:
     free: set[str] = field(default_factory=set)
     uncompared: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    files: list[Object] = field(default_factory=list)
+    files_before: dict[str, FileState | None] = field(default_factory=dict)
     before: NodeSnapshot = field(init=False)
     runs_before: set[str] = field(init=False)
     manifests_before: dict[str, bytes] = field(init=False)
@@ -63,6 +67,7 @@ class FaultRun:
         self.runs_before = {path.name for path in self.runs()}
         self.manifests_before = self.manifests()
         wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}} | spec
+        wanted |= {"files": self.files} if self.files else {}
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:
@@ -239,7 +244,7 @@ class FaultRun:
 
 def on_the_way_back(name: Failpoint) -> bool:
     """Report whether only a run that rolls back passes a failpoint."""
-    return name == FIRST_RESTORED or name.endswith((When.UNDOING, When.UNDONE))
+    return name in {FIRST_RESTORED, FIRST_PUT_BACK} or name.endswith((When.UNDOING, When.UNDONE))
 
 
 def _size(path: Path) -> int:

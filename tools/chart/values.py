@@ -67,7 +67,8 @@ def values(operator: Json, allowed: Json, *, image: str) -> tuple[Value, ...]:
             name="allowed",
             default=allowed,
             schema=_allowed_schema(allowed),
-            meaning="Where kubelets may come from; which units, secrets and files may be named: manifests/allowed.yaml.",
+            meaning="Where kubelets may come from, and which units, secrets and files may be named: "
+            "manifests/allowed.yaml.",
         ),
         *_of_the_cluster(),
         *_of_monitoring(),

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+from e2e.faults import files
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import TURN_BACK, FaultRun, on_the_way_back
 from e2e.lab import LabError
@@ -14,6 +15,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain import bundle
 from nodeupgrade.domain.node.run.failpoints import (
     FAILPOINTS,
+    FIRST_PUT_BACK,
     FIRST_RESTORED,
     FIRST_REWRITTEN,
     RUNTIME_RESTARTED,
@@ -66,6 +68,11 @@ def bundle_lost_at(name: Failpoint) -> Harm:
             yield
 
     return harm
+
+
+def prepared(name: Failpoint, harm: Harm) -> Harm:
+    """Let a run that is to be disturbed where files are exchanged bring some."""
+    return files.carrying(harm) if name.startswith(f"{Step.SWAP_FILES}.") else harm
 
 
 def agents_of(run: FaultRun) -> list[int]:
@@ -177,18 +184,23 @@ BACKWARD = tuple(name for name in FAILPOINTS if on_the_way_back(name))
 DOWN = (
     at(Step.STOP_KUBELET, When.DONE), at(Step.PIN_STATIC_PODS, When.DONE), FIRST_REWRITTEN,
     at(Step.REWRITE_HASHES, When.DONE), RUNTIME_RESTARTED, at(Step.READ_BACK, When.DONE),
-    at(Step.SWAP_BINARY, When.DONE), at(Step.START_KUBELET, When.ANNOUNCED), at(Step.START_KUBELET, When.UNDONE),
-    FIRST_RESTORED, at(Step.PIN_STATIC_PODS, When.UNDOING), at(Step.STOP_KUBELET, When.UNDOING),
+    at(Step.SWAP_FILES, When.DONE), at(Step.SWAP_BINARY, When.DONE), at(Step.START_KUBELET, When.ANNOUNCED),
+    at(Step.START_KUBELET, When.UNDONE), FIRST_PUT_BACK, FIRST_RESTORED,
+    at(Step.PIN_STATIC_PODS, When.UNDOING), at(Step.STOP_KUBELET, When.UNDOING),
 )  # fmt: skip
 FAULTS: tuple[Fault, ...] = (
     Fault("executor/second", second_executor, UP),
     Fault("kubelet/immutable", immutable_program, BACK | {"Failed", "Refused"}),
     Fault("runtime/killed-rewritten", runtime_killed_at(at(Step.REWRITE_HASHES, When.DONE))),
-    *(Fault(f"rescue/{name}", bundle_lost_at(name), BACK) for name in DOWN),
+    *(Fault(f"rescue/{name}", prepared(name, bundle_lost_at(name)), BACK) for name in DOWN),
     Fault("lease/kept", long_window(70, keeper=True), UP, spec=LONG),
     Fault("lease/control", long_window(70, keeper=False), UP, spec=LONG),
-    *(Fault(f"at/{name}/kill", struck(name, "kill"), UP) for name in FORWARD),
-    *(Fault(f"at/{name}/kill", struck(name, "kill"), BACK) for name in BACKWARD),
-    *(Fault(f"at/{name}/enospc", struck(name, "enospc"), BACK) for name in FAILPOINTS if name != TURN_BACK),
-    *(Fault(f"power/{name}", power_cut_at(name), BACK, reboots=True) for name in FAILPOINTS),
+    *(Fault(f"at/{name}/kill", prepared(name, struck(name, "kill")), UP) for name in FORWARD),
+    *(Fault(f"at/{name}/kill", prepared(name, struck(name, "kill")), BACK) for name in BACKWARD),
+    *(
+        Fault(f"at/{name}/enospc", prepared(name, struck(name, "enospc")), BACK)
+        for name in FAILPOINTS
+        if name != TURN_BACK
+    ),
+    *(Fault(f"power/{name}", prepared(name, power_cut_at(name)), BACK, reboots=True) for name in FAILPOINTS),
 )
