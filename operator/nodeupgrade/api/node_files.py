@@ -119,7 +119,8 @@ class NodeFile:
 
 FILES = Field(
     "Files that are exchanged while the kubelet is: its configuration file, environment file, a drop-in of its unit, "
-    "certificates. They come back with the old kubelet. A file that has this content already is left as it is.",
+    "certificates. They come back with the old kubelet. A file that has this content already is left as it is. "
+    "The operator's configuration lists which may be named; by default none.",
     max_items=MOST_FILES,
     defaulted=True,
     rules=(
