@@ -63,8 +63,8 @@ def test_every_storm_ends_as_old_or_new(
         pods=[pod_json(f"pod-{number}", *containers) for number, containers in enumerate(pods)],
         manifests={f"static-{number}.yaml": manifest(f"static-{number}", "main") for number in range(static)},
         arguments=(FLAG_REMOVED_IN_1_27,),
+        disk={CONFIG: OLD_CONFIG, THEIRS: b"[Service]\n"},
     )
-    node.disk.update({CONFIG: OLD_CONFIG, THEIRS: b"[Service]\n"})
     node.kubelet.reads = READS
     disk = dict(node.disk)
     plan = plan_for(node, NEW, limits=LIMITS, files=NEW_FILES)
