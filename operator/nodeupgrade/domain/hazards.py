@@ -130,8 +130,8 @@ MET_BY_DESIGN: Mapping[Hazard, str] = {
         "containers are listed again once the kubelet is stopped, and hashes read back before one is started (design)"
     ),
     Hazard.SOCKETS_TAKEN: (
-        "the running kubelet holds its ports until it is stopped, and one that would listen elsewhere has drifted "
-        "(configuration-drift)"
+        "the running kubelet holds its ports until it is stopped; one that would listen elsewhere has drifted, and "
+        "files that go along must leave address and ports of its API and health check (configuration-drift)"
     ),
     Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
 }

@@ -51,7 +51,7 @@ def files_can_be_exchanged(facts: FilesFound) -> Iterator[Finding]:
 
 @check(
     Reason.SETTING_NOT_CHANGEABLE,
-    covers=(Hazard.CGROUP_ROOT_CHANGES, Hazard.DIRECTORIES_CHANGE, Hazard.NODE_IDENTITY_CHANGES, Hazard.SOCKETS_TAKEN),
+    covers=(Hazard.CGROUP_ROOT_CHANGES, Hazard.DIRECTORIES_CHANGE, Hazard.NODE_IDENTITY_CHANGES),
     acceptable=False,
 )
 def files_keep_what_must_stay(facts: FilesFound) -> Iterator[Finding]:
