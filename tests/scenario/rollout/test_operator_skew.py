@@ -54,7 +54,7 @@ def test_the_new_version_continues_what_the_old_one_began(part: int) -> None:
 
 
 async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
-    """Back to the old version in mid-flight: all that is new in the objects is an annotation, which it ignores."""
+    """Back to the old version in mid-flight: all that is new is an annotation and an empty list, which it ignores."""
     scene = after(STAGED)
     for _ in range(8):
         await scene.step()
@@ -67,7 +67,10 @@ async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
         ("nodeupgrades", f"metadata.annotations.{EPOCH_MARK}"),
         ("nodeupgradetasks", f"metadata.annotations.{EPOCH_MARK}"),
         ("nodeupgrades", "metadata.annotations"),
+        ("nodeupgradetasks", "spec.files"),
     }
+    tasks = [body for (plural, _, _), body in scene.kube._objects.items() if plural == "nodeupgradetasks"]
+    assert all(task["spec"].get("files", []) == [] for task in tasks)
 
 
 def paths(value: object, above: str = "") -> set[str]:
