@@ -154,11 +154,12 @@ class Machine:
             units.kubelet_drop_in().encode(),
         )
 
-    def _executor_first(self) -> None:
+    def _executor_first(self) -> bool:
         run = self.runs.unfinished()
         if run is not None:
             with self.runs.open_journal(run) as store:
                 fence_after_reboot(self.ports, self.runs.require_plan(run), store.load())
+        return True
 
     def wrongs(self) -> list[str]:
         """Everything that is neither OLD nor NEW, and what should have been taken away."""

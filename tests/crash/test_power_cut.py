@@ -203,7 +203,7 @@ MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "manifests": partial(file, ".yaml.nodeupgrade-new"),
     "the drop-in": partial(file, "90-nodeupgrade.conf.nodeupgrade-new"),
     "units": partial(file, ".service.nodeupgrade-new"),
-    "new files": partial(file, ".20-limits.conf.nodeupgrade-staged.nodeupgrade-new"),
+    "exchanged files": partial(file, "/.config.yaml.nodeupgrade-new"),
     "copies of old files": partial(file, ".config.yaml.nodeupgrade-previous.nodeupgrade-new"),
     "state files": partial(file, "cpu_manager_state.nodeupgrade-new"),
     "names of the run": partial(directory, "/run-1"),

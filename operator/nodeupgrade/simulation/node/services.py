@@ -258,14 +258,14 @@ class SimulatedServices:
         self.unit.arguments = self.arguments if arguments == ["$KUBELET_FLAGS"] else tuple(arguments)
         self.runtime_command = self._command(RUNTIME_UNIT)
 
-    def start_kubelet(self) -> None:
+    def start_kubelet(self, *, examined: bool = True) -> None:
         """Run the kubelet as its unit says, after its ExecStartPre commands; only copying has an effect here."""
         self.unit.waiting = False
         for command in self._loaded[KUBELET_UNIT].commands():
             match _words(command.line):
                 case ["/bin/cp", source, target] if command.when == "ExecStartPre":
                     self._disk[target] = self._disk[source]
-        self._kubelet.start(self.unit.arguments, self.unit.program)
+        self._kubelet.start(self.unit.arguments, self.unit.program, examined=examined)
 
     def power_on(self) -> None:
         """Forget everything that only systemd's memory held."""

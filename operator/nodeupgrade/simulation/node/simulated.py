@@ -98,13 +98,17 @@ class SimulatedNode:
         for path in [path for path in self.disk if path.startswith("/run/")]:
             del self.disk[path]
 
-    def power_on(self, before_kubelet: Callable[[], None] = lambda: None) -> None:
-        """Boot: systemd, the runtime, then whatever is ordered before the kubelet, then the kubelet unless fenced."""
+    def power_on(self, before_kubelet: Callable[[], bool] = lambda: True) -> None:
+        """Boot: systemd, the runtime, then whatever is ordered before the kubelet, then the kubelet unless fenced.
+
+        Args:
+            before_kubelet: returns false if it has failed; systemd starts the kubelet nevertheless.
+        """
         self.services.power_on()
         self.runtime.power_on()
-        before_kubelet()
+        examined = before_kubelet()
         if not self.services.unit.fenced:
-            self.services.start_kubelet()
+            self.services.start_kubelet(examined=examined)
 
     def inventory(self) -> Inventory:
         """What the runtime serves, without passing through a port."""

@@ -40,14 +40,16 @@ def reboot(node: SimulatedNode, plan: RunPlan) -> None:
     The kubelet's unit waits until the executor has examined the node, or has failed to: then it starts anyway.
     """
 
-    def executor() -> None:
+    def executor() -> bool:
         try:
             fence_after_reboot(node.ports, plan, node.journal.load())
         except StepFailed:
-            return
+            return False
         except Crash as crash:
             if crash.reboot:
                 raise
+            return False
+        return True
 
     while True:
         node.power_off()
