@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from e2e import packages
 from e2e.cluster import Cluster, Object, conditions
 from e2e.faults.files import FileState
 from e2e.lab import LabError, cgroups, workload
@@ -40,6 +41,7 @@ class FaultRun:
         uncompared: names of containers whose hash no kubelet compares, so that it does not change.
         notes: observations during the run, for the table.
         files: ``spec.files``, and what was there before by path.
+        packaged: whether the kubelet belongs to a package that the run is to hold.
         known: all containers' hashes seen so far: hash by (container id, version).
     """
 
@@ -53,6 +55,7 @@ class FaultRun:
     notes: list[str] = field(default_factory=list)
     files: list[Object] = field(default_factory=list)
     files_before: dict[str, FileState | None] = field(default_factory=dict)
+    packaged: bool = False
     before: NodeSnapshot = field(init=False)
     runs_before: set[str] = field(init=False)
     manifests_before: dict[str, bytes] = field(init=False)
@@ -68,6 +71,7 @@ class FaultRun:
         self.manifests_before = self.manifests()
         wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": {"settle": SETTLE}} | spec
         wanted |= {"files": self.files} if self.files else {}
+        wanted |= packages.HOLD if self.packaged else {}
         self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
 
     def journal(self) -> Journal:

@@ -26,7 +26,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "sandboxes_are_sound": "the kubelet replaces such a pod within a second, before it can be looked at",
     "runtime_survives_a_restart": "needs a defective containerd, or a node that is too busy to be examined",
     "services_keep_endpoints": "the control plane refuses such a node first (required_guard_is_possible)",
-    "package_manager_leaves_the_kubelet": "the nodes of the lab share the machine's package manager: unit tests only",
+    "package_manager_leaves_the_kubelet": "no row's kubelet belongs to a package: e2e/test_package.py, unit tests",
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",

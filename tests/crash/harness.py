@@ -16,6 +16,9 @@ from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.files import NewFile, backup_path, staged_path
 from nodeupgrade.domain.node.hashes.rewriting import newcomers
+from nodeupgrade.domain.node.packages import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.domain.node.packages import STATUS as DPKG_STATUS
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.run import rescue_script
 from nodeupgrade.domain.node.run.journal import Outcome, parse
@@ -70,6 +73,21 @@ READS: dict[str, dict[str, bytes | None]] = {
     OLD: {CONFIG: OLD_CONFIG, LIMITS_DROP_IN: None},
     NEW: {file.path: file.content for file in NEW_FILES},
 }
+
+PACKAGE = Package(manager="dpkg", name="kubelet", version="1.17.17-00", architecture="amd64")
+PACKAGES = b"""\
+Package: bash
+Status: install ok installed
+Architecture: amd64
+Version: 5
+
+Package: kubelet
+Status: install ok installed
+Architecture: amd64
+Version: 1.17.17-00
+"""
+PACKAGES_HELD = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus: hold")
+DPKG = {str(DPKG_PROGRAM): b"dpkg", str(DPKG_STATUS): PACKAGES}
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
 
@@ -209,6 +227,7 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind
         ]
     disk = {} if disk is None else disk
     disk[CONFIG] = OLD_CONFIG
+    disk.update(DPKG)
     disk[THEIRS] = b"[Service]\nCPUAccounting=yes\n"
     node = SimulatedNode(
         version=OLD,
@@ -225,7 +244,7 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind
 @cache
 def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
     """The same for every node made by node_of, since nothing in it is left to chance."""
-    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES)
+    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
 
 
 @dataclass(frozen=True)
@@ -340,6 +359,7 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
         assert swap.arguments is not None
         wanted[swap.arguments.path] = swap.arguments.content
         wanted |= {file.path: file.content for file in NEW_FILES}
+        wanted[str(DPKG_STATUS)] = PACKAGES_HELD
     now = {
         path: data
         for path, data in after.node.disk.items()

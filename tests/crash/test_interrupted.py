@@ -49,7 +49,8 @@ def test_uninterrupted(make: Callable[[], World]) -> None:
     assert after.report is not None
     turned_back = bool(after.node.kubelet.behaviour)
     assert after.report.outcome is (Outcome.ROLLED_BACK if turned_back else Outcome.UPGRADED)
-    for effect in ("files.write /etc/kubernetes", "runtime.rewrite", "services.restart", "files.write /etc/systemd"):
+    seen = ("packages.select", "runtime.rewrite", "services.restart")
+    for effect in (*seen, "files.write /etc/kubernetes", "files.write /etc/systemd"):
         assert any(name.startswith(effect) for name in after.effects)
     assert ("runtime.restore" in after.effects) is turned_back
 

@@ -14,7 +14,7 @@ from nodeupgrade.domain.node.run.journal import Journal, Mark, Outcome
 from nodeupgrade.domain.node.run.machine import Decision, Finish, Observation, Undo, decide
 from nodeupgrade.engine.node import exchange, last_look, run
 from nodeupgrade.engine.node.evidence import newcomers
-from nodeupgrade.engine.node.steps import STEPS
+from nodeupgrade.engine.node.steps import STEPS, hold_package
 from nodeupgrade.engine.node.steps.kubelet import (
     pin_static_pods,
     save_state,
@@ -132,6 +132,8 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         forget_who_came,
         no_restart_and_no_look,
         fence_a_committed_node,
+        pytest.param(partial(without, hold_package, "do"), id="no hold"),
+        pytest.param(partial(without, hold_package, "undo"), id="hold stays"),
         pytest.param(partial(without, pin_static_pods, "do"), id="no UIDs in manifests"),
         pytest.param(partial(without, pin_static_pods, "undo"), id="pins stay"),
         pytest.param(partial(without, save_state, "undo"), id="state files stay"),

@@ -14,7 +14,21 @@ from nodeupgrade.simulation.node import (
     pod_json,
 )
 from nodeupgrade.simulation.node.kubelet import FLAG_REMOVED_IN_1_27
-from tests.crash.harness import CONFIG, LEFTOVERS, LIMITS, NEW, NEW_FILES, OLD, OLD_CONFIG, READS, THEIRS, World, wrongs
+from tests.crash.harness import (
+    CONFIG,
+    DPKG,
+    LEFTOVERS,
+    LIMITS,
+    NEW,
+    NEW_FILES,
+    OLD,
+    OLD_CONFIG,
+    PACKAGE,
+    READS,
+    THEIRS,
+    World,
+    wrongs,
+)
 
 GAP = st.integers(min_value=0, max_value=25)
 """Effects between two blows; a run has about fifty."""
@@ -63,11 +77,11 @@ def test_every_storm_ends_as_old_or_new(
         pods=[pod_json(f"pod-{number}", *containers) for number, containers in enumerate(pods)],
         manifests={f"static-{number}.yaml": manifest(f"static-{number}", "main") for number in range(static)},
         arguments=(FLAG_REMOVED_IN_1_27,),
-        disk={CONFIG: OLD_CONFIG, THEIRS: b"[Service]\n"},
+        disk={CONFIG: OLD_CONFIG, THEIRS: b"[Service]\n", **DPKG},
     )
     node.kubelet.reads = READS
     disk = dict(node.disk)
-    plan = plan_for(node, NEW, limits=LIMITS, files=NEW_FILES)
+    plan = plan_for(node, NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
     node.kubelet.behaviour[NEW] = behaviour
     storm = Storm(blows)
 

@@ -5,6 +5,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.files import staged_path
+from nodeupgrade.domain.node.packages import STATUS
 from nodeupgrade.domain.node.run.journal import Mark, Outcome
 from nodeupgrade.engine.node import last_look
 from nodeupgrade.engine.node.steps.kubelet import swap_binary
@@ -12,10 +13,21 @@ from nodeupgrade.simulation.node import Moment
 from nodeupgrade.simulation.node.calls import Interrupt
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.simulation.node.planning import BACKUP, STAGED
-from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, READS, World, back, forward, wrongs
+from tests.crash.harness import (
+    CONFIG,
+    LIMITS_DROP_IN,
+    NEW,
+    PACKAGES_HELD,
+    READS,
+    World,
+    back,
+    forward,
+    wrongs,
+)
 
 STRANGER = program("v1.31.1")
 SWAP = f"files.replace {PROGRAM}"
+HOLD, UNHOLD = "packages.select kubelet hold", "packages.select kubelet install"
 EDITED = b"kind: KubeletConfiguration\nmaxPods: 3\n"
 
 
@@ -81,6 +93,35 @@ def test_a_file_that_somebody_edits_after_the_exchange_is_left_to_them() -> None
     assert after.report.outcome is Outcome.ROLLED_BACK
     undone = [r.error for r in after.node.journal.load().records if (r.step, r.mark) == (Step.SWAP_FILES, Mark.UNDONE)]
     assert undone == [f"changed by somebody else meanwhile, and left so: {CONFIG}"]
+
+
+@pytest.mark.parametrize("selection", [b"deinstall", b"install", b"purge"])
+def test_what_somebody_wants_of_the_package_meanwhile_is_left_to_them(selection: bytes) -> None:
+    """At every moment from our hold on until it would be taken back: an upgrade keeps it, a rollback says so."""
+    theirs = PACKAGES_HELD.replace(b"kubelet\nStatus: hold", b"kubelet\nStatus: " + selection)
+    effects = back().run().effects
+    wrong = {}
+    for number in range(effects.index(HOLD) + 1, effects.index(UNHOLD)):
+        after = tampered(back(), str(STATUS), number, theirs)
+        records = after.node.journal.load().records
+        said = [r.error for r in records if (r.step, r.mark) == (Step.HOLD_PACKAGE, Mark.UNDONE)]
+        expected = None if selection == b"install" else f"was set to {selection.decode()} by somebody else meanwhile"
+        found = [] if after.node.disk[str(STATUS)] == theirs else ["it was overwritten"]
+        found += [] if (said == [None] if expected is None else expected in str(said)) else [f"it says {said}"]
+        found += [w for w in wrongs(after, restarts_allowed=False) if w != f"{STATUS} differs"]
+        if found:
+            wrong[f"{number} {effects[number]}"] = found
+
+    assert wrong == {}
+
+
+def test_a_package_that_is_held_already_stays_held_after_a_rollback() -> None:
+    """Somebody did so between the plan and the run; dpkg is not run at all."""
+    after = tampered(back(), str(STATUS), 0, PACKAGES_HELD)
+
+    assert wrongs(after, restarts_allowed=False) == [f"{STATUS} differs"]
+    assert after.node.disk[str(STATUS)] == PACKAGES_HELD
+    assert [name for name in after.effects if name.startswith("packages.")] == []
 
 
 def test_it_is_the_look_before_the_swap_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:

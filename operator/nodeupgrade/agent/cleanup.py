@@ -6,13 +6,14 @@ Refused as long as anything may still need it. What a kubelet or a pod depends o
 import errno
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.agent.settings import RUNS, STATE
 from nodeupgrade.api.values import RunId
 from nodeupgrade.domain.errors import Inconsistent, StepFailed
+from nodeupgrade.domain.node.packages import HELD, STATUS, record_of
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.domain.node.run.journal import Outcome
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
@@ -64,7 +65,7 @@ def look(runs: AgentRuns, files: FilesView) -> Leftovers:
     staying = sorted({line for plan in plans for line in _staying(plan)})
     there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
     drop_ins = sorted({UNIT_DIRECTORY / f"{unit}.d" for plan in plans for unit in (plan.swap.unit, plan.runtime_unit)})
-    return Leftovers(tuple(present), tuple(drop_ins), tuple(there))
+    return Leftovers(tuple(present), tuple(drop_ins), (*there, *_held(plans, files)))
 
 
 def _is_ours(path: PurePosixPath) -> bool:
@@ -88,6 +89,15 @@ def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
         yield plan.swap.arguments.path, "the kubelet is started with it"
     yield from ((file.path, "it went along with the kubelet") for file in plan.exchanged)
     yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
+
+
+def _held(plans: Iterable[RunPlan], files: FilesView) -> Iterator[str]:
+    """Yield the packages that a run has held, as far as they still are."""
+    ours = {plan.hold for plan in plans if plan.hold is not None and not plan.hold.held}
+    for name, architecture in sorted({(package.name, package.architecture) for package in ours}):
+        found = record_of(files.read(STATUS) or b"", name, architecture)
+        if found is not None and found.selection == HELD:
+            yield f"package {name}: it is held, which apt-mark unhold {name} takes back"
 
 
 def remove(leftovers: Leftovers, files: Files, root: Path) -> None:

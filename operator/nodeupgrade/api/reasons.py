@@ -193,7 +193,7 @@ class Reason(StrEnum):
         "wait until it is done, or pause it")
     KUBELET_FROM_PACKAGE = ("KubeletFromPackage",
         "the kubelet belongs to a package, whose next upgrade or reinstallation would undo the node's upgrade",
-        "hold the package (apt-mark hold, dnf versionlock add), or set kubelet.package: Ignore")
+        "hold the package (kubelet.package: Hold, apt-mark hold, dnf versionlock add), or set kubelet.package: Ignore")
     CONTROL_PLANE_CHANGING = ("ControlPlaneChanging", "the API servers do not all have one version",
         "finish the upgrade of the control plane first; the rollout goes on by itself")
 

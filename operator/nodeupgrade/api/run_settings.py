@@ -28,6 +28,8 @@ class PackagePolicy(StrEnum):
     """What to do about a kubelet that belongs to a package which the package manager does not hold."""
 
     REFUSE = "Refuse"
+    HOLD = "Hold"
+    """Hold it, for the run and afterwards; a rollback takes the hold back. dpkg only."""
     IGNORE = "Ignore"
     """Upgrade it with a warning; somebody else sees to the package."""
 
@@ -96,7 +98,8 @@ class KubeletSettings:
         PackagePolicy,
         Field(
             "Whether a node is refused if its kubelet belongs to a package (dpkg, rpm) that is not held, so that the "
-            "package's next upgrade would put another kubelet there; Ignore upgrades it with a warning.",
+            "package's next upgrade would put another kubelet there. Hold holds a package of dpkg before the kubelet "
+            "stops, and leaves it held; Ignore upgrades the node with a warning.",
             defaulted=True,
         ),
     ] = PackagePolicy.REFUSE

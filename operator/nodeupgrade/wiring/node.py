@@ -12,6 +12,7 @@ from nodeupgrade.adapters.journal import RunStore
 from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.kubelet.identity import KubeletIdentity
 from nodeupgrade.adapters.observability import log_to_stderr
+from nodeupgrade.adapters.packages import Dpkg
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.adapters.shield import HostShield
 from nodeupgrade.adapters.systemd import SystemdManager
@@ -57,6 +58,11 @@ class MountedHost:
         """Every kind of runtime that a run on this node may have used."""
         return tuple(adapter.kind for adapter in RUNTIMES)
 
+    @property
+    def packages(self) -> Dpkg:
+        """The node's packages."""
+        return Dpkg(self.files, self.processes, prefix=self.prefix)
+
     def node(self, endpoint: str, runtime: str) -> Node:
         """Return the node with its container runtime.
 
@@ -80,6 +86,7 @@ class MountedHost:
             kubelet=self.kubelet,
             clock=self.clock,
             shield=HostShield(self.files.seen(PurePosixPath(endpoint)), self.root / "run"),
+            packages=self.packages,
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath) -> KubeletIdentity:
@@ -136,4 +143,5 @@ def node_on_host(plan: RunPlan) -> Node:
         kubelet=HostKubelet(processes, healthz=plan.healthz_url),
         clock=NodeClock(processes),
         shield=HostShield(Path(plan.runtime_endpoint if plan.shield is None else plan.shield.socket)),
+        packages=Dpkg(files, processes),
     )

@@ -3,18 +3,20 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from e2e.lab import Lab, LabSpec
 from e2e.lab.node import Node
 from e2e.lab.runtimes.crio import why_not
+from nodeupgrade.domain.node.packages import LOCKS, PROGRAM
 from tests.contract.node.crio_world import CrioWorld
 from tests.contract.node.doubles import (
     ModelDiskWorld,
     RememberingRuntimeWorld,
     SimulatedFilesWorld,
+    SimulatedPackagesWorld,
     SimulatedRuntimeWorld,
     SimulatedServicesWorld,
     SimulatedShieldWorld,
@@ -23,7 +25,8 @@ from tests.contract.node.doubles import (
 from tests.contract.node.real import ContainerdWorld, RealFilesWorld, RealShieldWorld, SystemdWorld
 from tests.contract.node.real_crio import RealCrioWorld
 from tests.contract.node.real_docker import DockerWorld
-from tests.contract.node.worlds import FilesWorld, RuntimeWorld, ServicesWorld, ShieldWorld
+from tests.contract.node.real_dpkg import DpkgWorld
+from tests.contract.node.worlds import FilesWorld, PackagesWorld, RuntimeWorld, ServicesWorld, ShieldWorld
 
 FILES: list[Callable[[Path], FilesWorld]] = [RealFilesWorld, SimulatedFilesWorld, ModelDiskWorld]
 RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [
@@ -34,6 +37,8 @@ RUNTIME_DOUBLES: list[Callable[[], RuntimeWorld]] = [
 RECORDED_RUNTIMES = ["recorded cri-o"]
 """Fixtures of this module: adapters on storage as real runtimes leave it, with servers that answer as they do."""
 SERVICES_DOUBLES: list[Callable[[], ServicesWorld]] = [SimulatedServicesWorld]
+
+PACKAGES_DOUBLES: list[Callable[[], PackagesWorld]] = [SimulatedPackagesWorld]
 
 SHIELD_DOUBLES: list[Callable[[], ShieldWorld]] = [SimulatedShieldWorld]
 
@@ -151,6 +156,17 @@ def files_world(request: pytest.FixtureRequest, tmp_path: Path) -> FilesWorld:
     """All files there are."""
     world: FilesWorld = request.param(tmp_path)
     return world
+
+
+@pytest.fixture(params=[*PACKAGES_DOUBLES, *(pytest.param(lock, marks=pytest.mark.real) for lock in LOCKS)], ids=str)
+def packages_world(request: pytest.FixtureRequest, tmp_path: Path) -> PackagesWorld:
+    """Every package manager there is."""
+    if not isinstance(request.param, PurePosixPath):
+        world: PackagesWorld = request.param()
+        return world
+    if not Path(PROGRAM).exists() and os.environ.get("NODEUPGRADE_E2E") != "required":
+        pytest.skip(f"there is no {PROGRAM}")
+    return DpkgWorld(tmp_path, request.param)
 
 
 @pytest.fixture(params=[*SHIELD_DOUBLES, pytest.param("containerd", marks=pytest.mark.e2e)])

@@ -1,5 +1,7 @@
 """The simulation's ports as worlds."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -7,11 +9,13 @@ from nodeupgrade.adapters.files import HostFiles
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.packages import PROGRAM, STATUS
 from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.domain.node.shield import EXCUSE_SECONDS, Method, RuntimeCall
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.ports.node.files import Files
 from nodeupgrade.simulation.node.calls import Calls
+from nodeupgrade.simulation.node.packages import SimulatedPackages
 from nodeupgrade.simulation.node.runtime import MAIN_PID, SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import KIND, REMEMBERING, RUNTIME_PROGRAM, RUNTIME_UNIT, STOPPING
 from nodeupgrade.simulation.node.services import KUBELET_UNIT
@@ -19,6 +23,7 @@ from nodeupgrade.simulation.node.simulated import SimulatedNode
 from nodeupgrade.simulation.node.storage.disk import ModelDisk
 from nodeupgrade.simulation.node.storage.files import SimulatedFiles
 from nodeupgrade.simulation.node.timeline import Timeline
+from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.unit.domain.shielded import shielded_plan
 
 ZERO = HashValue("0")
@@ -129,6 +134,28 @@ class SimulatedServicesWorld:
         self._node.kubelet.process = None
         self._node.kubelet.exited()
         self._node.timeline.advance(60)
+
+
+class SimulatedPackagesWorld:
+    """A PackagesWorld in memory."""
+
+    package = KUBELET
+
+    def __init__(self) -> None:
+        self._disk = {str(STATUS): INSTALLED, str(PROGRAM): b"dpkg"}
+        self.packages = SimulatedPackages(self._disk, Calls(Timeline()))
+
+    def status(self) -> bytes:
+        return self._disk[str(STATUS)]
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        self.packages.user = "apt-get (process 7)"
+        yield
+        self.packages.user = ""
+
+    def interrupt(self) -> None:
+        self.packages.interrupted = True
 
 
 class SimulatedFilesWorld:

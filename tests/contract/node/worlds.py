@@ -3,13 +3,16 @@
 A double joins a suite by one line in the list of that suite's factories, in conftest.py.
 """
 
+from contextlib import AbstractContextManager
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.inventory import StoredHashes
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.ports.node.files import Files
+from nodeupgrade.ports.node.packages import Packages
 from nodeupgrade.ports.node.runtime import ContainerRuntime
 from nodeupgrade.ports.node.services import ServiceManager
 from nodeupgrade.ports.node.shield import Shield
@@ -93,6 +96,32 @@ class ServicesWorld(Protocol):
 
     def kill(self) -> None:
         """Kill the main process of the unit, and wait for longer than an automatic restart takes."""
+        ...
+
+
+class PackagesWorld(Protocol):
+    """A package manager with a package ``kubelet`` that is installed, and what others do to it."""
+
+    @property
+    def packages(self) -> Packages:
+        """The port, which has no patience."""
+        ...
+
+    @property
+    def package(self) -> Package:
+        """The package."""
+        ...
+
+    def status(self) -> bytes:
+        """Return what is on record about all packages."""
+        ...
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Let somebody else work with the database."""
+        ...
+
+    def interrupt(self) -> None:
+        """Let somebody else's work be cut off."""
         ...
 
 

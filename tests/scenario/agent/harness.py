@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,21 +20,18 @@ from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.domain.errors import NodeUpgradeError, StepFailed
+from nodeupgrade.domain.errors import NodeUpgradeError
 from nodeupgrade.domain.node.evidence.verification import differences
 from nodeupgrade.domain.node.run.journal import Mark
-from nodeupgrade.domain.node.runtime import RuntimeKind
-from nodeupgrade.engine.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.engine.node.node import DEAD_MAN_TIMER
 from nodeupgrade.engine.node.run import NodeRun
-from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.kube import Event, NotFoundError, WatchEvent, WatchEventType
-from nodeupgrade.ports.node.files import Files
-from nodeupgrade.ports.node.kubelet import Answer, AsKubelet, Kubelet
-from nodeupgrade.ports.node.services import ServiceManager
+from nodeupgrade.ports.node.kubelet import Answer
 from nodeupgrade.simulation.node import SimulatedNode, manifest, pod_json
 from nodeupgrade.simulation.node.kubelet import PROGRAM, program
 from nodeupgrade.wiring.node import artifacts_from_pod, bundles_from_pod, plan_failpoint
 from tests.scenario.agent.given import small_bundle, upgrade_task
+from tests.scenario.agent.host import SimulatedHost
 from tests.scenario.agent.shown import shown_node
 
 NODE = NodeName("node-a")
@@ -180,43 +177,6 @@ class ControlPlane:
             return Answer(200, "{}")
         policy = "node-guard" if path.startswith("/api/v1/nodes/") else "readiness-guard"
         return Answer(422, json.dumps({"message": f"ValidatingAdmissionPolicy '{policy}.nodeupgrade.dev' denied it"}))
-
-
-@dataclass
-class SimulatedHost:
-    """Implements engine.node.Host."""
-
-    simulated: SimulatedNode
-    control_plane: ControlPlane
-
-    @property
-    def files(self) -> Files:
-        return self.simulated.ports.files
-
-    @property
-    def services(self) -> ServiceManager:
-        return self.simulated.services
-
-    @property
-    def kubelet(self) -> Kubelet:
-        return self.simulated.kubelet
-
-    @property
-    def clock(self) -> Clock:
-        return self.simulated.ports.clock
-
-    @property
-    def runtimes(self) -> tuple[RuntimeKind, ...]:
-        return (self.simulated.runtime.kind,)
-
-    def node(self, endpoint: str, runtime: str) -> Node:
-        assert (endpoint, runtime) == ("/run/containerd/containerd.sock", "containerd")
-        return self.simulated.ports
-
-    def as_kubelet(self, kubeconfig: PurePosixPath) -> AsKubelet:
-        if not self.control_plane.usable:
-            raise StepFailed(f"cannot use the credentials in {kubeconfig}")
-        return self.control_plane
 
 
 @dataclass

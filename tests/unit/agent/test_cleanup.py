@@ -11,22 +11,26 @@ from nodeupgrade.adapters.journal import FileJournal, RunStore
 from nodeupgrade.agent import cleanup
 from nodeupgrade.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.agent.settings import RUNS, STATE
+from nodeupgrade.domain.node.packages import STATUS, Package
 from nodeupgrade.engine.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.simulation.node import SimulatedNode, plan_for, pod_json
 from nodeupgrade.wiring.node import host_from_pod
 from tests.architecture.test_the_house import CHECKOUT
+from tests.crash.harness import DPKG, PACKAGE, PACKAGES
 from tests.unit.adapters.test_scrubbing import records
 
 
 class Host:
     """A node's root directory on which a run has ended in some way, and its journal says so."""
 
-    def __init__(self, root: Path, outcome: str | None, *, begun: bool = True) -> None:
+    def __init__(self, root: Path, outcome: str | None, *, begun: bool = True, package: Package | None = None) -> None:
         self.root = root
         self.files = HostFiles(root)
         self.runs = RunStore(self.at(RUNS))
         self.at(PurePosixPath("/usr/bin")).mkdir(parents=True)
-        self.plan = plan_for(SimulatedNode(version="v1.30.14", pods=[pod_json("web", "c")]), "v1.33.13")
+        node = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "c")])
+        node.disk.update(DPKG)
+        self.plan = plan_for(node, "v1.33.13", package=package)
         self.runs.write_plan(self.plan)
         if begun:
             with FileJournal(self.at(RUNS) / self.plan.run_id / "journal") as journal:
@@ -59,6 +63,16 @@ def test_nothing_is_left_but_the_kubelet(tmp_path: Path, outcome: str) -> None:
     assert not host.at(STATE).exists()
     assert not host.at(host.drop_ins).exists()
     assert host.clean().removable == (), "it can be repeated"
+
+
+@pytest.mark.parametrize("selection", ["hold", "install"])
+def test_a_package_that_a_run_has_held_is_named_as_long_as_it_is(tmp_path: Path, selection: str) -> None:
+    host = Host(tmp_path, "Upgraded", package=PACKAGE)
+    status = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus: " + selection.encode())
+    host.files.write(STATUS, status)
+    kept = "package kubelet: it is held, which apt-mark unhold kubelet takes back"
+    assert host.clean().staying == ((kept,) if selection == "hold" else ())
+    assert host.files.read(STATUS) == status
 
 
 def test_drop_ins_of_others_stay(tmp_path: Path) -> None:

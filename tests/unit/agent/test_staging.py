@@ -23,6 +23,7 @@ from nodeupgrade.domain.errors import Refused, StepFailed
 from nodeupgrade.domain.node.request import Replacement
 from nodeupgrade.engine.node.node import ReadOnlyNode
 from nodeupgrade.ports.node.kubelet import AsKubelet
+from nodeupgrade.ports.node.packages import PackagesView
 from nodeupgrade.ports.node.services import ServicesView
 
 NEW = b"\x7fELF the new kubelet"
@@ -55,6 +56,10 @@ class Host:
     @property
     def services(self) -> ServicesView:
         raise AssertionError("the new program is none of the service manager's business")
+
+    @property
+    def packages(self) -> PackagesView:
+        raise AssertionError("nor of dpkg's")
 
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         raise AssertionError(f"nor of the runtime's at {endpoint}")

@@ -87,7 +87,7 @@ def said(decision: Decision) -> str:
         # Forward: the first step that is not done; one that was announced is done again.
         ("", "do confirm-binaries"),
         ("confirm-binaries:doing", "do confirm-binaries"),
-        ("..confirm-binaries", "do arm-dead-man"),
+        ("..confirm-binaries", "do hold-package"),
         ("..restart-runtime", "do read-back"),
         ("..restart-runtime read-back:doing", "do read-back"),
         ("..start-kubelet", "do verify"),
@@ -110,6 +110,16 @@ def said(decision: Decision) -> str:
             "..stop-kubelet stop-kubelet:undo-failed stop-kubelet:undo-failed",
             "finish Degraded RollbackFailed",
         ),
+        # A hold that cannot be taken back keeps no node out of service.
+        ("..hold-package arm-dead-man:failed arm-dead-man:undone hold-package:undo-failed", "wait"),
+        (
+            "..hold-package arm-dead-man:failed arm-dead-man:undone hold-package:undo-failed hold-package:undo-failed",
+            "wait",
+        ),
+        (
+            f"..confirm-binaries hold-package:failed {'hold-package:undo-failed ' * 2}confirm-binaries:undone",
+            "finish RolledBack StepFailed",
+        ),
     ],
 )
 def test_what_comes_next(story: str, next_: str) -> None:
@@ -131,10 +141,10 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("..read-back", Observation(monotonic=20, boot=SECOND), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=3, boot=SECOND), "undo start-kubelet"),
         ("..lower-shield", Observation(monotonic=3, boot=SECOND), "finish Upgraded Succeeded"),
-        # stop-kubelet was announced at second 5 and the budget is 30 seconds. Going back: starting a kubelet (5),
+        # stop-kubelet was announced at second 7 and the budget is 30 seconds. Going back: starting a kubelet (5),
         # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
-        ("..raise-shield", Observation(monotonic=23.9, boot=FIRST), "do swap-files"),
-        ("..raise-shield", Observation(monotonic=24.0, boot=FIRST), "undo raise-shield"),
+        ("..raise-shield", Observation(monotonic=25.9, boot=FIRST), "do swap-files"),
+        ("..raise-shield", Observation(monotonic=26.0, boot=FIRST), "undo raise-shield"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
         ("", Observation(monotonic=0, boot=SECOND, planned=FIRST), "finish RolledBack NodeRebooted"),
@@ -147,6 +157,11 @@ def test_what_comes_next(story: str, next_: str) -> None:
             "..read-back stop-kubelet:undone",
             Observation(monotonic=9, boot=FIRST, rescue=Rescue.DONE),
             "undo arm-dead-man",
+        ),
+        (
+            "..read-back stop-kubelet:undone arm-dead-man:undone",
+            Observation(monotonic=9, boot=FIRST, rescue=Rescue.DONE),
+            "undo hold-package",
         ),
         ("..arm-dead-man", Observation(monotonic=500, boot=FIRST), "do stop-kubelet"),
     ],

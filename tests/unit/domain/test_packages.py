@@ -1,13 +1,19 @@
 """A kubelet that a package manager would replace refuses its node, unless the package is held or that is accepted."""
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import ask
-from nodeupgrade.domain.node.checks.surroundings import CHECKS, Package
+from nodeupgrade.domain.finding import Finding
+from nodeupgrade.domain.node.checks.surroundings import CHECKS
 from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
+from nodeupgrade.domain.node.packages import HELD, DpkgState, Package, record_of
 from tests.unit.domain.test_surroundings import around
 
 USUAL = PurePosixPath("/usr/bin/kubelet")
@@ -15,10 +21,15 @@ INFO = PurePosixPath("/var/lib/dpkg/info")
 LIST = b"/.\n/usr\n/usr/bin\n/usr/bin/kubelet\n/usr/share/doc/kubelet/changelog.gz\n"
 
 
+KUBELET = Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", architecture="amd64")
+
+DETAILS = "Architecture: amd64\nVersion: 1.30.14-1.1\nDescription: a\n Package: other\n"
+
+
 def status(selection: str) -> bytes:
     stanzas = (
         "Package: kubectl\nStatus: hold ok installed\nVersion: 9\n",
-        f"Package: kubelet\nStatus: {selection} ok installed\nVersion: 1.30.14-1.1\nDescription: a\n Package: other\n",
+        f"Package: kubelet\nStatus: {selection} ok installed\n{DETAILS}",
         "Package: kubernetes-cni\nStatus: install ok installed\n",
     )
     return "\n".join(stanzas).encode()
@@ -33,7 +44,7 @@ def by_dpkg(
 
 @pytest.mark.parametrize("selection", ["install", "hold", "deinstall"])
 def test_the_owner_and_whether_it_is_held_are_read_from_dpkg(selection: str) -> None:
-    expected = Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", held=selection == "hold")
+    expected = KUBELET if selection != "hold" else replace(KUBELET, held=True)
     assert by_dpkg(selection=selection) == expected
     assert str(expected) == "kubelet 1.30.14-1.1 (dpkg)"
 
@@ -95,7 +106,62 @@ def test_rpm_has_nothing_to_do_with_what_lies_elsewhere(program: str) -> None:
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("policy", PackagePolicy)
 def test_only_a_package_that_may_change_forbids(held: bool, policy: PackagePolicy) -> None:
-    package = Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", held=held)
-    (finding,) = ask(CHECKS, around(program=str(USUAL), package=package, package_policy=policy))
+    (finding,) = _asked(replace(KUBELET, held=held), policy=policy)
     assert finding.forbids is (not held and policy is PackagePolicy.REFUSE)
     assert "/usr/bin/kubelet belongs to package kubelet 1.30.14-1.1 (dpkg)" in finding.detail
+
+
+RPM = Package(manager="rpm", name="kubelet")
+
+
+@pytest.mark.parametrize(
+    ("package", "dpkg", "reason", "says"),
+    [
+        (KUBELET, DpkgState(), None, "apt-mark unhold kubelet:amd64"),
+        (replace(KUBELET, architecture="all"), DpkgState(), None, "apt-mark unhold kubelet takes"),
+        (KUBELET, DpkgState(user="apt-get (process 7)"), Reason.NODE_IN_OTHER_HANDS, "apt-get (process 7) works with"),
+        (KUBELET, DpkgState(user="dpkg", interrupted=True), Reason.NODE_IN_OTHER_HANDS, "dpkg works with"),
+        (KUBELET, DpkgState(interrupted=True), Reason.KUBELET_FROM_PACKAGE, "run dpkg --configure -a"),
+        (KUBELET, DpkgState(runs=False), Reason.KUBELET_FROM_PACKAGE, "there is no /usr/bin/dpkg"),
+        (replace(KUBELET, version=""), DpkgState(), Reason.KUBELET_FROM_PACKAGE, "not have it on record"),
+        (RPM, None, Reason.KUBELET_FROM_PACKAGE, "run dnf versionlock add kubelet"),
+    ],
+)
+def test_what_cannot_be_held_refuses_with_what_to_do(
+    package: Package, dpkg: DpkgState | None, reason: Reason | None, says: str
+) -> None:
+    (finding,) = _asked(package, policy=PackagePolicy.HOLD, dpkg=dpkg)
+    assert (finding.reason if finding.forbids else None) == reason
+    assert says in finding.message
+
+
+def _asked(
+    package: Package,
+    *,
+    policy: PackagePolicy,
+    dpkg: DpkgState | None = DpkgState(),  # noqa: B008 - frozen
+) -> tuple[Finding, ...]:
+    return ask(CHECKS, around(program=str(USUAL), package=package, package_policy=policy, dpkg=dpkg))
+
+
+def test_of_several_architectures_the_installed_one_counts() -> None:
+    """A package may be there for two architectures, and leave its configuration behind where it was removed."""
+    stanzas = (
+        "Package: kubelet\nStatus: deinstall ok config-files\nArchitecture: i386\nVersion: 1",
+        "Package: kubelet\nStatus: hold ok installed\nArchitecture: amd64\nVersion: 2",
+        "Package: kubelet\nStatus: install ok half-configured\nArchitecture: arm64\nVersion: 3",
+    )
+    text = "\n\n".join(stanzas).encode()
+
+    found = [record_of(text, "kubelet", architecture) for architecture in ("", "amd64", "arm64", "i386")]
+    assert [each and (each.selection, each.version) for each in found] == [
+        *[(HELD, "2")] * 2, ("install", "3"), None,
+    ]  # fmt: skip
+    assert record_of(text, "kube") is None
+
+
+@given(st.binary(), st.sampled_from(["kubelet", ""]))
+def test_whatever_the_list_of_packages_holds_it_is_read_or_has_no_such_package(text: bytes, name: str) -> None:
+    for status in (text, b"Package: kubelet\n" + text, b"Package: kubelet\nStatus:" + text):
+        found = record_of(status, name)
+        assert found is None or found.selection.strip() == found.selection

@@ -47,7 +47,7 @@ class Host:
     """A simulated node, and an API server."""
 
     def __init__(self, node: SimulatedNode, server: Server) -> None:
-        self.files, self.services, self.kubelet = node.files, node.services, node.kubelet
+        self.files, self.services, self.kubelet, self.packages = node.files, node.services, node.kubelet, node.packages
         self._node, self._server = node, server
 
     def node(self, endpoint: str, runtime: str) -> Node:

@@ -53,6 +53,7 @@ def wait(kubelet: Starting, *, forgiving: bool) -> None:
         kubelet=kubelet,  # type: ignore[arg-type]  # only healthy() is asked
         clock=kubelet,  # type: ignore[arg-type]  # only what is defined above
         shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
+        packages=cast("object", None),  # type: ignore[arg-type]  # likewise
     )
     wait_until_healthy(node, UNIT, LIMIT, forgiving=forgiving)
 

@@ -10,8 +10,9 @@ import pytest
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.domain.node.checks.facts import NodeFacts
 from nodeupgrade.domain.node.checks.registry import preflight, warnings
-from nodeupgrade.domain.node.checks.surroundings import Daemon, Package, PodCgroups
+from nodeupgrade.domain.node.checks.surroundings import Daemon, PodCgroups
 from nodeupgrade.domain.node.checks.volumes import VolumeClaim
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.facts import surroundings, volumes
 from nodeupgrade.engine.node.node import Node
@@ -67,6 +68,7 @@ class Host:
         self.node_itself.disk.update(files)
         self.files, self.services = self.node_itself.files, self.node_itself.services
         self.kubelet, self._server = self.node_itself.kubelet, server
+        self.packages = self.node_itself.packages
 
     def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")
@@ -98,7 +100,7 @@ DPKG = "/var/lib/dpkg"
 BY_DPKG: Mapping[str, bytes] = {
     f"{DPKG}/info/kubelet.list": b"/.\n/usr/bin/kubelet\n",
     f"{DPKG}/info/kubelet.md5sums": b"/usr/bin/kubelet\n",
-    f"{DPKG}/status": b"Package: kubelet\nStatus: hold ok installed\nVersion: 1.30.14-1.1\n",
+    f"{DPKG}/status": b"Package: kubelet\nStatus: hold ok installed\nArchitecture: amd64\nVersion: 1.30.14-1.1\n",
 }
 BY_RPM: Mapping[str, bytes] = {
     "/var/lib/rpm/rpmdb.sqlite": b"SQLite format 3",
@@ -110,7 +112,7 @@ BY_RPM: Mapping[str, bytes] = {
     ("files", "package"),
     [
         ({}, None),
-        (BY_DPKG, Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", held=True)),
+        (BY_DPKG, Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", architecture="amd64", held=True)),
         ({f"{DPKG}/status": b"", **BY_RPM}, None),
         (BY_RPM, Package(manager="rpm", name="kubelet", held=True)),
     ],

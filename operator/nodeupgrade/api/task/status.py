@@ -101,6 +101,19 @@ class FileChange:
     after: Annotated[str | None, Field("SHA-256 of the new file.", max_length=64)] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletPackage:
+    """The package that the kubelet's program belongs to, and differs from after the upgrade."""
+
+    SCHEMA: ClassVar = Field("The package that the program belongs to, and now differs from.")
+
+    manager: Annotated[str, Field("dpkg or rpm.", max_length=LABEL_LENGTH)]
+    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
+    version: Annotated[str, Field("On record; empty if it was not read.", max_length=LABEL_LENGTH)] = ""
+    held: Annotated[bool, Field("Whether the package manager leaves it as it is.")] = False
+    held_by_us: Annotated[bool, Field("Whether this run has held it.")] = False
+
+
 CHANGED_FILES = Field(max_items=MOST_FILES)
 
 
@@ -114,6 +127,7 @@ class KubeletStatus:
     after: KubeletBinary | None = None
     down_seconds: float | None = None
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, Field("Files that were exchanged.")] = ()
+    package: KubeletPackage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +301,7 @@ class TaskStatus:
     phase: TaskPhase = TaskPhase.PENDING
     reason: Annotated[str, Field(max_length=128)] = ""
     message: Annotated[str, Field("A sentence that says what to do.", max_length=MESSAGE_LENGTH)] = ""
-    steps: Annotated[tuple[StepStatus, ...], Field(max_items=16)] = ()
+    steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()

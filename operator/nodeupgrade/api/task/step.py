@@ -7,6 +7,7 @@ class Step(StrEnum):
     """The steps of a run; forward order is the order of definition."""
 
     CONFIRM_BINARIES = "confirm-binaries"
+    HOLD_PACKAGE = "hold-package"
     ARM_DEAD_MAN = "arm-dead-man"
     STOP_KUBELET = "stop-kubelet"
     CONFIRM_INVENTORY = "confirm-inventory"

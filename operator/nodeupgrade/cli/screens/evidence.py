@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import counted
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction, Verdict
-from nodeupgrade.api.task.status import KubeletBinary, StepResult, StepStatus, TaskStatus
+from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResult, StepStatus, TaskStatus
 from nodeupgrade.cli.screens.found import about
 from nodeupgrade.cli.screens.words import BAD, BUSY, GOOD, NOTHING, coloured, facts, heading, since, spaced, table
 from nodeupgrade.engine.node.facts.gather import STATE_DIRECTORY
@@ -134,6 +134,8 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
     for file in report.kubelet.files:
         yield "File exchanged", f"{file.path}, sha256 {file.before or NOTHING} before, {file.after} after"
+    if report.kubelet.package is not None:
+        yield "Package", _package(report.kubelet.package)
     if report.kubelet.down_seconds is not None:
         yield "Without kubelet", f"{report.kubelet.down_seconds:.3f} seconds"
     if report.runtime.name:
@@ -190,6 +192,13 @@ def _binary(binary: KubeletBinary | None, otherwise: str) -> str:
         return otherwise
     digest = f", sha256 {binary.sha256}" if binary.sha256 else ""
     return f"{binary.version or NOTHING} at {binary.path or NOTHING}{digest}"
+
+
+def _package(package: KubeletPackage) -> str:
+    by_us = " by this run" if package.held_by_us else ""
+    held = f"held{by_us}" if package.held else "not held"
+    name = f"{package.name} {package.version}".rstrip()
+    return f"{name} ({package.manager}) owns the program, which differs from it now; it is {held}"
 
 
 def _moment(moment: datetime | None, now: datetime) -> str:

@@ -12,6 +12,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.domain.finding import Finding
 from nodeupgrade.domain.node.files import is_drop_in
 from nodeupgrade.domain.node.inventory import Inventory, StoredHashes
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.runtime import AS_CONFIGURED, RestartTuning
 from nodeupgrade.domain.node.unit_start import UnitStart
 from nodeupgrade.kubelethash import HashValue
@@ -248,6 +249,8 @@ class RunPlan:
         runtime_start: likewise the runtime's.
         shield: how the shield is raised; ``None`` if the run goes without it.
         exchanged: files to exchange together with the kubelet.
+        package: the package that the kubelet's program belongs to, as found; ``None`` if it belongs to none.
+        holds_package: whether the run holds it.
     """
 
     schema: int
@@ -275,11 +278,18 @@ class RunPlan:
     runtime_start: UnitStart | None = None
     shield: ShieldPlan | None = None
     exchanged: tuple[ExchangedFile, ...] = ()
+    package: Package | None = None
+    holds_package: bool = False
 
     @property
     def runtime_name(self) -> str:
         """Return the runtime's name, without its version."""
         return self.runtime.partition(" ")[0]
+
+    @property
+    def hold(self) -> Package | None:
+        """Return the package to hold; ``None`` if there is none."""
+        return self.package if self.holds_package else None
 
     @property
     def warnings(self) -> tuple[Finding, ...]:

@@ -172,6 +172,8 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         runtime_start=facts.runtime_start,
         shield=_shield(examination),
         exchanged=tuple(_exchanged(facts)),
+        package=facts.surroundings.package,
+        holds_package=facts.surroundings.holds_package,
     )
 
 

@@ -17,6 +17,7 @@ from nodeupgrade.domain.node.runtime import RuntimeKind
 from nodeupgrade.ports.clock import Clock
 from nodeupgrade.ports.node.files import Files, FilesView
 from nodeupgrade.ports.node.kubelet import AsKubelet, Kubelet
+from nodeupgrade.ports.node.packages import Packages, PackagesView
 from nodeupgrade.ports.node.runtime import ContainerRuntime, RuntimeView
 from nodeupgrade.ports.node.services import ServiceManager, ServicesView
 from nodeupgrade.ports.node.shield import Shield
@@ -66,6 +67,7 @@ class Node:
 
     Attributes:
         shield: stands between a kubelet and the runtime; only used if the plan has a ShieldPlan.
+        packages: only used if the plan holds a package.
         abort: whether a rollback was requested; called before every decision and during long waits.
         deleted_pods: pods that were deleted since the run began, as the agent reports them.
         newcomers: pods that were added after planning, as the agent reports them; ``None`` without a report.
@@ -82,6 +84,7 @@ class Node:
     kubelet: Kubelet
     clock: Clock
     shield: Shield
+    packages: Packages
     abort: Callable[[], bool] = never
     deleted_pods: Callable[[], frozenset[PodUid]] = none
     newcomers: Callable[[], Newcomers | None] = no_newcomers
@@ -139,6 +142,11 @@ class HostView(Protocol):
         """The kubelet."""
         ...
 
+    @property
+    def packages(self) -> PackagesView:
+        """The packages."""
+        ...
+
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         """Return the node with its runtime.
 
@@ -171,6 +179,11 @@ class Host(HostView, Protocol):
     @property
     def services(self) -> ServiceManager:
         """The service manager."""
+        ...
+
+    @property
+    def packages(self) -> Packages:
+        """The packages."""
         ...
 
     @property

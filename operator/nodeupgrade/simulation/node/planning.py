@@ -5,12 +5,13 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import VerifySettings
+from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.domain.errors import Refused
 from nodeupgrade.domain.node.checks.services import Clients
 from nodeupgrade.domain.node.files import NewFile, staged_path
+from nodeupgrade.domain.node.packages import Package
 from nodeupgrade.domain.node.plan import Limits, RunPlan
 from nodeupgrade.domain.node.planning import examine
 from nodeupgrade.domain.node.request import Replacement, RunRequest
@@ -34,8 +35,9 @@ def plan_for(
     run: str = "run-1",
     limits: Limits | None = None,
     files: tuple[NewFile, ...] = (),
+    package: Package | None = None,
 ) -> RunPlan:
-    """Stage program and files, and plan the node's upgrade to ``version``.
+    """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
     Raises:
         Refused: a check forbids it, for example because a hash could not be proven.
@@ -62,6 +64,8 @@ def plan_for(
     shown, clients = _shown(node.name), Clients()
     facts = gather.gather(node.ports, running, request, node_object=shown, pods=pods, clients=clients, then=then)
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
+    around = replace(facts.seen_around, package=package, dpkg=node.packages.state() if package else None)
+    facts = replace(facts, seen_around=around)
     found = examine(request, facts, layout, gather.manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
@@ -80,6 +84,7 @@ def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits) -> Task
         to_version=version,
         artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=STAGED),
         allow_downgrade=True,
+        kubelet=KubeletSettings(package=PackagePolicy.HOLD),
         verify=VerifySettings(settle=timedelta(seconds=limits.settle)),
     )
 

@@ -10,6 +10,7 @@ from nodeupgrade.domain.pods import parse_pod
 from nodeupgrade.engine.node.node import Node
 from nodeupgrade.simulation.node.calls import Calls
 from nodeupgrade.simulation.node.kubelet import PROGRAM, SimulatedKubelet, program
+from nodeupgrade.simulation.node.packages import SimulatedPackages
 from nodeupgrade.simulation.node.pods import MANIFESTS
 from nodeupgrade.simulation.node.runtime import SimulatedRuntime
 from nodeupgrade.simulation.node.runtime_restart import KIND, RUNTIME_PROGRAM
@@ -73,6 +74,7 @@ class SimulatedNode:
         )
         self.journal = SimulatedJournal(self.calls)
         self.files = SimulatedFiles(self.disk, self.calls)
+        self.packages = SimulatedPackages(self.disk, self.calls)
         self.ports = Node(
             runtime=self.runtime,
             services=self.services,
@@ -80,6 +82,7 @@ class SimulatedNode:
             kubelet=self.kubelet,
             clock=SimulatedClock(self.timeline),
             shield=self.shield,
+            packages=self.packages,
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch

@@ -26,6 +26,10 @@ MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _REASONS = frozenset(Reason)
 _STEPS = tuple(Step)
+_LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
+"""What the rescue script does not undo: the fence, and what matters to no kubelet."""
+_MAY_STAY = frozenset({Step.HOLD_PACKAGE})
+"""What is no reason to keep a node out of service if it cannot be undone; it is said then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
       OLD.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
-    * A rollback undoes the last step, in order of definition, that may have happened and is not undone.
+    * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
+      Degraded where that fails again and again, unless nothing depends on the step.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: hashes would be restored into nothing, and every pod created a second time.
     * While the old kubelet wants to end what ran before, the shield stays up.
@@ -216,10 +221,13 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
 
 def _backward(journal: Journal, seen: Observation, limits: Limits, setback: RollbackCause) -> Decision:
     standing = [step for step in _STEPS if journal.mark(step) not in {None, Mark.UNDONE}]
-    if seen.rescue is Rescue.DONE:  # only the fence is left to undo; what the old kubelet wrote since must stay
-        standing = [step for step in standing if step in {Step.CONFIRM_BINARIES, Step.ARM_DEAD_MAN, Step.STOP_KUBELET}]
+    if seen.rescue is Rescue.DONE:  # what the old kubelet wrote since must stay
+        standing = [step for step in standing if step in _LEFT_BY_RESCUE]
+    given_up = [s for s in standing if s in _MAY_STAY and journal.count(s, Mark.UNDO_FAILED) >= limits.undo_attempts]
+    standing = [step for step in standing if step not in given_up]
     if not standing:
-        return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why)
+        left = "".join(f"; undoing {step} failed{_last_failure(journal, step)}" for step in given_up)
+        return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
     if failures >= limits.undo_attempts:

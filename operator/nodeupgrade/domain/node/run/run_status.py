@@ -7,6 +7,7 @@ from datetime import datetime
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
     CONTAINERS_LISTED,
+    LABEL_LENGTH,
     LISTED_PER_HAZARD,
     MESSAGE_LENGTH,
     STEP_DETAIL_LENGTH,
@@ -17,6 +18,7 @@ from nodeupgrade.api.task.status import (
     ContainerCounts,
     FileChange,
     KubeletBinary,
+    KubeletPackage,
     KubeletStatus,
     PodOwner,
     ReportedHazard,
@@ -220,6 +222,19 @@ def kubelet_status(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:
         after=after,
         down_seconds=None if summary is None else summary.down_seconds,
         files=tuple(FileChange(path=f.path, before=f.before, after=f.after) for f in plan.exchanged if upgraded),
+        package=_package(plan) if upgraded else None,
+    )
+
+
+def _package(plan: RunPlan) -> KubeletPackage | None:
+    if (package := plan.package) is None:
+        return None
+    return KubeletPackage(
+        manager=package.manager,
+        name=shorten(package.name, LABEL_LENGTH),
+        version=shorten(package.version, LABEL_LENGTH),
+        held=package.held or plan.holds_package,
+        held_by_us=plan.holds_package and not package.held,
     )
 
 

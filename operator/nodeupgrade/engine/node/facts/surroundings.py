@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.errors import StepFailed
 from nodeupgrade.domain.node.checks.facts import NodeFacts
-from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings, Package
+from nodeupgrade.domain.node.checks.surroundings import Daemon, HostSurroundings
 from nodeupgrade.domain.node.checks.surroundings.packages import owner_by_dpkg, owner_by_rpm
 from nodeupgrade.domain.node.host import UnitStatus
 from nodeupgrade.domain.node.mounts import holder
+from nodeupgrade.domain.node.packages import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.engine.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.engine.node.facts.readiness import mounts
 from nodeupgrade.engine.node.node import HostView
@@ -21,7 +23,6 @@ NETWORKS = PurePosixPath("/etc/cni/net.d")
 MARKING_CHAIN = b"KUBE-MARK-MASQ"
 PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
 """Units that run only while packages are upgraded."""
-DPKG = PurePosixPath("/var/lib/dpkg")
 RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
 LOCKS = tuple(
     PurePosixPath("/etc") / name
@@ -41,6 +42,7 @@ def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
     files, unit = host.files, facts.kubelet.unit
     table = mounts(files)
     mount = holder(table, PurePosixPath(facts.readiness.layout.root))
+    package = None if facts.kubelet.program is None else _package(files, PurePosixPath(facts.kubelet.program))
     return HostSurroundings(
         unit=unit.name,
         ends_all=unit.kill_mode in ENDS_ALL,
@@ -51,17 +53,23 @@ def look(host: HostView, facts: NodeFacts) -> HostSurroundings:
         package_jobs=tuple(name for name in PACKAGE_JOBS if _runs(host.services, name)),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),
-        package=None if facts.kubelet.program is None else _package(files, PurePosixPath(facts.kubelet.program)),
+        package=package,
+        dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
     )
+
+
+def _is_to_hold(package: Package | None, facts: NodeFacts) -> bool:
+    to_hold = package is not None and package.manager == DPKG and not package.held
+    return to_hold and facts.spec.kubelet.package is PackagePolicy.HOLD
 
 
 def _package(files: FilesView, program: PurePosixPath) -> Package | None:
     """Return the package that a program belongs to; without a package manager, none."""
-    status = files.read(DPKG / "status")
+    status = files.read(STATUS)
     if status is not None:
-        listed = (path for path in files.list(DPKG / "info") if path.suffix == ".list")
+        listed = (path for path in files.list(INFO) if path.suffix == ".list")
         lists = ((path, files.read(path) or b"") for path in listed)
-        return owner_by_dpkg(program, lists, files.read(DPKG / "diversions") or b"", status)
+        return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status)
     if not any(files.list(database) for database in RPM):
         return None
     repositories = (path for path in files.list(REPOSITORIES) if path.suffix == ".repo")

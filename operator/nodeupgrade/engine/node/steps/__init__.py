@@ -11,7 +11,7 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.domain.node.plan import RunPlan
 from nodeupgrade.engine.node.node import Node
-from nodeupgrade.engine.node.steps import arm_dead_man
+from nodeupgrade.engine.node.steps import arm_dead_man, hold_package
 from nodeupgrade.engine.node.steps.kubelet import (
     pin_static_pods,
     save_state,
@@ -49,6 +49,7 @@ class StepActions(Protocol):
 
 STEPS: Mapping[Step, StepActions] = {
     Step.CONFIRM_BINARIES: confirm_binaries,
+    Step.HOLD_PACKAGE: hold_package,
     Step.ARM_DEAD_MAN: arm_dead_man,
     Step.STOP_KUBELET: stop_kubelet,
     Step.CONFIRM_INVENTORY: confirm_inventory,

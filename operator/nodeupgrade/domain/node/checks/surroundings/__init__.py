@@ -6,7 +6,6 @@ from nodeupgrade.domain.node.checks.surroundings.facts import (
     NOTHING_AROUND,
     Daemon,
     HostSurroundings,
-    Package,
     PodCgroups,
 )
 from nodeupgrade.domain.node.checks.surroundings.network import chains_are_not_missed
@@ -18,7 +17,7 @@ from nodeupgrade.domain.node.checks.surroundings.others import (
 )
 from nodeupgrade.domain.node.checks.surroundings.packages import package_manager_leaves_the_kubelet
 
-__all__ = ["CHECKS", "NOTHING_AROUND", "WARNINGS", "Daemon", "HostSurroundings", "Package", "PodCgroups"]
+__all__ = ["CHECKS", "NOTHING_AROUND", "WARNINGS", "Daemon", "HostSurroundings", "PodCgroups"]
 
 CHECKS: tuple[Check[HostSurroundings], ...] = (
     nothing_else_stops,

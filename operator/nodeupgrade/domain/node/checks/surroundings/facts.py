@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import PackagePolicy
+from nodeupgrade.domain.node.packages import DPKG, DpkgState, Package
 from nodeupgrade.domain.pods import Pod
 from nodeupgrade.kubelet.settings import UNCONFIGURED, Configured
 from nodeupgrade.kubelethash import KubeletVersion
@@ -38,25 +39,6 @@ class PodCgroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
-    """The package that a program belongs to.
-
-    Attributes:
-        manager: dpkg or rpm.
-        version: empty if unknown.
-        held: whether upgrades of the system leave it as it is.
-    """
-
-    manager: str
-    name: str
-    version: str = ""
-    held: bool = False
-
-    def __str__(self) -> str:
-        return f"{' '.join(filter(None, (self.name, self.version)))} ({self.manager})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSurroundings:
     """The facts that the checks of this package judge.
 
@@ -76,6 +58,7 @@ class HostSurroundings:
         program: path of the kubelet's program; empty if unknown.
         package: the package that it belongs to; ``None`` if it belongs to none.
         package_policy: what is wanted of a package that is not held.
+        dpkg: whether a package can be held now; ``None`` if none has to be.
         cgroups: ``None`` if the kubelet has none for its pods, or if it is unknown how it names them.
     """
 
@@ -96,7 +79,14 @@ class HostSurroundings:
     program: str = ""
     package: Package | None = None
     package_policy: PackagePolicy = PackagePolicy.REFUSE
+    dpkg: DpkgState | None = None
     cgroups: PodCgroups | None = None
+
+    @property
+    def holds_package(self) -> bool:
+        """Whether the run sees to it that the package is held."""
+        wanted = self.package_policy is PackagePolicy.HOLD
+        return wanted and self.package is not None and self.package.manager == DPKG
 
 
 NOTHING_AROUND = HostSurroundings()

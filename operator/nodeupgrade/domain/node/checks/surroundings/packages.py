@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
+from typing import assert_never
 
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.domain.check import check
 from nodeupgrade.domain.finding import Finding
-from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings, Package
+from nodeupgrade.domain.node.checks.surroundings.facts import HostSurroundings
+from nodeupgrade.domain.node.packages import DPKG, HELD, PROGRAM, DpkgState, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""
@@ -16,12 +18,12 @@ KUBELET = "kubelet"
 """The name of the package in rpm repositories of Kubernetes and its distributions, and the word in their locks."""
 
 
-@check(Reason.KUBELET_FROM_PACKAGE)
+@check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
 def package_manager_leaves_the_kubelet(facts: HostSurroundings) -> Iterator[Finding]:
-    """No package manager would put another kubelet in place: the program belongs to no package, or that one is held.
+    """No package manager would put another kubelet in place: it belongs to no package, or that one is or can be held.
 
-    ``kubelet.package: Ignore`` makes it a warning. The file differs from its package after the upgrade in any case,
-    which is said, too.
+    ``kubelet.package: Ignore`` makes it a warning, ``Hold`` has the run hold the package where dpkg allows that. The
+    file differs from its package after the upgrade in any case, which is said, too.
     """
     package = facts.package
     if package is None:
@@ -32,9 +34,37 @@ def package_manager_leaves_the_kubelet(facts: HostSurroundings) -> Iterator[Find
         remedy = "install the package of the same version afterwards and hold it again, so that the records agree"
         yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, remedy=remedy, severity=Severity.WARN)
         return
-    ignored = facts.package_policy is PackagePolicy.IGNORE
-    detail = f"{owner}, which is not held: its next upgrade or reinstallation puts another kubelet there"
-    yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, severity=Severity.WARN if ignored else None)
+    match facts.package_policy:
+        case PackagePolicy.HOLD:
+            yield _holding(facts.dpkg, package, owner)
+        case PackagePolicy.REFUSE | PackagePolicy.IGNORE as policy:
+            severity = Severity.WARN if policy is PackagePolicy.IGNORE else None
+            detail = f"{owner}, which is not held: its next upgrade or reinstallation puts another kubelet there"
+            yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, severity=severity)
+        case never:
+            assert_never(never)
+
+
+def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
+    """Return that a run will hold the package, or why it cannot."""
+    reason, unheld = Reason.KUBELET_FROM_PACKAGE, f"{owner}, which is not held"
+    if package.manager != DPKG or dpkg is None:
+        detail = f"{unheld}, and only packages of dpkg can be held by a run"
+        return Finding(reason=reason, detail=detail, remedy=f"run dnf versionlock add {package.name}")
+    if not package.version:
+        detail = f"{unheld} and cannot be: dpkg lists its files, but does not have it on record as installed"
+        return Finding(reason=reason, detail=detail, remedy="install the package anew")
+    if dpkg.user:
+        detail = f"{unheld} and cannot be now: {dpkg.user} works with the database of dpkg"
+        return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+    if dpkg.interrupted:
+        detail = f"{unheld} and cannot be: dpkg was interrupted, so that what it has on record may not be true"
+        return Finding(reason=reason, detail=detail, remedy="run dpkg --configure -a")
+    if not dpkg.runs:
+        detail = f"{unheld} and cannot be: there is no {PROGRAM} on the node"
+        return Finding(reason=reason, detail=detail, remedy="set kubelet.package: Ignore")
+    detail = f"{owner}, which will be held and stays held (apt-mark unhold {package.specific} takes it back)"
+    return Finding(reason=reason, detail=detail, remedy="", severity=Severity.WARN)
 
 
 def listed_as(program: PurePosixPath) -> frozenset[PurePosixPath]:
@@ -64,17 +94,17 @@ def owner_by_dpkg(
     diverted = diversions.splitlines()[::3]
     if not owner or wanted & frozenset(diverted):
         return None
-    return _as_recorded(owner.partition(":")[0], status)
+    name, _, architecture = owner.partition(":")
+    return _as_recorded(name, architecture, status)
 
 
-def _as_recorded(name: str, status: bytes) -> Package:
+def _as_recorded(name: str, architecture: str, status: bytes) -> Package:
     """Return a package with its version and whether it is held; one that is not on record is not."""
-    for stanza in status.decode(errors="replace").split("\n\n"):
-        fields = dict(line.partition(": ")[::2] for line in stanza.splitlines() if not line.startswith((" ", "\t")))
-        if fields.get("Package") == name:
-            held = fields.get("Status", "").split()[:1] == ["hold"]
-            return Package(manager="dpkg", name=name, version=fields.get("Version", ""), held=held)
-    return Package(manager="dpkg", name=name)
+    found = record_of(status, name, architecture)
+    if found is None:
+        return Package(manager=DPKG, name=name)
+    held = found.selection == HELD
+    return Package(manager=DPKG, name=name, version=found.version, architecture=found.architecture, held=held)
 
 
 def owner_by_rpm(program: PurePosixPath, locks: Iterable[bytes]) -> Package | None:

@@ -1,0 +1,119 @@
+"""The Packages port (ports.node.packages) over dpkg: reads its files, and has dpkg itself write them.
+
+dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
+"""
+
+import fcntl
+import os
+import struct
+from pathlib import PurePosixPath
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from nodeupgrade.adapters.files import HostFiles
+from nodeupgrade.adapters.proc import ProcessTable
+from nodeupgrade.adapters.proc.program import NodeProgram
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.packages import (
+    DATABASE,
+    LOCKS,
+    PROGRAM,
+    STATUS,
+    UPDATES,
+    DpkgState,
+    Package,
+    Selection,
+    record_of,
+)
+
+SECONDS = 60.0
+"""For one call, which usually takes 0.03."""
+LOCKED = "locked by another process"
+"""What every version of dpkg says if somebody else has locked its database; the environment keeps it in English."""
+# struct flock of 64-bit Linux: type, whence, start, length, PID.
+_FLOCK = "hhqqi4x"
+
+
+class Dpkg:
+    """The dpkg of the node whose root directory is mounted at the root of ``files``.
+
+    Args:
+        prefix: command prefix, for example ``("chroot", "/host")`` in a pod.
+        admindir: the database, as a program that is run with this prefix sees it.
+        patience: seconds for which a call is repeated while somebody else has locked the database.
+    """
+
+    def __init__(
+        self,
+        files: HostFiles,
+        processes: ProcessTable,
+        *,
+        prefix: tuple[str, ...] = (),
+        admindir: PurePosixPath = DATABASE,
+        patience: float = 10.0,
+    ) -> None:
+        self._files = files
+        self._processes = processes
+        self._program = NodeProgram(prefix, timeout=SECONDS)
+        self._admindir = admindir
+        self._patience = patience
+
+    def state(self) -> DpkgState:
+        """Look at its program, its unfinished business and its locks."""
+        return DpkgState(
+            runs=self._files.executable(PROGRAM),
+            interrupted=any(path.name.isdecimal() for path in self._files.list(UPDATES)),
+            user=next(filter(None, map(self._user, LOCKS)), ""),
+        )
+
+    def selection(self, package: Package) -> Selection | None:
+        """Return what is wanted of a package, from the list of all packages."""
+        found = record_of(self._files.read(STATUS) or b"", package.name, package.architecture)
+        return None if found is None else found.selection
+
+    def select(self, package: Package, selection: Selection) -> None:
+        """Have dpkg enter what is wanted of a package, and read it back: a name that it does not know is no error."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(Transient),
+            stop=stop_after_delay(self._patience),
+            wait=wait_fixed(0.5),
+            reraise=True,
+        )
+        retrying(self._select, package, selection)
+        if (found := self.selection(package)) != selection:
+            raise StepFailed(f"dpkg has {found or 'nothing'} on record for {package.specific} instead of {selection}")
+
+    def _select(self, package: Package, selection: Selection) -> None:
+        words = (str(PROGRAM), f"--admindir={self._admindir}", "--set-selections")
+        text = f"{package.specific} {selection}\n".encode()
+        try:
+            done = self._program.run(words, text=text, environment={"LC_ALL": "C"})
+        except OSError as error:
+            raise StepFailed(f"cannot run {PROGRAM} because {error.strerror or error}") from error
+        if done.returncode == 0:
+            return
+        said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
+        if LOCKED in said:
+            user = next(filter(None, map(self._user, LOCKS)), "another process")
+            raise Transient(f"{user} works with the database of dpkg, which is locked meanwhile")
+        raise StepFailed(f"dpkg does not set {package.specific} to {selection}: {said}")
+
+    def _user(self, lock: PurePosixPath) -> str:
+        """Return who has locked a file; empty if nobody has. The lock is looked at and not taken."""
+        try:
+            descriptor = os.open(self._files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise StepFailed(f"cannot look at {lock} because {error.strerror or error}") from error
+        try:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        except OSError as error:
+            raise StepFailed(f"cannot ask who has locked {lock} because {error.strerror or error}") from error
+        finally:
+            os.close(descriptor)
+        if kind == fcntl.F_UNLCK:
+            return ""
+        stat = self._processes.stat(pid)  # PID 0: in another PID namespace
+        return "another process" if stat is None else f"{stat.command} (process {pid})"

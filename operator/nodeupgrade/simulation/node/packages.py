@@ -1,0 +1,54 @@
+"""The simulated node's package manager."""
+
+from collections.abc import MutableMapping
+
+from nodeupgrade.domain.errors import StepFailed, Transient
+from nodeupgrade.domain.node.packages import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
+from nodeupgrade.simulation.node.calls import Calls
+
+
+class SimulatedPackages:
+    """Implements ports.node.packages.Packages over dpkg's list of packages on a simulated disk.
+
+    Attributes:
+        user: who has locked the database; empty if nobody has.
+        interrupted: whether an earlier run was cut off.
+    """
+
+    def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
+        self.user = ""
+        self.interrupted = False
+        self._disk = disk
+        self._calls = calls
+
+    def state(self) -> DpkgState:
+        """Whether it can be changed now."""
+        self._calls.read("packages.state")
+        return DpkgState(runs=str(PROGRAM) in self._disk, interrupted=self.interrupted, user=self.user)
+
+    def selection(self, package: Package) -> Selection | None:
+        """What is wanted of a package; ``None`` if it is not installed."""
+        self._calls.read(f"packages.selection {package.name}")
+        found = record_of(self._disk.get(str(STATUS), b""), package.name, package.architecture)
+        return None if found is None else found.selection
+
+    def select(self, package: Package, selection: Selection) -> None:
+        """Write the list anew, with one line changed."""
+        with self._calls.effect(f"packages.select {package.name} {selection}"):
+            if self.user:
+                raise Transient(f"{self.user} works with the database of dpkg, which is locked meanwhile")
+            status = self._disk.get(str(STATUS), b"").decode()
+            if str(PROGRAM) not in self._disk or record_of(status.encode(), package.name, package.architecture) is None:
+                raise StepFailed(f"dpkg has nothing on record for {package.specific}")
+            stanzas = (_selected(stanza, package, selection) for stanza in status.split("\n\n"))
+            self._disk[str(STATUS)] = "\n\n".join(stanzas).encode()
+
+
+def _selected(stanza: str, package: Package, selection: Selection) -> str:
+    if record_of(stanza.encode(), package.name, package.architecture) is None:
+        return stanza
+    lines = (
+        f"Status: {selection} {line.split(maxsplit=2)[2]}" if line.startswith("Status: ") else line
+        for line in stanza.split("\n")
+    )
+    return "\n".join(lines)
