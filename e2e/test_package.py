@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from e2e import packages
-from e2e.cluster import Cluster, conditions, disturbed, quickly
+from e2e.cluster import Cluster, Object, conditions, disturbed, quickly
 from e2e.faults import tamper
+from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
 
@@ -22,33 +23,37 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     return made
 
 
-def failure(cluster: Cluster, name: str) -> tuple[str, str]:
-    """Wait for the end of a NodeUpgrade that refuses its node, and return why."""
-    (found,) = cluster.wait_for_end(name)["status"]["failures"]
-    cluster.delete(name)
-    return found["reason"], found["message"]
-
-
 def test_control_without_a_hold_the_node_is_refused_and_the_next_upgrade_would_exchange_the_kubelet(
     cluster: Cluster,
 ) -> None:
     cluster.apply("refuse", NEW, cluster.pre_staged(NEW))
-    reason, message = failure(cluster, "refuse")
+    (found,) = cluster.wait_for_end("refuse")["status"]["failures"]
 
-    assert reason == "KubeletFromPackage"
-    assert f"/usr/bin/kubelet belongs to package kubelet {packages.RECORDED} (dpkg), which is not held" in message
+    assert found["reason"] == "KubeletFromPackage"
+    owner = f"/usr/bin/kubelet belongs to package kubelet {packages.RECORDED} (dpkg), which is not held"
+    assert owner in found["message"]
     assert packages.next_upgrade_exchanges_it(cluster.node)
+    cluster.delete("refuse")
 
 
-def test_as_long_as_apt_works_the_node_is_refused(cluster: Cluster) -> None:
+def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
+    """It is looked at again by itself, some minutes later."""
     before = packages.status(cluster.node)
     with packages.in_use(cluster.node):
         cluster.apply("busy", NEW, cluster.pre_staged(NEW), **packages.HOLD)
-        reason, message = failure(cluster, "busy")
+        status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=1)
 
-    assert reason == "NodeInOtherHands"
-    assert "works with the database of dpkg" in message
+    assert status["reason"] == "NodeInOtherHands"
+    assert "works with the database of dpkg" in status["message"]
     assert packages.status(cluster.node) == before
+    cluster.delete("busy")
+
+
+def refused(cluster: Cluster, name: str) -> Object | None:
+    """Return the status of the node's task once it is refused for this NodeUpgrade."""
+    task = cluster.task()  # it is there since the first test
+    ours = task["spec"]["upgradeRef"]["name"] == name
+    return task["status"] if ours and task["status"].get("phase") == "Refused" else None
 
 
 def test_a_rollback_leaves_dpkgs_records_as_they_were(cluster: Cluster, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def undo(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | N
         except (StepFailed, Transient) as error:
             raise StepFailed(f"package {name} is still held (apt-mark unhold {name} takes it back): {error}") from error
     elif found != before:
-        return f"package {name} was set to {found or 'nothing'} by somebody else meanwhile, and left so"
+        done = "removed" if found is None else f"set to {found}"
+        return f"package {name} was {done} by somebody else meanwhile, and left so"
     return None
 
 
