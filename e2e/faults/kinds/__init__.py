@@ -1,8 +1,20 @@
 """All faults, by kind, in the order in which `python -m e2e.faults` injects them."""
 
-from e2e.faults.kinds import drift, executor, failpoints, infrastructure, lost, people, pods, shield, shims, unseen
+from e2e.faults.kinds import (
+    drift,
+    executor,
+    failpoints,
+    infrastructure,
+    lost,
+    packages,
+    people,
+    pods,
+    shield,
+    shims,
+    unseen,
+)
 
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
-    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *unseen.FAULTS,
+    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *unseen.FAULTS, *packages.FAULTS,
 )  # fmt: skip

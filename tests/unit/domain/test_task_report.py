@@ -312,7 +312,7 @@ LENGTHY = journal(
 )
 def test_the_limits_of_the_api_are_kept(status: TaskStatus) -> None:
     assert 0 < len(status.message) <= 512
-    assert len(status.steps) <= 16
+    assert len(status.steps) <= 32
     assert all(len(step.detail or "") <= 128 for step in status.steps)
     assert len(status.hazards) <= 20
     assert all(len(hazard.detail) <= 512 for hazard in status.hazards)
