@@ -11,7 +11,7 @@ from datetime import datetime
 from nodeupgrade.api.reasons import Reason, sentence
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, of_kind
-from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec, Verdict
+from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.values import NodeName
@@ -21,13 +21,11 @@ from nodeupgrade.domain.rollout import guard
 from nodeupgrade.domain.rollout.actions import (
     Cordon,
     CreateAgent,
-    DeleteAgent,
     DropTask,
     FreeSlot,
     Judge,
     MarkTask,
     NodeAction,
-    Release,
     RestoreCordon,
     StartTask,
     Wait,
@@ -35,6 +33,7 @@ from nodeupgrade.domain.rollout.actions import (
 from nodeupgrade.domain.rollout.inflight import baseline, guard_lifecycle
 from nodeupgrade.domain.rollout.inflight.agent_lifecycle import Agents, attend, is_untouched
 from nodeupgrade.domain.rollout.inflight.claims import task_spec
+from nodeupgrade.domain.rollout.inflight.ending import clear_away, end
 from nodeupgrade.domain.rollout.inflight.verdict import decide_verdict, was_touched
 from nodeupgrade.domain.rollout.select.admission import judge
 from nodeupgrade.domain.rollout.select.membership import selects, serves
@@ -63,10 +62,10 @@ def advance(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: date
         now: Wall-clock time, UTC.
     """
     task, node = fleet.own_task(name), fleet.nodes.get(name)
-    judged = task is not None and task.verdict is not None and name not in fleet.busy | fleet.unreadable.keys()
-    if task is not None and node is not None and judged and task.spec.node_uid == node.uid:
-        return _end(fleet, node, task, now)
-    return (_next(fleet, terms, name, now),)
+    unknown = name in fleet.busy or name in fleet.unreadable
+    if unknown or task is None or task.verdict is None or node is None or task.spec.node_uid != node.uid:
+        return (_next(fleet, terms, name, now),)
+    return end(fleet, node, task, now)
 
 
 def _next(fleet: FleetSnapshot, terms: Terms | None, name: NodeName, now: datetime) -> NodeAction:
@@ -126,22 +125,13 @@ def _gone(fleet: FleetSnapshot, name: NodeName, now: datetime) -> NodeAction:
     if task is not None and begun and task.spec.deadline is not None and now <= task.spec.deadline:
         message = f"node {name} does not exist any more, but its run was going on and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
-    return _clear_away(fleet, name, f"node {name} does not exist any more")
+    return clear_away(fleet, name, f"node {name} does not exist any more")
 
 
 def _agents(fleet: FleetSnapshot, task: Task) -> Agents:
     run, lost = fleet.agents_lost.get(task.name, ("", 0))
     refused = fleet.setbacks.get((task.name, CreateAgent.__name__))
     return Agents(pod=fleet.agents.get(task.name), lost=lost if run == task.spec.run_id else 0, refused=refused)
-
-
-def _clear_away(fleet: FleetSnapshot, name: NodeName, message: str) -> NodeAction:
-    """Delete agent and task of a node on which nothing can or need be done, then free its slot."""
-    if (pod := fleet.agents.get(name)) is not None and not pod.deleting:
-        return DeleteAgent(node=name, pod=pod, reason=Reason.NODE_NOT_FOUND, message=message)
-    if (task := fleet.own_task(name)) is not None:
-        return DropTask(node=name, task=task, reason=Reason.NODE_NOT_FOUND, message=message)
-    return FreeSlot(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
 def _begin(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: datetime) -> NodeAction:
@@ -183,7 +173,7 @@ def _resume(fleet: FleetSnapshot, terms: Terms | None, node: NodeView, now: date
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
     looking = terms is not None and terms.spec.action is RolloutAction.PLAN and not ours
     if looking or fleet.tasks.get(name) is not None:
-        return _clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
+        return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched")
     if terms is None or not serves(terms.spec.artifact, node.platform):
         message = f"the task of node {name} is gone, and is made again once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
@@ -273,26 +263,3 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     if isinstance(verdict, Finding):
         return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
     return Judge(node=node.name, task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)
-
-
-def _end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
-    """Clean up after the verdict: guard, cordon, agent and task; once nothing of it remains, free the slot."""
-    name, verdict, pod = node.name, task.verdict, fleet.agents.get(node.name)
-    lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
-    remains = list[NodeAction]()
-    if (lifting := guard_lifecycle.lift(fleet, task, now)) is not None:
-        remains.append(lifting)
-    if not lost and node.cordoned_by == fleet.upgrade.uid:
-        message = f"node {name} is schedulable again"
-        remains.append(RestoreCordon(node=name, view=node, reason=Reason.UNCORDONED, message=message))
-    if pod is not None and not pod.deleting:
-        message = f"the run on node {name} is over"
-        remains.append(DeleteAgent(node=name, pod=pod, reason=Reason.PROGRESSING, message=message))
-    if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
-        message = f"node {name} is accounted for"
-        remains.append(Release(node=name, task=task, reason=Reason.PROGRESSING, message=message))
-    if remains:
-        return tuple(remains)
-    reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
-    message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
-    return (FreeSlot(node=name, reason=reason, message=message),)
