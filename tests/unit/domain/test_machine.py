@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
@@ -230,10 +230,15 @@ class Life:
         if isinstance(decision, Undo):
             self.turned_back = True
             later = STEPS[STEPS.index(decision.step) + 1 :]
-            assert all(self.journal.mark(step) in {None, Mark.UNDONE} for step in later), "undone out of order"
+            assert all(self.is_back(step) for step in later), "undone out of order"
         if self.journal.mark(COMMIT) is Mark.DONE:
             assert isinstance(decision, Finish)
             assert decision.outcome is Outcome.UPGRADED
+
+    def is_back(self, step: Step) -> bool:
+        """Whether it is undone, as far as it has to be: a hold that dpkg does not take back may stay."""
+        given_up = self.journal.count(step, Mark.UNDO_FAILED) >= LIMITS.undo_attempts
+        return self.journal.mark(step) in {None, Mark.UNDONE} or (step is Step.HOLD_PACKAGE and given_up)
 
     def _suffer(self, fate: str) -> None:
         match fate:
@@ -257,6 +262,7 @@ FATES = st.sampled_from(["works", "works", "works", "works", "works", "fails", "
 
 
 @given(st.lists(FATES, max_size=60))
+@example(["works", "fails", "fails", "works", "fails"])
 def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None:
     """Once fate leaves it alone, a run ends within as many decisions as it has steps, each way."""
     life = Life()
@@ -267,7 +273,7 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
 
     assert end is not None
     if end.outcome is Outcome.ROLLED_BACK:
-        assert all(life.journal.mark(step) in {None, Mark.UNDONE} for step in STEPS)
+        assert all(life.is_back(step) for step in STEPS)
     assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(COMMIT) is Mark.DONE)
 
 
