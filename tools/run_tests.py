@@ -1,8 +1,8 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
 Tests on booted nodes mostly wait, so all others run beside those that share a node, with what they leave of the
-processors; then those do that need nodes of their own. With NODEUPGRADE_E2E=required (as in CI) it is an error if a
-machine cannot run all of them.
+processors; of these, those come last that need real software, or nodes of their own. With NODEUPGRADE_E2E=required (as
+in CI) it is an error if a machine cannot run all of them.
 """
 
 import os
@@ -52,36 +52,49 @@ class Beside:
     def __init__(self) -> None:
         self.running: subprocess.Popen[str] | None = None
         self.failed: list[tuple[int, str]] = []
+        self.ended = False
 
     def run(self, *parts: tuple[str, ...]) -> None:
         """Run pytest with each of the arguments, and print its output when it has ended."""
         for arguments in parts:
+            if self.ended:
+                return
             with pytest_beside(*arguments) as self.running:
                 output, _ = self.running.communicate()
             print(f"\n=== beside: pytest {' '.join(arguments)}\n{output}===", flush=True)
             if self.running.returncode:
                 self.failed.append((self.running.returncode, output))
             if self.running.returncode < 0:  # somebody wants an end
-                return
+                self.ended = True
 
     def end(self) -> None:
-        """End what runs, with all its processes."""
+        """End what runs, with all its processes, and begin nothing more."""
+        self.ended = True
         if self.running is not None and self.running.poll() is None:
             os.killpg(self.running.pid, signal.SIGTERM)
 
 
 def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
-    beside = Beside()
-    with ThreadPoolExecutor(max_workers=1) as others:
-        done = others.submit(beside.run, FAST, CONTRACTS, OWN_NODES)
+    besides = Beside(), Beside()
+    with ThreadPoolExecutor(max_workers=2) as others:
+        fast = others.submit(besides[0].run, FAST)
+
+        def then(beside: Beside, part: tuple[str, ...]) -> None:
+            fast.result()
+            if not besides[0].ended:
+                beside.run(part)
+
+        done = [others.submit(then, *each) for each in zip(besides, (OWN_NODES, CONTRACTS), strict=True)]
         try:
             code = pytest(*SHARED_NODE)
         except BaseException:
-            beside.end()
+            for beside in besides:
+                beside.end()
             raise
-        done.result()
-    for failure, output in beside.failed:
+        for each in done:
+            each.result()
+    for failure, output in (failed for beside in besides for failed in beside.failed):
         code = code or failure
         print("\n".join(output.splitlines()[-30:]), flush=True)
     return code
