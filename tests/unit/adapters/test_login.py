@@ -1,5 +1,7 @@
 """One login for us and for kopf: the service account of a pod, whose token the kubelet renews."""
 
+import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -9,12 +11,14 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
 from kubernetes.aio.config import incluster_config
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.ports.kube import NODES
+from nodeupgrade.adapters.kube.transport import Patience
+from nodeupgrade.ports.kube import NODES, UnavailableError
 
 
 @pytest.fixture
@@ -93,3 +97,42 @@ async def test_what_a_kubeconfig_says_of_the_connection_counts_for_both(account:
         async with session.http.get(f"{session.server}/api") as answer:
             theirs = (await answer.json())["metadata"]["name"]
         assert (await kube.get(NODES, "any"))["metadata"]["name"] == theirs == "Bearer mine"
+
+
+async def test_passwords_of_other_servers_are_none_of_its_business(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (account / "netrc").write_text("default login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(account / "netrc"))
+    async with KubeClient.open(patience=Patience(retry_seconds=0)) as kube:
+        session = kube.session()
+        async with session.http.get(f"{session.server}/api") as answer:
+            theirs = (await answer.json())["metadata"]["name"]
+        assert (await kube.get(NODES, "any"))["metadata"]["name"] == theirs == "bearer first"
+
+
+@pytest.mark.parametrize(
+    ("exempt", "asked"),
+    [("", 2), ("10.0.0.0/8, example.com", 2), ("127.0.0.1", 0), ("10.0.0.0/8, 127.0.0.0/8", 0)],
+    ids=["none", "others", "address", "network"],
+)
+async def test_the_proxy_of_the_environment_is_used(
+    account: Path, monkeypatch: pytest.MonkeyPatch, exempt: str, asked: int
+) -> None:
+    requests = list[str]()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append((await reader.readline()).decode())
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        monkeypatch.setenv("NO_PROXY", exempt)
+        async with KubeClient.open(patience=Patience(retry_seconds=0)) as kube:
+            session = kube.session()
+            with contextlib.suppress(UnavailableError):
+                await kube.get(NODES, "any")
+            with contextlib.suppress(aiohttp.ClientError):
+                await session.http.get(f"{session.server}/api")
+    assert [request.split()[0] for request in requests] == ["CONNECT"] * asked

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
-from nodeupgrade.adapters.kube.transport import AheadError, Transport, failure
+from nodeupgrade.adapters.kube.failures import AheadError, failure
+from nodeupgrade.adapters.kube.transport import Transport
 from nodeupgrade.api.json import Json
 from nodeupgrade.ports.kube import EVENTS, NODES, PODS, WatchEventType
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from nodeupgrade.adapters.kube.transport import AheadError, Patience, Session, Transport
+from nodeupgrade.adapters.kube.failures import AheadError
+from nodeupgrade.adapters.kube.transport import Patience, Session, Transport
 from nodeupgrade.adapters.kube.wire import event, has_index, path, selector
 from nodeupgrade.api.json import Json
 from nodeupgrade.engine.typed_kube import TypedKube

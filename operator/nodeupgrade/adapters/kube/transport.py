@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import random
-import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
@@ -13,25 +11,13 @@ from typing import Any
 
 import aiohttp
 import tenacity
-import yaml
-from kubernetes.aio import client as untyped_client
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.domain.errors import NodeUpgradeError
-from nodeupgrade.ports.kube import (
-    ConflictError,
-    ExpiredError,
-    ForbiddenError,
-    InvalidError,
-    NoClusterError,
-    NotFoundError,
-    NotLeadingError,
-    RejectedError,
-    UnavailableError,
-)
+from nodeupgrade.adapters.kube.failures import TOO_MANY_REQUESTS, AheadError, failure_of
+from nodeupgrade.adapters.kube.login import log_in
+from nodeupgrade.ports.kube import NotLeadingError, UnavailableError
 
-_client: Any = untyped_client  # Any: upstream has no type hints here
-_config: Any = untyped_config
+_config: Any = untyped_config  # Any: upstream has no type hints here
 
 REQUEST_TIMEOUT_SECONDS = 15
 """Timeout of one request: a hung connection must not hang the caller."""
@@ -45,21 +31,11 @@ SILENCE_SECONDS = 90
 WATCH = "WATCH"
 """Reported as the verb of a watch, which HTTP sends as a GET."""
 
-FENCE = "operator-fence.nodeupgrade.dev"
-"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
-
 NO_CODE = "none"
 """Reported in place of an HTTP status when there was no answer."""
 
-TOO_MANY_REQUESTS = 429
-
-_BUSY = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 _NO_ANSWER = (TimeoutError, aiohttp.ClientError, OSError, ValueError, _config.ConfigException)
 """Errors of a request with no answer, with an answer that is not JSON, or whose token cannot be read at the moment."""
-
-
-class AheadError(UnavailableError):
-    """The API server's cache lags behind the requested resourceVersion; repeat the request without the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,26 +96,7 @@ class Transport:
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
-        configuration = _client.Configuration()
-        try:
-            if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-                _config.load_incluster_config(client_configuration=configuration)
-            else:
-                _require_file(kubeconfig)
-                await _config.load_kube_config(
-                    config_file=str(kubeconfig) if kubeconfig else None,
-                    context=context,
-                    client_configuration=configuration,
-                )
-        except (_config.ConfigException, OSError, yaml.YAMLError) as error:
-            raise NoClusterError(f"cannot use {kubeconfig or 'the default kubeconfig'} because {error}") from error
-        # Old CA certificates lack extensions that Python 3.13 and later require; chain and name are still verified.
-        configuration.disable_strict_ssl_verification = True
-        configuration.retries = None  # one layer of retries, below
-        client = _client.ApiClient(configuration)
-        if impersonated is not None:
-            client.set_default_header("Impersonate-User", impersonated)
-        return cls(client, patience, answered)
+        return cls(await log_in(kubeconfig, context, impersonated), patience, answered)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -162,7 +119,6 @@ class Transport:
             connector=aiohttp.TCPConnector(limit=0, ssl=self._client.rest_client.ssl_context),
             middlewares=(sign,),
             proxy=configuration.proxy,
-            trust_env=True,
         )
         self._sessions.append(session)
         return Session(configuration.host, session)
@@ -212,7 +168,7 @@ class Transport:
         self._answered(WATCH, str(response.status))
         try:
             if response.status >= 400:
-                raise _error(what, response.status, await response.read(), response.getheaders().get("Retry-After"))
+                raise failure_of(what, response.status, await response.read(), response.getheaders().get("Retry-After"))
             async for chunk in response.response.content.iter_any():
                 *complete, rest = (rest + chunk).split(b"\n")
                 for line in complete:
@@ -222,6 +178,9 @@ class Transport:
         except _NO_ANSWER as error:
             raise UnavailableError(f"cannot {what} because the connection broke ({error!r})") from error
         finally:
+            # To close it would wait for the server's goodbye, in the background and even after the loop has ended.
+            if (connection := response.response.connection) is not None and connection.transport is not None:
+                connection.transport.abort()
             response.response.close()
 
     async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Any:
@@ -241,7 +200,7 @@ class Transport:
         self._answered(method, str(response.status))
         if response.status < 400:
             return answer
-        refusal = _error(what, response.status, payload, response.getheaders().get("Retry-After"))
+        refusal = failure_of(what, response.status, payload, response.getheaders().get("Retry-After"))
         if response.status == TOO_MANY_REQUESTS and isinstance(refusal, UnavailableError):
             self._resume_at = max(self._resume_at, time.monotonic() + refusal.after)
         raise refusal
@@ -268,13 +227,6 @@ class Transport:
         )
 
 
-def _require_file(kubeconfig: Path | None) -> None:
-    """Raise FileNotFoundError if there is no kubeconfig; the library's own error would not help."""
-    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
-    if not any(Path(path).expanduser().exists() for path in paths):
-        raise FileNotFoundError(f"there is no file {' or '.join(paths)}")
-
-
 def _is_retriable(error: BaseException) -> bool:
     return isinstance(error, UnavailableError) and not isinstance(error, AheadError)
 
@@ -283,39 +235,3 @@ def _wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     retry_after = error.after if isinstance(error, UnavailableError) else 0.0
     return max(retry_after, tenacity.wait_random_exponential(multiplier=0.2, max=5)(state))
-
-
-def _error(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
-    return failure(what, status, _message(payload), retry_after)
-
-
-def failure(what: str, status: int, reason: str, retry_after: str | None = None) -> NodeUpgradeError:
-    """Return the port's error for an HTTP status, or for the code of a Status object."""
-    message = f"cannot {what} because the API server answers {status}: {reason}"
-    match status:
-        case 404:
-            return NotFoundError(message)
-        case 403 | 422 if FENCE in reason:
-            return NotLeadingError(message)
-        case 400 | 422:
-            return InvalidError(message)
-        case 401 | 403:
-            return ForbiddenError(message)
-        case 409:
-            return ConflictError(message)
-        case 410:
-            return ExpiredError(message)
-        case 504 if "Too large resource version" in reason:
-            return AheadError(message)
-        case _ if status in _BUSY:
-            seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
-            return UnavailableError(message, float(seconds))
-        case _:
-            return RejectedError(message)
-
-
-def _message(payload: bytes) -> str:
-    try:
-        return str(json.loads(payload)["message"])
-    except (ValueError, KeyError, TypeError):
-        return payload[:200].decode(errors="replace")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from nodeupgrade.adapters.kube.transport import failure
+from nodeupgrade.adapters.kube.failures import failure
 from nodeupgrade.ports.kube import PODS, Resource, UnavailableError, WatchEvent, WatchEventType
 
 NODE_OF_POD = "spec.nodeName"

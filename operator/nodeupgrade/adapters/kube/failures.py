@@ -1,0 +1,64 @@
+"""What it means if an API server refuses a request: the port's errors."""
+
+import json
+import re
+
+from nodeupgrade.domain.errors import NodeUpgradeError
+from nodeupgrade.ports.kube import (
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    NotLeadingError,
+    RejectedError,
+    UnavailableError,
+)
+
+FENCE = "operator-fence.nodeupgrade.dev"
+"""The admission policy that denies the writes of replicas that do not lead; every denial names it."""
+
+TOO_MANY_REQUESTS = 429
+
+_BUSY = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
+
+
+class AheadError(UnavailableError):
+    """The API server's cache lags behind the requested resourceVersion; repeat the request without the cache."""
+
+
+def failure_of(what: str, status: int, payload: bytes, retry_after: str | None) -> NodeUpgradeError:
+    """Return the port's error for an answer that is no success."""
+    return failure(what, status, _message(payload), retry_after)
+
+
+def failure(what: str, status: int, reason: str, retry_after: str | None = None) -> NodeUpgradeError:
+    """Return the port's error for an HTTP status, or for the code of a Status object."""
+    message = f"cannot {what} because the API server answers {status}: {reason}"
+    match status:
+        case 404:
+            return NotFoundError(message)
+        case 403 | 422 if FENCE in reason:
+            return NotLeadingError(message)
+        case 400 | 422:
+            return InvalidError(message)
+        case 401 | 403:
+            return ForbiddenError(message)
+        case 409:
+            return ConflictError(message)
+        case 410:
+            return ExpiredError(message)
+        case 504 if "Too large resource version" in reason:
+            return AheadError(message)
+        case _ if status in _BUSY:
+            seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
+            return UnavailableError(message, float(seconds))
+        case _:
+            return RejectedError(message)
+
+
+def _message(payload: bytes) -> str:
+    try:
+        return str(json.loads(payload)["message"])
+    except (ValueError, KeyError, TypeError):
+        return payload[:200].decode(errors="replace")

@@ -1,0 +1,69 @@
+"""A watch that is broken off leaves no connection behind, whatever the API server does about it."""
+
+import asyncio
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.adapters.kube import KubeClient
+from nodeupgrade.ports.kube import NODES
+
+BOOKMARK = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "5"}}}
+SECONDS = 60.0
+
+
+def deaf(listener: socket.socket, trust: ssl.SSLContext) -> bool:
+    """Send one event of a watch, take no notice of TLS afterwards, and report whether the connection ended."""
+    accepted, _ = listener.accept()
+    with trust.wrap_socket(accepted, server_side=True) as connection:
+        connection.recv(65536)
+        line = json.dumps(BOOKMARK).encode() + b"\n"
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(line), line))
+        with socket.socket(fileno=connection.detach()) as raw:
+            raw.settimeout(SECONDS)
+            try:
+                while raw.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+            except TimeoutError:
+                return False
+            return True
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Path, "Future[bool]"]]:
+    """A kubeconfig for an API server of one watch, and whether that watch ended."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    made += ["-days", "2", "-subj", "/CN=apiserver", "-out", tmp_path / "crt", "-keyout", tmp_path / "key"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trust.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        address = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        config = {
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": {"server": address, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "it", "user": {"token": "mine"}}],
+        }
+        (tmp_path / "kubeconfig").write_text(json.dumps(config))
+        yield tmp_path / "kubeconfig", threads.submit(deaf, listener, trust)
+
+
+async def test_its_connection_is_broken_off_without_a_farewell(server: tuple[Path, "Future[bool]"]) -> None:
+    kubeconfig, ended = server
+    async with KubeClient.open(kubeconfig) as kube, aclosing(kube.watch(NODES, resource_version="1")) as events:
+        assert (await anext(events)).body["metadata"]["resourceVersion"] == "5"
+    assert await asyncio.wrap_future(ended)
