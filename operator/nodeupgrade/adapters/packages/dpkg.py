@@ -30,6 +30,7 @@ SECONDS = 60.0
 """For one call, which usually takes 0.03."""
 LOCKED = "locked by another process"
 """What every version of dpkg says if somebody else has locked its database; the environment keeps it in English."""
+ANOTHER = "another process"
 # struct flock of 64-bit Linux: type, whence, start, length, PID.
 _FLOCK = "hhqqi4x"
 
@@ -63,7 +64,7 @@ class Dpkg:
         return DpkgState(
             runs=self._files.executable(PROGRAM),
             interrupted=any(path.name.isdecimal() for path in self._files.list(UPDATES)),
-            user=next(filter(None, map(self._user, LOCKS)), ""),
+            user=self._user(),
         )
 
     def selection(self, package: Package) -> Selection | None:
@@ -94,11 +95,14 @@ class Dpkg:
             return
         said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
         if LOCKED in said:
-            user = next(filter(None, map(self._user, LOCKS)), "another process")
-            raise Transient(f"{user} works with the database of dpkg, which is locked meanwhile")
+            raise Transient(f"{self._user() or ANOTHER} works with the database of dpkg, which is locked meanwhile")
         raise StepFailed(f"dpkg does not set {package.specific} to {selection}: {said}")
 
-    def _user(self, lock: PurePosixPath) -> str:
+    def _user(self) -> str:
+        """Return who works with the database; empty if nobody does."""
+        return next(filter(None, map(self._holder, LOCKS)), "")
+
+    def _holder(self, lock: PurePosixPath) -> str:
         """Return who has locked a file; empty if nobody has. The lock is looked at and not taken."""
         try:
             descriptor = os.open(self._files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -116,4 +120,4 @@ class Dpkg:
         if kind == fcntl.F_UNLCK:
             return ""
         stat = self._processes.stat(pid)  # PID 0: in another PID namespace
-        return "another process" if stat is None else f"{stat.command} (process {pid})"
+        return ANOTHER if stat is None else f"{stat.command} (process {pid})"

@@ -66,7 +66,7 @@ def stage(files: Files, new: Iterable[NewFile]) -> None:
     """
     new = tuple(new)
     try:
-        changing = tuple(changes_of(tuple(look(files, each) for each in new)))
+        changing = tuple(changes_of(look(files, new)))
         problem = next((f"{each.new.path}: {why}" for each in changing if (why := obstacle(each))), None)
         for each in changing if problem is None else ():
             _stage_one(files, each)

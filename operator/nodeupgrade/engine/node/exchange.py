@@ -30,9 +30,7 @@ def keep(node: Node, plan: RunPlan) -> None:
         StepFailed: a file was changed since planning.
     """
     for file in plan.exchanged:
-        _require_plain(node, file)
-        _require_unchanged(node, file, {file.before})
-        require_digest(node, file.staged, {file.after})
+        _require_as_planned(node, file)
         node.files.tidy(PurePosixPath(file.path))
         if file.before is not None:
             node.files.copy(PurePosixPath(file.path), PurePosixPath(file.backup))
@@ -47,9 +45,7 @@ def put(node: Node, file: ExchangedFile) -> None:
     """
     if digest(node, file.path) == file.after:
         return
-    _require_plain(node, file)
-    _require_unchanged(node, file, {file.before})
-    require_digest(node, file.staged, {file.after})
+    _require_as_planned(node, file)
     node.files.copy(PurePosixPath(file.staged), PurePosixPath(file.path))
 
 
@@ -72,18 +68,17 @@ def put_back(node: Node, file: ExchangedFile) -> bool:
     return True
 
 
-def _require_plain(node: Node, file: ExchangedFile) -> None:
+def _require_as_planned(node: Node, file: ExchangedFile) -> None:
+    """Confirm that neither a file nor its successor was changed since planning."""
     path = PurePosixPath(file.path)
     entry = node.files.entry(path)
     if entry is not None and (problem := entry_obstacle(path, entry)):
         raise StepFailed(f"{path} was changed after planning: {problem}", reason=Reason.FILE_NOT_REPLACEABLE)
-
-
-def _require_unchanged(node: Node, file: ExchangedFile, planned: set[Digest | None]) -> None:
     found = digest(node, file.path)
-    if found not in planned:
+    if found != file.before:
         raise StepFailed(
             f"{file.path} has SHA-256 {found or 'none, it is gone'}, planned {file.before or 'none'}: it was changed "
             "after planning",
             reason=Reason.DIGEST_MISMATCH,
         )
+    require_digest(node, file.staged, {file.after})

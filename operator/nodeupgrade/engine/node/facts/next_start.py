@@ -1,6 +1,6 @@
 """What the next kubelet is started with, where files are exchanged together with it. Changes nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -50,13 +50,18 @@ class StartWithFiles:
         return kept | dict(self.sets)
 
 
-def look(files: FilesView, new: NewFile) -> FileFound:
-    """Look at the path that a new file is for.
+def look(files: FilesView, new: Iterable[NewFile]) -> tuple[FileFound, ...]:
+    """Look at the paths that new files are for.
 
     Raises:
-        StepFailed: it cannot be looked at.
+        StepFailed: one cannot be looked at.
     """
-    path, table = PurePosixPath(new.path), mounts(files)
+    mountinfo = mounts(files)
+    return tuple(_found(files, each, mountinfo) for each in new)
+
+
+def _found(files: FilesView, new: NewFile, mountinfo: str) -> FileFound:
+    path = PurePosixPath(new.path)
     entry = files.entry(path)
     usable = entry is not None and entry.kind is EntryKind.FILE
     return FileFound(
@@ -64,7 +69,7 @@ def look(files: FilesView, new: NewFile) -> FileFound:
         entry=entry,
         before=files.digest(path) if usable else None,
         directory=_is_directory(files.entry(path.parent)),
-        mounted=is_mount_point(table, path) or is_read_only(table, path.parent),
+        mounted=is_mount_point(mountinfo, path) or is_read_only(mountinfo, path.parent),
         immutable=files.immutable(path.parent) or (usable and files.immutable(path)),
         content=_drop_in(files, path) if usable and is_drop_in(new.path) else None,
     )
@@ -76,7 +81,7 @@ def with_files(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
     Raises:
         StepFailed: a path cannot be looked at.
     """
-    found = tuple(look(files, each) for each in new)
+    found = look(files, new)
     content = {each.new.path: each.new.content for each in changes_of(found)}
     return StartWithFiles(files=FilesAfter(files, content), words=words, found=found)
 
