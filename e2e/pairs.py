@@ -55,8 +55,22 @@ class Row:
     said: str
 
 
+def _walks(_context: click.Context, _parameter: click.Parameter, walks: tuple[str, ...]) -> list[list[str]]:
+    """Take walks apart, and read every version of them before a lab is made."""
+    chosen = [walk.split("-") for walk in walks or WALKS]
+    for walk in chosen:
+        if len(walk) < 2:
+            raise click.BadParameter(f"{walk[0]!r} leads nowhere; write OLD-NEW, or OLD-NEW-NEXT and so on")
+        for version in walk:
+            try:
+                Version.parse(version)
+            except LabError as error:
+                raise click.BadParameter(str(error)) from error
+    return chosen
+
+
 @click.command()
-@click.argument("walks", nargs=-1)
+@click.argument("walks", nargs=-1, callback=_walks, metavar="[OLD-NEW[-NEXT]...]...")
 @click.option("--name", default="pairs", show_default=True, help="Name of the labs that are made for it, one by one.")
 @click.option("--pods", default=10, show_default=True, help="Pods on the node.")
 @click.option("--control/--no-control", default=True, show_default=True, help="Also swap naively, on a fresh node.")
@@ -65,14 +79,14 @@ class Row:
               help="Container runtime of the nodes.")  # fmt: skip
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
 def main(
-    *, walks: tuple[str, ...], name: str, pods: int, control: bool, control_plane: str, runtime: str, skew: str
+    *, walks: list[list[str]], name: str, pods: int, control: bool, control_plane: str, runtime: str, skew: str
 ) -> None:
     """Upgrade from version to version on real nodes, and print what happened."""
     kind = Kind(name=name, pods=pods, control_plane=control_plane, runtime=runtime)
     rows: list[Row] = []
     try:
-        for walk in walks or WALKS:
-            for row in _walk(walk.split("-"), kind, control=control, skew=skew):
+        for walk in walks:
+            for row in _walk(walk, kind, control=control, skew=skew):
                 rows.append(row)
                 click.echo(row)
     finally:
