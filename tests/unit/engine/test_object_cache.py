@@ -34,6 +34,7 @@ class World:
         self.revision, self.told, self.uids = 0, 0, itertools.count()
         self.cache: ObjectCache[tuple[str, int]] = ObjectCache(view)
         self.shown: dict[str, int] = {}
+        self.buried: set[str] = set()
 
     def write(self, name: str) -> None:
         self.revision += 1
@@ -51,9 +52,12 @@ class World:
 
     def delete_and_know(self, name: str) -> None:
         if (known := self.objects.get(name)) is not None:
+            uid = known["metadata"]["uid"]
+            if self.cache.views.get(name, ("", 0))[0] == uid:
+                self.buried.add(uid)
             self.delete(name)
-            self.cache.forget(name, known["metadata"]["uid"])
-            assert self.cache.views.get(name, ("", 0))[0] != known["metadata"]["uid"]
+            self.cache.forget(name, uid)
+            assert self.cache.views.get(name, ("", 0))[0] != uid
 
     def deliver(self, _name: str) -> None:
         if self.page is None and self.told < len(self.events):
@@ -75,6 +79,7 @@ class World:
             self.page, self.told = None, sum(int(e.body["metadata"]["resourceVersion"]) <= version for e in self.events)
 
     def check(self) -> None:
+        assert not self.buried & {uid for uid, _ in self.cache.views.values()}, "a deleted object is back"
         for name, (_, version) in self.cache.views.items():
             assert version >= self.shown.get(name, 0), f"{name} went back"
         self.shown |= {name: version for name, (_, version) in self.cache.views.items()}
@@ -95,10 +100,14 @@ ACTIONS = [
 LISTED_BEFORE_IT_WAS_MADE = [
     (action, "a") for action in (World.begin_list, World.write, World.write, World.answer, World.delete_and_know)
 ]
+ANOTHER_OF_ITS_NAME_BEFORE = [
+    (action, "a") for action in (World.write, World.delete, World.write, World.answer, World.delete_and_know)
+]
 
 
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from("abc")), max_size=60))
 @example(LISTED_BEFORE_IT_WAS_MADE)
+@example(ANOTHER_OF_ITS_NAME_BEFORE)
 def test_never_back_and_right_in_the_end(steps: list[tuple[object, str]]) -> None:
     world = World()
     for action, name in steps:
