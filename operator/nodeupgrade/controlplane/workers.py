@@ -16,7 +16,10 @@ from nodeupgrade.engine.rollout.reconcile import Pass
 from nodeupgrade.ports.kube import UnavailableError
 
 VERIFYING_SECONDS = 1.0
-"""Interval between passes while a finished run is being verified; the operator does not watch workload pods."""
+"""Interval between passes while a finished run is being verified, unless it is known how long that is waited for.
+
+The operator does not watch workload pods.
+"""
 
 IN_FLIGHT_SECONDS = 5.0
 """Interval between passes over a rollout with nodes in flight, if no event comes first."""
@@ -142,11 +145,13 @@ def pace(done: Pass) -> float | None:
         return None
     if done.conflicted or done.changed:
         return 0.0
-    if any(action.reason is Reason.NOT_YET_VERIFIED for action in done.actions if isinstance(action, Wait)):
+    waits = (action for action in done.actions if isinstance(action, Wait))
+    if any(wait.reason is Reason.NOT_YET_VERIFIED and wait.until is None for wait in waits):
         rest = VERIFYING_SECONDS
     else:
         rest = IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
-    return rest if done.whole_in is None else min(rest, done.whole_in)
+    due = (each for each in (done.whole_in, done.wait_over_in) if each is not None)
+    return min((rest, *due))
 
 
 def backoff(failures: int) -> float:

@@ -121,7 +121,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
 async def test_a_story_notices(mutate: Mutation, told_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
     story = read_story(STORIES / f"{told_in}.txt")
     mutate(monkeypatch)
-    assert await Player(story, seed=1).play() != story.narration
+    try:
+        told = await Player(story, seed=1).play()
+    except AssertionError:  # such a plan is never made
+        return
+    assert told != story.narration
 
 
 def test_every_rule_has_its_story() -> None:

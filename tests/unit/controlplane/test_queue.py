@@ -1,4 +1,6 @@
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from nodeupgrade.adapters.observability.metrics import Metrics
 from nodeupgrade.api.reasons import Reason
@@ -76,6 +78,9 @@ def test_pace() -> None:
     assert pace(Pass(in_flight=True, whole_in=60.0)) == IN_FLIGHT_SECONDS
     verifying = Wait(node=NodeName("a"), reason=Reason.NOT_YET_VERIFIED, message="")
     assert pace(Pass(actions=(WAIT, verifying), in_flight=True)) == VERIFYING_SECONDS
+    known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
+    assert pace(Pass(actions=(WAIT, known), in_flight=True, wait_over_in=3.5)) == 3.5
+    assert pace(Pass(actions=(verifying, known), in_flight=True, wait_over_in=3.5)) == VERIFYING_SECONDS
 
 
 def test_backoff_grows_up_to_a_limit() -> None:

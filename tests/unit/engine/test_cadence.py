@@ -44,6 +44,18 @@ def test_it_rests_in_proportion_and_not_for_long() -> None:
     assert cadence.left(upgrade) == LONGEST_REST_SECONDS
 
 
+def test_it_rests_less_while_a_slot_waits() -> None:
+    clock, upgrade = Clock(), upgrade_seen()
+    cadence = Cadence(30.0, clock)
+    cadence.planned(upgrade, (WAIT,), 0.01)
+    clock.now += 0.05
+    cadence.slot_waits()
+    assert round(cadence.left(upgrade), 3) == 0.05
+    cadence.planned(upgrade, (WAIT,), 9.0)
+    cadence.slot_waits()
+    assert cadence.left(upgrade) == LONGEST_REST_SECONDS
+
+
 def test_what_we_write_ourselves_is_no_question_and_what_others_change_is() -> None:
     clock, upgrade = Clock(), upgrade_seen()
     cadence = Cadence(30.0, clock)

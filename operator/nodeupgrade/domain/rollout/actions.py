@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
@@ -116,7 +117,13 @@ class Hold(_Decision):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait(_NodeDecision):
-    """Wait for the node in flight, or for time to pass."""
+    """Wait for the node in flight, or for time to pass.
+
+    Attributes:
+        until: when the wait is over, if that is known.
+    """
+
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
@@ -39,7 +39,8 @@ def plan(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) -> t
     """Return all actions that can be taken now, in order; ``recall`` makes it quicker, and changes nothing else.
 
     Nodes in flight come first, then claims, admissions and the status. The status write of one plan admits a node; only
-    a later plan, which has read that status, touches it. Without a recorded slot nothing happens to a node.
+    a later plan, which has read that status, touches it. Without a recorded slot nothing happens to a node. A slot that
+    a plan frees is taken by the same write if another node of the same wave may start.
     """
     upgrade, flying = fleet.upgrade, in_flight(fleet)
     if upgrade.deleting and (not flying or upgrade.abandon == upgrade.uid):
@@ -84,23 +85,19 @@ def unread(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) ->
     upgrade = fleet.upgrade
     wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
     if upgrade.has_finalizer and not isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
-        wanted += intend(fleet, spec, now, recall).unread
+        wanted += _decide(fleet, spec, now, recall or Recall()).admitting.unread
     return tuple(name for name in wanted if name not in fleet.pods)
 
 
 def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall) -> tuple[NodeAction, ...]:
     """Advance nodes in flight, prepare and admit the next ones, and update the status."""
-    upgrade, intent = fleet.upgrade, intend(fleet, spec, now, recall)
-    flying, members = intent.rollout.flying, intent.rollout.members
-    terms = Terms(spec=spec, waves={name: members[name].wave for name in flying})
-    advances = _advances(fleet, terms, flying, now)
-    entries = intent.admissions
-    admitted = {action.node for action in entries if isinstance(action, Admit)}
-    slots = _slots(intent.rollout.flying, advances, admitted)
+    upgrade, decided = fleet.upgrade, _decide(fleet, spec, now, recall)
+    intent, advances, entries = decided.intent, decided.advances, decided.admitting.admissions
+    slots = tuple(sorted({*decided.kept, *(action.node for action in entries if isinstance(action, Admit))}))
     if upgrade.finished and (intent.preparations or not retry.retry_asked(upgrade)):
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
-    settled = _settled(intent, slots, now, recall)
+    settled = _with_slots(decided.admitting, slots, now, recall)
     state = state_of(settled.rollout, settled.decision)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
@@ -119,8 +116,37 @@ def _advances(
     return tuple(chain.from_iterable(by_node))
 
 
-def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime, recall: Recall) -> Intent:
-    """Return the intent as it will be once this plan's status is written."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What a plan does with the nodes in flight, and which others it starts.
+
+    Attributes:
+        intent: what to do with the others as long as all slots are taken.
+        advances: the next actions for nodes in flight.
+        kept: the nodes that keep their slots.
+        admitting: the intent whose nodes are admitted: that with the slots that are free after this plan.
+    """
+
+    intent: Intent
+    advances: tuple[NodeAction, ...]
+    kept: tuple[NodeName, ...]
+    admitting: Intent
+
+
+def _decide(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall) -> _Decided:
+    """Advance the nodes in flight, and see who may start with the slots that are free then."""
+    intent = intend(fleet, spec, now, recall)
+    flying, members = intent.rollout.flying, intent.rollout.members
+    terms = Terms(spec=spec, waves={name: members[name].wave for name in flying})
+    advances = _advances(fleet, terms, flying, now)
+    kept = _slots(flying, advances)
+    after = intent if fleet.upgrade.finished else _with_slots(intent, kept, now, recall)
+    same_wave = after.position.index == intent.position.index  # else the end of the wave is put on record first
+    return _Decided(intent=intent, advances=advances, kept=kept, admitting=after if same_wave else intent)
+
+
+def _with_slots(intent: Intent, slots: tuple[NodeName, ...], now: datetime, recall: Recall) -> Intent:
+    """Return the intent as it will be once the status names these nodes as being in flight."""
     fleet = intent.rollout.fleet
     if slots == intent.rollout.flying:
         return intent
@@ -129,11 +155,9 @@ def _settled(intent: Intent, slots: tuple[NodeName, ...], now: datetime, recall:
     return intend(fleet, intent.rollout.spec, now, recall)
 
 
-def _slots(
-    flying: tuple[NodeName, ...], advances: tuple[NodeAction, ...], admitted: set[NodeName]
-) -> tuple[NodeName, ...]:
+def _slots(flying: tuple[NodeName, ...], advances: tuple[NodeAction, ...]) -> tuple[NodeName, ...]:
     freed = {action.node for action in advances if isinstance(action, FreeSlot)}
-    return tuple(sorted((set(flying) - freed) | admitted))
+    return tuple(name for name in flying if name not in freed)
 
 
 def _reject(
@@ -142,7 +166,7 @@ def _reject(
     """Start nothing, let nodes in flight finish, and report why."""
     upgrade = fleet.upgrade
     advances = _advances(fleet, None, flying, now)
-    slots = _slots(flying, advances, set())
+    slots = _slots(flying, advances)
     if upgrade.finished:
         return (*advances, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
     impeded_by = impediments(advances, fleet.setbacks)

@@ -15,6 +15,9 @@ from nodeupgrade.domain.rollout.actions import Blank, Claim, NodeAction, Reopen
 REST = 30.0
 """How many times as long as it took to plan a whole rollout, until it is planned again."""
 
+REST_WHILE_A_SLOT_WAITS = 10.0
+"""Likewise, while a slot can be given to another node."""
+
 LONGEST_REST_SECONDS = 3.0
 """Longest time for which a free slot may stay empty because of that."""
 
@@ -33,6 +36,8 @@ class Cadence:
 
     rest: float = REST
     clock: Callable[[], float] = time.monotonic
+    _planned_at: float = 0.0
+    _cost: float = 0.0
     _due: float = 0.0
     _asked: Upgrade | None = None
 
@@ -43,8 +48,12 @@ class Cadence:
     def planned(self, upgrade: Upgrade, actions: tuple[NodeAction, ...], cost: float) -> None:
         """Note that the rollout was planned as a whole, which took ``cost`` seconds."""
         goes_on = any(isinstance(action, _MORE_TO_COME) for action in actions)
-        self._asked = _question(upgrade)
-        self._due = self.clock() + (0.0 if goes_on else min(LONGEST_REST_SECONDS, self.rest * cost))
+        self._asked, self._planned_at, self._cost = _question(upgrade), self.clock(), cost
+        self._due = self._planned_at + (0.0 if goes_on else min(LONGEST_REST_SECONDS, self.rest * cost))
+
+    def slot_waits(self) -> None:
+        """Make the rollout due sooner: a slot can be given to another node."""
+        self._due = min(self._due, self._planned_at + REST_WHILE_A_SLOT_WAITS * self._cost)
 
     def hurry(self) -> None:
         """Make the rollout due at once: its last plan was not carried out."""

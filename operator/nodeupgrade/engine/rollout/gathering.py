@@ -22,8 +22,8 @@ from nodeupgrade.engine.typed_kube import TypedKube
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.ports.kube import KubeApi, NotFoundError
 
-READS_AT_ONCE = 16
-"""Nodes that are looked at at the same time."""
+READS_AT_ONCE = 64
+"""Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
 
 
 async def gather(
@@ -87,16 +87,25 @@ async def look_at(kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeNam
     """
     limit = asyncio.Semaphore(READS_AT_ONCE)
 
+    async def present(name: NodeName) -> NodeView | None:
+        if (task := fleet.own_task(name)) is None or not task.reported.phase.terminal:
+            return None
+        with contextlib.suppress(NotFoundError):
+            return view_node(await kube.get_node(name))
+        return None
+
     async def seen(name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
         async with limit:
-            pods, node = tuple(map(parse_pod, await kube.list_pods_on_node(name))), None
-            if (task := fleet.own_task(name)) is not None and task.reported.phase.terminal:
-                with contextlib.suppress(NotFoundError):
-                    node = view_node(await kube.get_node(name))
+            pods, node = tuple(map(parse_pod, await kube.list_pods_on_node(name))), await present(name)
             return pods, node
 
     names = tuple(names)
-    found = dict(zip(names, await asyncio.gather(*map(seen, names)), strict=True))
+    looks = [asyncio.ensure_future(seen(name)) for name in names]
+    try:
+        found = dict(zip(names, await asyncio.gather(*looks), strict=True))
+    finally:
+        for look in looks:  # nobody waits for the others if one failed
+            look.cancel()
     pods = {**fleet.pods, **{name: pods for name, (pods, _) in found.items()}}
     fresh = {name: node for name, (_, node) in found.items() if node is not None}
     return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)

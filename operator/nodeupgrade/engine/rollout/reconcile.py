@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -67,6 +67,7 @@ class Pass:
         upgrade: the NodeUpgrade as it was read; None if it does not exist.
         whole_in: seconds until the rollout is due as a whole; None if this pass has planned it.
         cost: CPU seconds that planning took, in which nothing else could be done.
+        wait_over_in: seconds until the first wait is over whose end is known; None if there is none.
     """
 
     actions: tuple[NodeAction, ...] = ()
@@ -77,6 +78,7 @@ class Pass:
     upgrade: Upgrade | None = None
     whole_in: float | None = None
     cost: float = 0.0
+    wait_over_in: float | None = None
 
     @property
     def changed(self) -> bool:
@@ -188,8 +190,9 @@ class Rollouts:
             over=not (left or actions) and (upgrade.finished or upgrade.deleting),
             applied=tuple(actuator.applied),
             upgrade=upgrade,
-            whole_in=left or None,
+            whole_in=rollout.cadence.left(upgrade) if left else None,
             cost=spent.seconds,
+            wait_over_in=_wait_over_in(actions, self._kube.utcnow()),
         )
 
     async def gather(self, name: str) -> FleetSnapshot:
@@ -240,7 +243,10 @@ class Rollouts:
         fleet = await self._with_pods(fleet, unread_in_flight)
         with spent:
             actions = advance_in_flight(fleet, self._kube.utcnow())
-        return rollout.lanes.free((action for action in actions if not isinstance(action, FreeSlot)), fleet.busy)
+        own = tuple(action for action in actions if not isinstance(action, FreeSlot))
+        if len(own) < len(actions):
+            rollout.cadence.slot_waits()
+        return rollout.lanes.free(own, fleet.busy)
 
     async def _read(self, rollout: _Rollout, upgrade: Upgrade) -> FleetSnapshot:
         """Read what a plan depends on, except pods."""
@@ -275,6 +281,11 @@ class Rollouts:
             )
             self._rollouts[name] = _Rollout(lanes, Cadence(self._pace.rest, self._pace.clock))
         return self._rollouts[name]
+
+
+def _wait_over_in(actions: Iterable[NodeAction], now: datetime) -> float | None:
+    ends = (action.until for action in actions if isinstance(action, Wait) and action.until is not None)
+    return max(0.0, (first - now).total_seconds()) if (first := min(ends, default=None)) is not None else None
 
 
 def _needs_work(upgrade: Upgrade | None) -> bool:

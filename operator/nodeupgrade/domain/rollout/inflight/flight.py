@@ -101,9 +101,9 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
         looking = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
         cordoned = node is not None and (node.unschedulable or node.cordoned_by == fleet.upgrade.uid)
         return task.verdict is None and (looking or cordoned)  # else the cordon comes first
-    return (
-        task.reported.phase.terminal and was_touched(task.reported) and guard_lifecycle.has_reported(fleet, task, now)
-    )
+    if not (task.reported.phase.terminal and was_touched(task.reported)):
+        return False
+    return (heard := guard_lifecycle.reports_by(fleet, task)) is None or heard <= now
 
 
 def called_off(upgrade: Upgrade) -> Finding | None:
@@ -256,9 +256,9 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
     if was_touched(task.reported):
         if (ending := guard_lifecycle.end(fleet, task, now)) is not None:
             return ending
-        if not guard_lifecycle.has_reported(fleet, task, now):
+        if (heard := guard_lifecycle.reports_by(fleet, task)) is not None and now < heard:
             message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
-            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message)
+            return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
     if isinstance(verdict, Finding):
         return Wait(node=node.name, reason=verdict.reason, message=verdict.message)

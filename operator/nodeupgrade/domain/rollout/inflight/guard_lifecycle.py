@@ -94,7 +94,7 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
 def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     """Return the action that ends a node's guard before its verdict, so that the kubelet can report the real status.
 
-    The time at which it ended stays on record until the verdict, see ``has_reported``.
+    The time at which it ended stays on record until the verdict, see ``reports_by``.
     """
     parameters = fleet.guard
     if parameters is None or (ends := guard.own_end(parameters, task.name)) is None or now >= ends + guard.NODE_LOOK:
@@ -110,8 +110,8 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     )
 
 
-def has_reported(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
-    """Report whether the kubelet has had time to report the node unready since the guard ended."""
+def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
+    """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
     if fleet.guard is not None:
         ends = guard.lifted_at(fleet.guard, task.name) or guard.own_end(fleet.guard, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
@@ -119,7 +119,7 @@ def has_reported(fleet: FleetSnapshot, task: Task, now: datetime) -> bool:
         ends = max(map(datetime.fromisoformat, written.values()))
     else:
         ends = None
-    return ends is None or now >= ends + guard.NODE_LOOK
+    return None if ends is None else ends + guard.NODE_LOOK
 
 
 def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:

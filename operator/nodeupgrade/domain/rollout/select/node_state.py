@@ -1,6 +1,6 @@
 """The state of each node of a rollout, derived from API objects alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
@@ -79,6 +79,7 @@ class NodeState:
         task: the task by which the rollout claims it; None if it is not claimed.
         view: the Node; None if it does not exist.
         again: when a node that its agent REFUSED is retried automatically.
+        judged: the verdict on its upgrade, known even while the node still holds its slot; None for prechecks.
     """
 
     node: NodeName
@@ -89,6 +90,11 @@ class NodeState:
     task: Task | None = None
     view: NodeView | None = None
     again: datetime | None = None
+    judged: Verdict | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Derive what every plan asks of every member, of which few have changed."""
+        object.__setattr__(self, "judged", self._judged())
 
     @property
     def begun(self) -> bool:
@@ -102,9 +108,7 @@ class NodeState:
             return None
         return self.task.verdict.outcome
 
-    @property
-    def judged(self) -> Verdict | None:
-        """The verdict on its upgrade, known even while the node still holds its slot; None for prechecks."""
+    def _judged(self) -> Verdict | None:
         if (
             self.place not in {Place.FINISHED, Place.IN_FLIGHT}
             or self.task is None

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.nodes import Membership
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.nodes import NodeView
-from nodeupgrade.domain.rollout.select.membership import claim_of, in_flight, is_member, needs_claim
+from nodeupgrade.domain.rollout.select.membership import claim_of, is_member, needs_claim
 from nodeupgrade.domain.rollout.select.node_state import NodeState, node_state
 from nodeupgrade.domain.rollout.select.waves import Unassigned, assign
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
@@ -31,9 +31,10 @@ class Recall:
     _unassigned: dict[NodeName, Unassigned] = field(default_factory=dict)
     _members: dict[NodeName, NodeState] = field(default_factory=dict)
 
-    def members(self, fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> Mapping[NodeName, NodeState]:
-        """Return all members with their states, in upgrade order: wave by wave."""
-        flying = frozenset(in_flight(fleet))
+    def members(
+        self, fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, flying: frozenset[NodeName]
+    ) -> Mapping[NodeName, NodeState]:
+        """Return all members with their states, in upgrade order: wave by wave; ``flying`` hold a slot."""
         changed = self._changed(fleet, spec, flying)
         if self._reassign(fleet, spec, changed, flying):
             waves = _in_order(fleet, spec, self._unassigned)

@@ -57,7 +57,8 @@ class RolloutView:
 
 def view_rollout(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall | None = None) -> RolloutView:
     """Return the view of a rollout at a given moment; with ``recall``, at the price of what has changed since."""
-    members = (recall or Recall()).members(fleet, spec, now)
+    flying = in_flight(fleet)
+    members = (recall or Recall()).members(fleet, spec, now, frozenset(flying))
     held, unclaimed = list[NodeState](), list[NodeState]()
     planned = fleet.upgrade.status.planned_at is not None
     for state in members.values():
@@ -74,7 +75,7 @@ def view_rollout(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall:
         now=now,
         members=members,
         waves=rosters(spec.waves, members),
-        flying=in_flight(fleet),
+        flying=flying,
         unclaimed=tuple(unclaimed),
         held=tuple(held),
     )

@@ -13,7 +13,7 @@ AT_ONCE = 64
 RESERVED = 32
 """Of these, how many are for nodes in flight and for the status, whatever else waits or hangs."""
 
-BEFORE_EVENTS = 8
+BEFORE_EVENTS = 2
 """Writes in progress at which an event waits: nobody waits for it, and many would delay what nodes wait for."""
 
 
