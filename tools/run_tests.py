@@ -1,8 +1,9 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes mostly wait, so all others run beside those that share a node, with what they leave of the
-processors; of these, those come last that need real software, or nodes of their own. With NODEUPGRADE_E2E=required (as
-in CI) it is an error if a machine cannot run all of them.
+Tests on booted nodes mostly wait, so those that share a node and those with nodes of their own run side by side, and
+all others beside them, with what they leave of the processors; those with real software wait as well, so they come
+before the fast ones, which do not. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all
+of them.
 """
 
 import os
@@ -78,14 +79,7 @@ def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
     besides = Beside(), Beside()
     with ThreadPoolExecutor(max_workers=2) as others:
-        fast = others.submit(besides[0].run, FAST)
-
-        def then(beside: Beside, part: tuple[str, ...]) -> None:
-            fast.result()
-            if not besides[0].ended:
-                beside.run(part)
-
-        done = [others.submit(then, *each) for each in zip(besides, (OWN_NODES, CONTRACTS), strict=True)]
+        done = others.submit(besides[0].run, OWN_NODES), others.submit(besides[1].run, CONTRACTS, FAST)
         try:
             code = pytest(*SHARED_NODE)
         except BaseException:
