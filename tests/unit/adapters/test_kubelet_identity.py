@@ -1,9 +1,7 @@
 """Speaking to the API server as the node's kubelet, from a pod that sees the node's files below a directory."""
 
 import json
-import shutil
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,6 +13,7 @@ import yaml
 from nodeupgrade.domain.errors import StepFailed, Transient
 from nodeupgrade.ports.node.kubelet import Answer
 from nodeupgrade.wiring.node import host_from_pod
+from tests.unit.certificates import self_signed
 
 KUBECONFIG = PurePosixPath("/etc/kubernetes/kubelet.conf")
 PATH = "/api/v1/nodes/node-a/status"
@@ -36,26 +35,19 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def certificate(directory: Path) -> tuple[bytes, bytes]:
-    """A certificate that vouches for itself, and its key: authority, server and client at once."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
-    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    made += ["-days", "2", "-subj", "/CN=apiserver", "-addext", "subjectAltName=DNS:apiserver"]
-    made += ["-out", directory / "crt", "-keyout", directory / "key"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    return (directory / "crt").read_bytes(), (directory / "key").read_bytes()
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    return self_signed(tmp_path, "DNS:apiserver")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, pair: tuple[Path, Path]) -> Path:
     """A node's root directory, with the files of a kubelet whose certificate was renewed once."""
     root = tmp_path / "host"
     pki = root / "var/lib/kubelet/pki"
     pki.mkdir(parents=True)
     (root / "etc/kubernetes").mkdir(parents=True)
-    crt, key = certificate(tmp_path)
+    crt, key = (path.read_bytes() for path in pair)
     (pki / "ca.crt").write_bytes("# Autorität\n".encode() + crt)
     (pki / "kubelet-client-2026.pem").write_bytes(crt + key)
     (pki / "kubelet-client-current.pem").symlink_to("/var/lib/kubelet/pki/kubelet-client-2026.pem")
@@ -63,11 +55,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def port(root: Path, tmp_path: Path) -> Iterator[int]:
+def port(pair: tuple[Path, Path]) -> Iterator[int]:
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "crt"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pair[0]))
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    context.load_cert_chain(*pair)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

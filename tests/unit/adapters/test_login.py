@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,18 +17,13 @@ from kubernetes.aio.config import incluster_config
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.adapters.kube.transport import Patience
 from nodeupgrade.ports.kube import NODES, UnavailableError
+from tests.unit.certificates import self_signed
 
 
 @pytest.fixture
 async def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
     """A pod's service account; the API server answers with the token that it was sent."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
-    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    made += ["-days", "2", "-subj", "/CN=apiserver", "-addext", "subjectAltName=IP:127.0.0.1"]
-    made += ["-out", tmp_path / "ca.crt", "-keyout", tmp_path / "key"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)  # noqa: ASYNC221
+    certificate, key = self_signed(tmp_path)
     (tmp_path / "token").write_text("first")
 
     async def answer(request: web.Request) -> web.Response:
@@ -41,12 +34,12 @@ async def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     runner = web.AppRunner(server)
     await runner.setup()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "ca.crt", tmp_path / "key")
+    context.load_cert_chain(certificate, key)
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
     try:
         yield tmp_path
     finally:
@@ -82,7 +75,7 @@ async def test_an_authority_that_nobody_knows_is_not_believed(account: Path, mon
 async def test_what_a_kubeconfig_says_of_the_connection_counts_for_both(account: Path) -> None:
     cluster = {
         "server": f"https://localhost:{os.environ['KUBERNETES_SERVICE_PORT']}",
-        "certificate-authority": str(account / "ca.crt"),
+        "certificate-authority": str(account / "tls.crt"),
         "tls-server-name": "127.0.0.1",
     }
     config = {

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
@@ -15,6 +13,7 @@ import pytest
 
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.ports.kube import NODES
+from tests.unit.certificates import self_signed
 
 BOOKMARK = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "5"}}}
 SECONDS = 60.0
@@ -42,14 +41,8 @@ def deaf(listener: socket.socket, trust: ssl.SSLContext) -> bool:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[Path, "Future[bool]"]]:
     """A kubeconfig for an API server of one watch, and whether that watch ended."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
-    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    made += ["-days", "2", "-subj", "/CN=apiserver", "-out", tmp_path / "crt", "-keyout", tmp_path / "key"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
     trust = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    trust.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    trust.load_cert_chain(*self_signed(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
         address = f"https://127.0.0.1:{listener.getsockname()[1]}"
         config = {

@@ -2,9 +2,7 @@
 
 import base64
 import json
-import shutil
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,6 +17,7 @@ from nodeupgrade.adapters.kubelet.lease import KubeletLease
 from nodeupgrade.agent.host import lease_keeper
 from nodeupgrade.agent.host.lease_keeper import LOOK_SECONDS, keep, renewed
 from nodeupgrade.kubelet.kubeconfig import parse
+from tests.unit.certificates import self_signed
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 NODE = "node-a"
@@ -50,16 +49,7 @@ def test_it_leaves_a_lease_alone_that_a_kubelet_renews(age: float, duration: int
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate that vouches for itself, and its key: authority, server and client at once."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
-    directory = tmp_path_factory.mktemp("pki")
-    certificate, key = directory / "tls.crt", directory / "tls.key"
-    made: list[str | Path] = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    made += ["-days", "2", "-subj", "/CN=apiserver", "-addext", "subjectAltName=DNS:apiserver"]
-    made += ["-out", certificate, "-keyout", key]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    return certificate, key
+    return self_signed(tmp_path_factory.mktemp("pki"), "DNS:apiserver")
 
 
 class ApiServer(ThreadingHTTPServer):
