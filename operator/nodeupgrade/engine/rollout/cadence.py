@@ -36,9 +36,8 @@ class Cadence:
 
     rest: float = REST
     clock: Callable[[], float] = time.monotonic
-    _planned_at: float = 0.0
-    _cost: float = 0.0
     _due: float = 0.0
+    _due_for_a_slot: float = 0.0
     _asked: Upgrade | None = None
 
     def left(self, upgrade: Upgrade) -> float:
@@ -48,12 +47,13 @@ class Cadence:
     def planned(self, upgrade: Upgrade, actions: tuple[NodeAction, ...], cost: float) -> None:
         """Note that the rollout was planned as a whole, which took ``cost`` seconds."""
         goes_on = any(isinstance(action, _MORE_TO_COME) for action in actions)
-        self._asked, self._planned_at, self._cost = _question(upgrade), self.clock(), cost
-        self._due = self._planned_at + (0.0 if goes_on else min(LONGEST_REST_SECONDS, self.rest * cost))
+        self._asked, now = _question(upgrade), self.clock()
+        self._due = now + (0.0 if goes_on else min(LONGEST_REST_SECONDS, self.rest * cost))
+        self._due_for_a_slot = now + REST_WHILE_A_SLOT_WAITS * cost
 
     def slot_waits(self) -> None:
         """Make the rollout due sooner: a slot can be given to another node."""
-        self._due = min(self._due, self._planned_at + REST_WHILE_A_SLOT_WAITS * self._cost)
+        self._due = min(self._due, self._due_for_a_slot)
 
     def hurry(self) -> None:
         """Make the rollout due at once: its last plan was not carried out."""

@@ -96,8 +96,7 @@ async def look_at(kube: TypedKube, fleet: FleetSnapshot, names: Iterable[NodeNam
 
     async def seen(name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
         async with limit:
-            pods, node = tuple(map(parse_pod, await kube.list_pods_on_node(name))), await present(name)
-            return pods, node
+            return tuple(map(parse_pod, await kube.list_pods_on_node(name))), await present(name)
 
     names = tuple(names)
     looks = [asyncio.ensure_future(seen(name)) for name in names]
