@@ -18,6 +18,8 @@ from e2e.lab.snapshot import Difference, NodeSnapshot, compare
 SETTLE = "5s"
 UNGUARDED = {"readinessGuard": "Off"}
 """For runs whose guard is not what is tested: they need not wait for what the kubelet reports when it has ended."""
+NOTICED = "90s"
+"""Settle period of runs that the first act of a kubelet ends; on a busy machine it comes late."""
 TERMINAL_SECONDS = 420.0
 Object = dict[str, Any]
 

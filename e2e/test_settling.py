@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import Cluster, disturbed, quickly
+from e2e.cluster import NOTICED, Cluster, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab import workload
 from e2e.lab.process import wait_until
@@ -26,7 +26,7 @@ def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
 def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
-    cluster.apply(name, version, cluster.pre_staged(version), verify=quickly(settle="25s"), **spec)
+    cluster.apply(name, version, cluster.pre_staged(version), verify=quickly(settle=NOTICED), **spec)
     watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
     wait_until(*watched, timeout=180, interval=0.3)
 
@@ -57,7 +57,7 @@ def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
     program = cluster.pre_staged(NEW)
-    wanted = quickly(shield="Off")
+    wanted = quickly(settle=NOTICED, shield="Off")
 
     tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=wanted))
     status = cluster.task()["status"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import Cluster, conditions, disturbed, quickly
+from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults.oracle import listener
 from e2e.faults.tamper import planned_wrong_hashes
 from e2e.lab import workload
@@ -40,7 +40,7 @@ def without_a_trace(cluster: Cluster) -> None:
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
     before = cluster.wait_settled()
-    verify = quickly(settle="20s", shield="Require")
+    verify = quickly(settle=NOTICED, shield="Require")
     with planned_wrong_hashes(cluster, which):
         cluster.apply(f"wrong-{which}", NEW, cluster.pre_staged(NEW), verify=verify)
         cluster.wait_for_end(f"wrong-{which}")

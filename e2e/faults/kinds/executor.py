@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from e2e.faults.fault import BACK, UP, Fault, Harm
 from e2e.faults.run import EXECUTOR, FaultRun
-from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.domain.node.run.journal import Mark
 
 
@@ -92,7 +92,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kill/every-record", kill_after_every_record, spec={"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}),
     Fault("kill/going-back", kill_while_going_back, BACK),
     Fault("kill/systemctl-stop", stop_executor),
-    Fault("power/committed", cut_power_after(Step.VERIFY, Mark.DONE), frozenset({"Succeeded", "Failed"}), reboots=True),
+    Fault("power/committed", cut_power_after(COMMIT, Mark.DONE), frozenset({"Succeeded", "Failed"}), reboots=True),
     Fault("power/finished", cut_power_after(None, Mark.FINISHED), UP, reboots=True),
     Fault("power/twice", cut_power_twice, BACK, reboots=True),
 )
