@@ -12,7 +12,7 @@ from nodeupgrade.adapters.kubelet import HostKubelet
 from nodeupgrade.adapters.proc import ProcessTable
 from nodeupgrade.domain.errors import Transient
 from nodeupgrade.ports.node.kubelet import Answer, ServingEndpoint
-from tests.unit.adapters.test_kubelet_identity import certificate
+from tests.unit.certificates import self_signed
 
 ASKED: list[tuple[str, str | None]] = []
 
@@ -37,18 +37,22 @@ def kubelet(tmp_path: Path) -> HostKubelet:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> bytes:
-    """The certificate that the server shows; its key lies beside it."""
-    return certificate(tmp_path)[0]
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    return self_signed(tmp_path)
 
 
 @pytest.fixture
-def port(tmp_path: Path, own: bytes) -> Iterator[int]:
-    assert own
+def own(pair: tuple[Path, Path]) -> bytes:
+    """The certificate that the server shows."""
+    return pair[0].read_bytes()
+
+
+@pytest.fixture
+def port(pair: tuple[Path, Path]) -> Iterator[int]:
     ASKED.clear()
     server = HTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    context.load_cert_chain(*pair)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -67,7 +71,7 @@ def test_who_shows_the_certificate_on_disk_is_asked(kubelet: HostKubelet, own: b
 
 def test_nobody_else_hears_the_token(kubelet: HostKubelet, port: int, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    other, _ = certificate(tmp_path / "other")
+    other = self_signed(tmp_path / "other")[0].read_bytes()
 
     with pytest.raises(Transient, match="does not show the certificate"):
         kubelet.configz(ServingEndpoint(address="127.0.0.1", port=port, certificates=other))

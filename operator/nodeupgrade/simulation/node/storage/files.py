@@ -95,7 +95,7 @@ class SimulatedFiles:
     def changed(self, path: PurePosixPath) -> float | None:
         """Long ago, unless it was touched."""
         self._calls.read(f"files.changed {path}")
-        there = str(path) in self._disk or any(path in PurePosixPath(name).parents for name in self._disk)
+        there = str(path) in self._disk or self._is_directory(path)
         return self.touched.get(str(path), LONG_AGO if there else None)
 
     def immutable(self, path: PurePosixPath) -> bool:
@@ -128,7 +128,7 @@ class SimulatedFiles:
         self._calls.read(f"files.entry {path}")
         if str(path) in self._disk:
             return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=path)
-        if any(path in PurePosixPath(name).parents for name in self._disk):
+        if self._is_directory(path):
             return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=path)
         return None
 
@@ -136,6 +136,9 @@ class SimulatedFiles:
         """Every file is."""
         self._calls.read(f"files.executable {path}")
         return str(path) in self._disk
+
+    def _is_directory(self, path: PurePosixPath) -> bool:
+        return any(name.startswith(f"{path}/") for name in self._disk)
 
     def _required(self, path: PurePosixPath) -> bytes:
         data = self._disk.get(str(path))
