@@ -1,6 +1,6 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 
@@ -35,8 +35,40 @@ from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 
 
-def plan(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) -> tuple[NodeAction, ...]:
-    """Return all actions that can be taken now, in order; ``recall`` makes it quicker, and changes nothing else.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What a plan does with the nodes in flight, and which others it starts.
+
+    Attributes:
+        intent: what to do with the others as long as all slots are taken.
+        advances: the next actions for nodes in flight.
+        kept: the nodes that keep their slots.
+        admitting: the intent whose nodes are admitted: that with the slots that are free after this plan.
+    """
+
+    intent: Intent
+    advances: tuple[NodeAction, ...]
+    kept: tuple[NodeName, ...]
+    admitting: Intent
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the planner has found about one rollout; with them it is quicker, and comes to the same plans."""
+
+    recall: Recall = field(default_factory=Recall)
+    _decided: _Decided | None = None
+
+    def decide(self, fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> _Decided:
+        """Decide, unless the last decision was about the same snapshot at the same time."""
+        known = self._decided
+        if known is None or known.intent.rollout.fleet is not fleet or known.intent.rollout.now != now:
+            known = self._decided = _decide(fleet, spec, now, self.recall)
+        return known
+
+
+def plan(fleet: FleetSnapshot, now: datetime, notes: Notes | None = None) -> tuple[NodeAction, ...]:
+    """Return all actions that can be taken now, in order; ``notes`` make it quicker, and change nothing else.
 
     Nodes in flight come first, then claims, admissions and the status. The status write of one plan admits a node; only
     a later plan, which has read that status, touches it. Without a recorded slot nothing happens to a node. A slot that
@@ -53,7 +85,7 @@ def plan(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) -> t
         return _reject(fleet, flying, spec, now)
     if not upgrade.has_finalizer and not upgrade.deleting:
         return (AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight"),)
-    return _proceed(fleet, spec, now, recall or Recall())
+    return _proceed(fleet, spec, now, notes or Notes())
 
 
 def advance_in_flight(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
@@ -80,24 +112,29 @@ def _advancing(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     return tuple(name for name in fleet.upgrade.status.in_flight if fleet.own_task(name) is not None)
 
 
-def unread(fleet: FleetSnapshot, now: datetime, recall: Recall | None = None) -> tuple[NodeName, ...]:
-    """Return the nodes whose pods must be read before planning; call again after reading them."""
+def unread(fleet: FleetSnapshot, now: datetime, notes: Notes | None = None) -> tuple[NodeName, ...]:
+    """Return the nodes whose pods must be read before planning; call again after reading them.
+
+    Nodes in flight come first: which others may start depends on whether those keep their slots.
+    """
     upgrade = fleet.upgrade
-    wanted = tuple(name for name in in_flight(fleet) if name in fleet.nodes and needs_pods(fleet, name, now))
-    if upgrade.has_finalizer and not isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
-        wanted += _decide(fleet, spec, now, recall or Recall()).admitting.unread
-    return tuple(name for name in wanted if name not in fleet.pods)
+    flying = (name for name in in_flight(fleet) if name in fleet.nodes and name not in fleet.pods)
+    if wanted := tuple(name for name in flying if needs_pods(fleet, name, now)):
+        return wanted
+    if not upgrade.has_finalizer or isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
+        return ()
+    return (notes or Notes()).decide(fleet, spec, now).admitting.unread
 
 
-def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall) -> tuple[NodeAction, ...]:
+def _proceed(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, notes: Notes) -> tuple[NodeAction, ...]:
     """Advance nodes in flight, prepare and admit the next ones, and update the status."""
-    upgrade, decided = fleet.upgrade, _decide(fleet, spec, now, recall)
+    upgrade, decided = fleet.upgrade, notes.decide(fleet, spec, now)
     intent, advances, entries = decided.intent, decided.advances, decided.admitting.admissions
     slots = tuple(sorted({*decided.kept, *(action.node for action in entries if isinstance(action, Admit))}))
     if upgrade.finished and (intent.preparations or not retry.retry_asked(upgrade)):
         return (*advances, *intent.preparations, *reported(upgrade, replace(upgrade.status, in_flight=slots)))
 
-    settled = _with_slots(decided.admitting, slots, now, recall)
+    settled = _with_slots(decided.admitting, slots, now, notes.recall)
     state = state_of(settled.rollout, settled.decision)
     reopened = not any(isinstance(action, Reopen) for action in (*intent.preparations, *intent.held_back))
     impeded_by = impediments((*advances, *intent.held_back), fleet.setbacks)
@@ -114,23 +151,6 @@ def _advances(
 ) -> tuple[NodeAction, ...]:
     by_node = (up_to_held_back(advance(fleet, terms, name, now), fleet.setbacks, now) for name in flying)
     return tuple(chain.from_iterable(by_node))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
-    """What a plan does with the nodes in flight, and which others it starts.
-
-    Attributes:
-        intent: what to do with the others as long as all slots are taken.
-        advances: the next actions for nodes in flight.
-        kept: the nodes that keep their slots.
-        admitting: the intent whose nodes are admitted: that with the slots that are free after this plan.
-    """
-
-    intent: Intent
-    advances: tuple[NodeAction, ...]
-    kept: tuple[NodeName, ...]
-    admitting: Intent
 
 
 def _decide(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, recall: Recall) -> _Decided:

@@ -12,9 +12,8 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.domain.catalogue import read_upgrade
 from nodeupgrade.domain.rollout.actions import FreeSlot, Hold, NodeAction, Wait, WriteStatus
 from nodeupgrade.domain.rollout.inflight.retry import retry_asked
-from nodeupgrade.domain.rollout.planner import advance_in_flight, plan, unread, unread_in_flight
+from nodeupgrade.domain.rollout.planner import Notes, advance_in_flight, plan, unread, unread_in_flight
 from nodeupgrade.domain.rollout.select.membership import in_flight
-from nodeupgrade.domain.rollout.select.recall import Recall
 from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.election.takeover import Term, require_term, take_over
 from nodeupgrade.engine.rollout.actuator import Actuator
@@ -93,7 +92,7 @@ class _Rollout:
     lanes: Lanes
     cadence: Cadence
     memory: Memory = field(default_factory=Memory)
-    recall: Recall = field(default_factory=Recall)
+    notes: Notes = field(default_factory=Notes)
     reported_at: datetime | None = None
 
 
@@ -202,7 +201,8 @@ class Rollouts:
             NotFoundError: There is no such NodeUpgrade.
         """
         upgrade = read_upgrade(await self._kube.get(UPGRADES, name))
-        return await self._with_pods(await self._read(self._rollout(name), upgrade), unread)
+        fleet, _ = await self._with_pods(await self._read(self._rollout(name), upgrade), unread)
+        return fleet
 
     async def _taken_over(self, fleet: FleetSnapshot) -> bool:
         """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked.
@@ -225,11 +225,11 @@ class Rollouts:
 
         def missing(fleet: FleetSnapshot, now: datetime) -> tuple[NodeName, ...]:
             with spent:
-                return unread(fleet, now, rollout.recall)
+                return unread(fleet, now, rollout.notes)
 
-        fleet, now = await self._with_pods(fleet, missing), self._kube.utcnow()
+        fleet, now = await self._with_pods(fleet, missing)
         with spent:
-            actions = plan(fleet, now, rollout.recall)
+            actions = plan(fleet, now, rollout.notes)
         rollout.cadence.planned(upgrade, actions, spent.seconds)
         interval, before = self._pace.status_interval, rollout.reported_at
         if before is not None and now - before < interval and may_wait(upgrade.status, actions):
@@ -240,9 +240,9 @@ class Rollouts:
 
     async def _advance(self, rollout: _Rollout, fleet: FleetSnapshot, spent: Stopwatch) -> tuple[NodeAction, ...]:
         """Plan what comes next for the nodes in flight."""
-        fleet = await self._with_pods(fleet, unread_in_flight)
+        fleet, now = await self._with_pods(fleet, unread_in_flight)
         with spent:
-            actions = advance_in_flight(fleet, self._kube.utcnow())
+            actions = advance_in_flight(fleet, now)
         own = tuple(action for action in actions if not isinstance(action, FreeSlot))
         if len(own) < len(actions):
             rollout.cadence.slot_waits()
@@ -268,11 +268,11 @@ class Rollouts:
 
     async def _with_pods(
         self, fleet: FleetSnapshot, missing: Callable[[FleetSnapshot, datetime], tuple[NodeName, ...]]
-    ) -> FleetSnapshot:
-        """Look at the nodes whose pods are ``missing``, until none is."""
-        while nodes := missing(fleet, self._kube.utcnow()):
+    ) -> tuple[FleetSnapshot, datetime]:
+        """Look at the nodes whose pods are ``missing``, until none is; return also the time of that."""
+        while nodes := missing(fleet, now := self._kube.utcnow()):
             fleet = await look_at(self._kube, fleet, nodes)
-        return fleet
+        return fleet, now
 
     def _rollout(self, name: str) -> _Rollout:
         if name not in self._rollouts:
