@@ -10,6 +10,7 @@ import pytest
 
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
+from e2e.lab import splitpods
 from e2e.lab.process import wait_until
 from e2e.looks import look
 
@@ -105,7 +106,9 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
         f"{victim.pod}/{victim.name}"
     ]
     namespace, _, pod = victim.pod.partition("/")
-    cluster.lab.kubectl("delete", "pod", "--namespace", namespace, pod, timeout=120)
+    assert splitpods.make_anew(cluster.lab, namespace)
+    cluster.lab.kubectl_wait("wait", "-n", namespace, f"pod/{pod}", "--for=condition=Ready", timeout=60)
+    assert not splitpods.make_anew(cluster.lab, namespace)
     assert looked_at(cluster, "deleted")["phase"] == "Prechecked"
 
 

@@ -27,6 +27,7 @@ SETTLE = "4s"
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0
+ASK_SECONDS = 60.0
 TURN_BACK = at(Step.LOWER_SHIELD, When.ANNOUNCED)
 """A run that fails here rolls back every step."""
 
@@ -133,9 +134,24 @@ class FaultRun:
         node.write(f"{FAILPOINTS}/{name}", action)
 
     def wait_hit(self, name: Failpoint, timeout: float = 180) -> None:
-        """Return once a failpoint has struck."""
+        """Return once a failpoint has struck.
+
+        Raises:
+            LabError: the run ended without it, or it did not strike in time.
+        """
         hit = self.cluster.node.disk / FAILPOINTS.lstrip("/") / f"{name}.hit"
-        wait_until(f"the executor to pass {name}", hit.exists, timeout=timeout, interval=0.005)
+        ask_at = time.monotonic() + ASK_SECONDS
+
+        def struck_or_over() -> bool:
+            nonlocal ask_at
+            if hit.exists() or time.monotonic() < ask_at:
+                return hit.exists()
+            ask_at = time.monotonic() + ASK_SECONDS
+            return self._over()
+
+        wait_until(f"the executor to pass {name}", struck_or_over, timeout=timeout, interval=0.005)
+        if not hit.exists():
+            raise LabError(f"the run ended before the executor passed {name}; the task says {self.status()}")
 
     def release(self, name: Failpoint) -> None:
         """Let an executor that hangs at a failpoint go on."""

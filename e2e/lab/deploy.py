@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.lab import images, naming, nodefiles
+from e2e.lab import images, naming, nodefiles, splitpods
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.progress import Progress, Quiet
@@ -90,15 +90,16 @@ def _with_failpoints() -> dict[str, object]:
 
 
 def wait_available(lab: Lab) -> None:
-    """Wait until the operator is available.
+    """Wait until the operator is available; pods that the runtime has split are made anew.
 
     Raises:
         LabError: it does not become available; the message ends with its output.
     """
     in_namespace = ("--namespace", NAMESPACE)
     rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}")
-    if lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode == 0:
-        return
+    while lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode == 0:
+        if not splitpods.make_anew(lab, NAMESPACE):
+            return
     pods = lab.kubectl(*in_namespace, "describe", "pods", check=False).stdout
     logs = lab.kubectl(*in_namespace, "logs", f"deployment/{DEPLOYMENT}", "--tail=40", check=False).stdout
     raise LabError(f"the operator is not available after {_READY_SECONDS} s:\n{pods[-3000:]}\n{logs}")

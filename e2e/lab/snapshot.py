@@ -85,6 +85,12 @@ class NodeSnapshot:
         """The containers that run."""
         return tuple(container for container in self.containers if container.running)
 
+    def split_pods(self) -> set[str]:
+        """Return the pods of which a container runs under another monitor than their sandbox."""
+        monitors = {sandbox.id: sandbox.monitor_pid for sandbox in self.sandboxes if sandbox.running}
+        known = (c for c in self.running() if c.monitor_pid is not None and monitors.get(c.sandbox_id) is not None)
+        return {c.pod for c in known if c.monitor_pid != monitors[c.sandbox_id]}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

@@ -10,6 +10,7 @@ from typing import Any
 from e2e.lab.lab import Lab
 from e2e.lab.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
+from e2e.lab.splitpods import is_mirror, make_anew
 from e2e.lab.versions import Version
 
 NAMESPACE = "workload"
@@ -87,11 +88,6 @@ def start_pod(lab: Lab, name: str, script: str, *, node: str) -> None:
     lab.kubectl_wait("wait", "-n", NAMESPACE, f"pod/{name}", "--for=condition=Ready", timeout=60)
 
 
-def is_mirror(pod: Object) -> bool:
-    """Report whether a pod only shows a static one."""
-    return "kubernetes.io/config.mirror" in pod["metadata"].get("annotations", {})
-
-
 def renew(lab: Lab, objects: list[Object], *, keep: Callable[[Object], bool] = lambda _: False) -> None:
     """Delete all bare pods but those wanted ones that are to be kept, apply the objects, and wait until all pods run.
 
@@ -115,13 +111,16 @@ def wait_running(
 ) -> None:
     """Wait until ``count`` pods of ``namespace`` (on ``node``) run, with every long-running container ready.
 
+    Pods that the runtime has split are made anew.
+
     Raises:
         LabError: after ``timeout`` seconds; it says how many run.
     """
     here = ("--namespace", namespace, *(["--field-selector", f"spec.nodeName={node}"] if node else []))
 
     def enough() -> bool:
-        return sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"]) >= count
+        run = sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"])
+        return run >= count and not make_anew(lab, namespace)
 
     wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=1)
 

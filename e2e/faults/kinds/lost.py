@@ -106,16 +106,15 @@ def split_shim(run: FaultRun) -> Iterator[None]:
     socket = node.exec("cat", f"{task}/address").stdout.strip().removeprefix("unix://")
     node.exec("rm", socket)
     node.exec("kill", "-9", str(victim.pid))
-    wait_until("a container under a shim of its own", lambda: _split(run, victim.pod), timeout=120, interval=1)
+    wait_until(
+        "a container under a shim of its own",
+        lambda: victim.pod in node.snapshot().split_pods(),
+        timeout=120,
+        interval=1,
+    )
     yield
     yield
     run.cluster.lab.kubectl("delete", "pod", "-n", *victim.pod.split("/"), timeout=120)
-
-
-def _split(run: FaultRun, pod: str) -> bool:
-    snapshot = run.cluster.node.snapshot()
-    monitors = {s.monitor_pid for s in snapshot.sandboxes if s.pod == pod and s.running}
-    return any(c.pod == pod and c.monitor_pid not in monitors for c in snapshot.running())
 
 
 def _web(run: FaultRun) -> ContainerInstance:

@@ -33,6 +33,7 @@ class Containerd:
     socket = SOCKET
     packages = ("containerd", "runc")
     serves_its_socket = True
+    shares_monitors = True
     keeps_digests = True
 
     @property

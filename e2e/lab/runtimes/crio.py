@@ -96,6 +96,7 @@ class Crio:
     daemon = "crio"
     eras = ("1.30.14", "1.33.13")
     serves_its_socket = True
+    shares_monitors = False
     packages = ("conmon", "runc", "skopeo")
     keeps_digests = False
 

@@ -55,6 +55,7 @@ class Docker:
     socket = "/run/docker.sock"
     packages = ("containerd", "docker.io", "runc")
     serves_its_socket = False
+    shares_monitors = False
     keeps_digests = False
 
     @property

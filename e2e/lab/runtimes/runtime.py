@@ -45,6 +45,11 @@ class LabRuntime(Protocol):
         ...
 
     @property
+    def shares_monitors(self) -> bool:
+        """Whether all containers of a pod run under the monitor (the shim) of its sandbox."""
+        ...
+
+    @property
     def packages(self) -> tuple[str, ...]:
         """Debian packages that a node needs for it; its units are enabled by them, or by ``complete``."""
         ...

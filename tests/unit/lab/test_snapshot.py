@@ -49,3 +49,11 @@ def test_a_restarted_container_is_one_gone_and_one_new() -> None:
         "container shop/web-1/web (c2): new",
         "sandbox shop/web-1/web-1 (s1): gone",
     ]
+
+
+def test_a_pod_is_split_if_a_container_runs_under_another_monitor_than_its_sandbox() -> None:
+    def split(**changes: object) -> set[str]:
+        return replace(BEFORE, containers=(ContainerInstance(**{**asdict(CONTAINER), **changes}),)).split_pods()
+
+    assert split(monitor_pid=91) == {"shop/web-1"}
+    assert split() == split(monitor_pid=None) == split(monitor_pid=91, state="CONTAINER_EXITED") == set()

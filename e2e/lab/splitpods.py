@@ -1,0 +1,56 @@
+"""Pods that containerd has split over two shims, as it may while the machine is busy.
+
+Any restart of the runtime loses such a pod, so every run is rightly refused. Tests that want one make it themselves.
+"""
+
+from typing import Any
+
+from e2e.lab import nodefiles
+from e2e.lab.lab import Lab
+from e2e.lab.node import Node
+from e2e.lab.process import wait_until
+
+Object = dict[str, Any]
+
+
+def make_anew(lab: Lab, namespace: str) -> bool:
+    """Replace the split pods of a namespace by new ones of the same name; return whether there were any.
+
+    The new ones may not run yet, and may be split as well.
+    """
+    found = False
+    for node in lab.nodes.values():
+        if not node.alive or not node.runtime.shares_monitors:
+            continue
+        for pod in sorted(node.snapshot().split_pods()):
+            space, _, name = pod.partition("/")
+            if space == namespace:
+                _replace(lab, node, lab.kubectl_json("get", "pod", name, "--namespace", space))
+                found = True
+    return found
+
+
+def is_mirror(pod: Object) -> bool:
+    """Report whether a pod only shows a static one."""
+    return "kubernetes.io/config.mirror" in pod["metadata"].get("annotations", {})
+
+
+def _replace(lab: Lab, node: Node, pod: Object) -> None:
+    meta = pod["metadata"]
+    if is_mirror(pod):
+        _replace_static(node, meta["name"].removesuffix(f"-{node.name}"))
+        return
+    lab.kubectl("delete", "pod", meta["name"], "--namespace", meta["namespace"], timeout=180)
+    if "ownerReferences" not in meta:
+        kept = {key: meta[key] for key in ("name", "namespace", "labels", "annotations") if key in meta}
+        lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": pod["spec"]})
+
+
+def _replace_static(node: Node, name: str) -> None:
+    path = f"{nodefiles.STATIC_PODS}/{name}.json"
+    manifest = node.disk / path.lstrip("/")
+    text = manifest.read_text()
+    manifest.unlink()
+    gone = "the end of a static pod", lambda: not any(name in c.pod for c in node.snapshot().running())
+    wait_until(*gone, timeout=120)
+    node.write(path, text)
