@@ -10,7 +10,7 @@ import pytest
 
 from e2e.changes import restart_runtime
 from e2e.cluster import Cluster, Object, conditions, quickly
-from e2e.lab import splitpods
+from e2e.lab import splitpods, workload
 from e2e.lab.process import wait_until
 from e2e.looks import look
 
@@ -109,6 +109,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     assert splitpods.make_anew(cluster.lab, namespace)
     cluster.lab.kubectl_wait("wait", "-n", namespace, f"pod/{pod}", "--for=condition=Ready", timeout=60)
     assert not splitpods.make_anew(cluster.lab, namespace)
+    workload.start(cluster.lab, workload.mixed_workload(PODS, node.name, kubelet=OLD))  # as it was, for who applies it
     assert looked_at(cluster, "deleted")["phase"] == "Prechecked"
 
 

@@ -3,6 +3,7 @@
 Any restart of the runtime loses such a pod, so every run is rightly refused. Tests that want one make it themselves.
 """
 
+import json
 from typing import Any
 
 from e2e.lab import nodefiles
@@ -43,7 +44,9 @@ def _replace(lab: Lab, node: Node, pod: Object) -> None:
     lab.kubectl("delete", "pod", meta["name"], "--namespace", meta["namespace"], timeout=180)
     if "ownerReferences" not in meta:
         kept = {key: meta[key] for key in ("name", "namespace", "labels", "annotations") if key in meta}
-        lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": pod["spec"]})
+        # Not applied: whoever applies the original again would take the defaults back that it does not name.
+        anew = {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": pod["spec"]}
+        lab.kubectl("create", "-f", "-", input=json.dumps(anew))
 
 
 def _replace_static(node: Node, name: str) -> None:
