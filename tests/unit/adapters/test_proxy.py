@@ -78,7 +78,7 @@ async def until(true: Callable[[], object]) -> None:
 @BOTH_WAYS
 async def test_a_unary_call_arrives_as_it_was_made(rig: Rig, method: str) -> None:
     sent = (("from", "kubelet"), ("trace-bin", b"\0\x01\xff"))
-    call = unary(rig.channel, method, b"\x0a\x00", metadata=sent, timeout=30)
+    call = unary(rig.channel, method, b"\x0a\x00", metadata=sent, timeout=110)
 
     assert await call == b"\x0a\x00"
     assert dict(await call.initial_metadata()) == {"began": "first"}
