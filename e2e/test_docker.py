@@ -9,6 +9,7 @@ import pytest
 
 from e2e import hashes
 from e2e.cluster import Cluster, conditions, disturbed, quickly
+from e2e.lab.process import wait_until
 
 OLD, NEW, WITHOUT_DOCKERSHIM = "1.15.0", "1.17.17", "1.30.14"
 PODS = 12
@@ -58,19 +59,26 @@ def test_a_kubelet_without_dockershim_is_refused_before_anything_is_touched(clus
     cluster.delete("too-far")
 
 
+def reload(cluster: Cluster, *, live_restore: str) -> None:
+    """Let dockerd read its configuration again, and wait until it has."""
+    cluster.node.exec("systemctl", "reload", "docker")
+    asked = ("docker", "info", "--format", "{{.LiveRestoreEnabled}}")
+    wait_until("the reload", lambda: cluster.node.exec(*asked).stdout.strip() == live_restore, timeout=60)
+
+
 def test_a_docker_without_live_restore_is_refused_by_what_it_says_not_by_its_file(cluster: Cluster) -> None:
     cluster.wait_without_agent()
     node, path = cluster.node, "/etc/docker/daemon.json"
     text = node.exec("cat", path).stdout
     node.write(path, text.replace('"live-restore": true', '"live-restore": false'))
-    node.exec("systemctl", "reload", "docker")
+    reload(cluster, live_restore="false")
     node.write(path, text)  # the file is right again, the running dockerd is not
     before = cluster.wait_settled()
     try:
         cluster.apply("no-live-restore", NEW, cluster.pre_staged(NEW), verify=quickly(), **BACK)
         upgrade = cluster.wait_for_end("no-live-restore")
     finally:
-        node.exec("systemctl", "reload", "docker")
+        reload(cluster, live_restore="true")
 
     messages = " ".join(failure["message"] for failure in upgrade["status"]["failures"])
     assert "live-restore is not in effect" in messages
