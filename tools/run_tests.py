@@ -1,8 +1,9 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
-Tests on booted nodes and with real software mostly wait, so all parts run side by side: those that share a node, those
-with nodes of their own, those with real software, and with what all these leave of the processors the fast ones, which
-wait for nothing. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
+Tests on booted nodes mostly wait, so those that share a node and those with nodes of their own run side by side, and
+all others beside them, with what they leave of the processors; those with real software wait as well, so they come
+before the fast ones, which do not. With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all
+of them.
 """
 
 import os
@@ -11,12 +12,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-FAST = ("-n", "auto", "-m", "not real and not e2e and not slow", "tests")
+FAST = ("-n", "auto", "--timeout=600", "-m", "not real and not e2e and not slow", "tests")
+"""With a timeout for a busy machine."""
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 SHARED_NODE = ("-v", "--durations=15", "-m", "e2e and not slow and shared_node", "e2e")
 OWN_NODES = ("-v", "--durations=15", "-m", "e2e and not slow and not shared_node", "e2e")
-BESIDE = ((OWN_NODES, 0), (CONTRACTS, 5), (FAST, 10))
-"""What runs beside the tests that share a node, and its niceness: 5 is a third of what others get, 10 is a tenth."""
+YIELDING = 19
+"""Niceness of what runs beside the tests on nodes."""
+LATER = 5
+"""Niceness of its session: a third of what others get, since API servers that it starts must answer in time."""
 
 
 def what_the_lab_lacks() -> str:
@@ -32,51 +36,62 @@ def pytest(*arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
-class Beside:
-    """Pytest beside something else, in a session of its own, since Linux may share processors between sessions.
+def pytest_beside(*arguments: str) -> subprocess.Popen[str]:
+    """Start pytest in a session of its own.
 
-    Attributes:
-        pid: of its session.
-        output: once it has ended.
+    Unless it starts nodes, it comes last, also where Linux shares processors between sessions.
     """
+    argv = [sys.executable, "-m", "pytest", *arguments]
+    if arguments != OWN_NODES:
+        yielding = f'echo {LATER} 2>/dev/null >/proc/self/autogroup; exec nice -n {YIELDING} "$@"'
+        argv = ["sh", "-c", yielding, "sh", *argv]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
-    def __init__(self, arguments: tuple[str, ...], niceness: int) -> None:
-        self._arguments, self.output = arguments, ""
-        yielding = f'echo {niceness} 2>/dev/null >/proc/self/autogroup; exec nice -n {niceness} "$@"'
-        argv = ["sh", "-c", yielding, "sh", sys.executable, "-m", "pytest", *arguments]
-        self._process = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
-        self.pid = self._process.pid
 
-    def wait(self) -> int:
-        """Print the output once it has ended, and return its exit code."""
-        self.output, _ = self._process.communicate()
-        print(f"\n=== beside: pytest {' '.join(self._arguments)}\n{self.output}===", flush=True)
-        return self._process.returncode
+class Beside:
+    """Runs parts one after the other, beside something else."""
+
+    def __init__(self) -> None:
+        self.running: subprocess.Popen[str] | None = None
+        self.failed: list[tuple[int, str]] = []
+        self.ended = False
+
+    def run(self, *parts: tuple[str, ...]) -> None:
+        """Run pytest with each of the arguments, and print its output when it has ended."""
+        for arguments in parts:
+            if self.ended:
+                return
+            with pytest_beside(*arguments) as self.running:
+                output, _ = self.running.communicate()
+            print(f"\n=== beside: pytest {' '.join(arguments)}\n{output}===", flush=True)
+            if self.running.returncode:
+                self.failed.append((self.running.returncode, output))
+            if self.running.returncode < 0:  # somebody wants an end
+                self.ended = True
 
     def end(self) -> None:
-        """End it, with all its processes."""
-        if self._process.poll() is None:
-            os.killpg(self.pid, signal.SIGTERM)
+        """End what runs, with all its processes, and begin nothing more."""
+        self.ended = True
+        if self.running is not None and self.running.poll() is None:
+            os.killpg(self.running.pid, signal.SIGTERM)
 
 
 def run_all() -> int:
     """Run all tests; the summary of a part that failed is the last output."""
-    besides = [Beside(*each) for each in BESIDE]
-    with ThreadPoolExecutor(max_workers=len(besides)) as threads:
-        waiting = [threads.submit(beside.wait) for beside in besides]
+    besides = Beside(), Beside()
+    with ThreadPoolExecutor(max_workers=2) as others:
+        done = others.submit(besides[0].run, OWN_NODES), others.submit(besides[1].run, CONTRACTS, FAST)
         try:
             code = pytest(*SHARED_NODE)
-            codes = [each.result() for each in waiting]
         except BaseException:
             for beside in besides:
                 beside.end()
             raise
-    for beside, failure in zip(besides, codes, strict=True):
-        if failure:
-            code = code or failure
-            print("\n".join(beside.output.splitlines()[-30:]), flush=True)
+        for each in done:
+            each.result()
+    for failure, output in (failed for beside in besides for failed in beside.failed):
+        code = code or failure
+        print("\n".join(output.splitlines()[-30:]), flush=True)
     return code
 
 

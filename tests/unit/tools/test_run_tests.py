@@ -18,26 +18,28 @@ def arguments(path: Path, content: str) -> tuple[str, ...]:
     return ("-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(path.parent), str(path))
 
 
-@pytest.mark.parametrize(("content", "code", "said"), [(PASSES, 0, "1 passed"), (FAILS, 1, "'this' == 'that'")])
-def test_its_output_is_shown_and_its_exit_code_returned(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], content: str, code: int, said: str
-) -> None:
-    beside = Beside(arguments(tmp_path / "test_it.py", content), niceness=1)
-    assert beside.wait() == code
-    assert said in beside.output
-    assert said in capfd.readouterr().out
+def test_each_part_runs_and_what_failed_is_remembered(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    beside = Beside()
+    beside.run(arguments(tmp_path / "test_a.py", FAILS), arguments(tmp_path / "test_b.py", PASSES))
+    ((code, output),) = beside.failed
+    assert code == 1
+    assert "'this' == 'that'" in output
+    shown = capfd.readouterr().out
+    assert "1 failed" in shown
+    assert "1 passed" in shown
 
 
-def test_its_end_is_the_end_of_all_its_processes(tmp_path: Path) -> None:
-    reached = tmp_path / "reached"
-    beside, codes = Beside(arguments(tmp_path / "test_it.py", WAITS.format(str(reached))), niceness=1), list[int]()
-    waiting = threading.Thread(target=lambda: codes.append(beside.wait()))
-    waiting.start()
-    while waiting.is_alive() and not reached.exists():
-        waiting.join(0.05)
-    assert reached.exists(), beside.output
+def test_its_end_is_the_end_of_all_its_processes_and_no_further_part_begins(tmp_path: Path) -> None:
+    beside, reached = Beside(), tmp_path / "reached"
+    waits = arguments(tmp_path / "test_a.py", WAITS.format(str(reached)))
+    running = threading.Thread(target=beside.run, args=(waits, arguments(tmp_path / "test_b.py", PASSES)))
+    running.start()
+    while running.is_alive() and not reached.exists():
+        running.join(0.05)
+    assert reached.exists(), beside.failed
     beside.end()
-    waiting.join()
-    assert codes == [-15]
+    running.join()
+    assert [code for code, _ in beside.failed] == [-15]
+    assert beside.running is not None
     with pytest.raises(ProcessLookupError):
-        os.killpg(beside.pid, 0)
+        os.killpg(beside.running.pid, 0)
