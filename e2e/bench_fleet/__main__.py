@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import click
 from rich.console import Console
@@ -28,7 +29,7 @@ from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent
 from nodeupgrade.adapters.kube import KubeClient
 from nodeupgrade.domain.rollout.guard import NODE_LOOK
 from nodeupgrade.ports.kube import PODS, UPGRADES
-from nodeupgrade.simulation.kube_agents import SimulatedAgents
+from nodeupgrade.simulation.kube_agents import SimulatedAgents, takes
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.kubelets import vanishing
@@ -49,7 +50,8 @@ class Setting:
     """One row of the table: how many nodes, how many at a time, and how far away the API server is.
 
     Attributes:
-        seconds: what the agent of a node takes.
+        seconds: what the agent of a node takes on average.
+        spread: by what share of that nodes differ.
         rounds: after how many times the nodes in flight the measurement ends; None: with the rollout.
         tree: the source tree of the operator.
     """
@@ -59,13 +61,15 @@ class Setting:
     pods: int
     milliseconds: float
     seconds: float
+    spread: float
     rounds: int | None
     tree: Path
 
     @property
     def ideal(self) -> float:
-        """Seconds that a node takes by itself."""
-        return self.seconds + NODE_LOOK.total_seconds()
+        """Seconds that a node takes by itself, on average."""
+        mean = fmean(takes(node_name(number), self.seconds, self.spread) for number in range(self.enough))
+        return mean + NODE_LOOK.total_seconds()
 
     @property
     def enough(self) -> int:
@@ -126,7 +130,8 @@ async def stir(kube: KubeClient) -> None:
 async def measure(server: ApiServer, setting: Setting) -> dict[str, str]:
     """Run a rollout and return a row of the table."""
     async with KubeClient.open(server.kubeconfig()) as admin, far_away(server, setting.milliseconds) as kubeconfig:
-        agents = SimulatedAgents(admin, NAMESPACE, setting.seconds, vanishing(admin.session(), NAMESPACE))
+        vanish = vanishing(admin.session(), NAMESPACE)
+        agents = SimulatedAgents(admin, NAMESPACE, setting.seconds, vanish, spread=setting.spread)
         background = asyncio.gather(agents.run(), stir(admin))
         strategy = {"maxConcurrent": setting.in_flight, "maxUnavailable": "100%"}
         await admin.create(UPGRADES, upgrade_object(NAME, strategy=strategy))
@@ -214,6 +219,7 @@ async def run(setting: Setting) -> dict[str, str]:
 @click.option("--pods", default=30, show_default=True, help="pods on each node")
 @click.option("--in-flight", default=100, show_default=True)
 @click.option("--seconds", default=40.0, show_default=True, help="what the agent of a node takes")
+@click.option("--spread", default=0.0, show_default=True, help="by what share of that nodes differ; 0: all in step")
 @click.option("--rounds", type=int, help="end after so many times the nodes in flight, not with the rollout")
 @click.option("--tree", type=Path, default=ROOT, help="source tree of the operator")
 def main(  # noqa: PLR0917
@@ -222,6 +228,7 @@ def main(  # noqa: PLR0917
     pods: int,
     in_flight: int,
     seconds: float,
+    spread: float,
     rounds: int | None,
     tree: Path,
 ) -> None:
@@ -236,6 +243,7 @@ def main(  # noqa: PLR0917
                 pods=pods,
                 milliseconds=milliseconds,
                 seconds=seconds,
+                spread=spread,
                 rounds=rounds,
                 tree=tree,
             )

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
@@ -20,6 +21,7 @@ STARTING = 0.05
 SHARES = {TaskPhase.PENDING: 0.05, TaskPhase.STAGING: 0.2, TaskPhase.RUNNING: 0.05, TaskPhase.VERIFYING: 0.65}
 """How much of its time a node spends in each phase, once its agent pod has started."""
 
+MAX_CRC32 = 2**32 - 1
 AGAIN_SECONDS = 5.0
 """How long a node waits for news before it looks again."""
 
@@ -29,7 +31,8 @@ class SimulatedAgents:
     """All node sides.
 
     Attributes:
-        seconds: what each takes, whatever the operator adds.
+        seconds: what each takes on average, whatever the operator adds.
+        spread: by what share of that a node may take more or less; one node always takes the same.
         vanish: confirms the deletion of a pod, as its kubelet does when the containers have ended.
     """
 
@@ -37,6 +40,7 @@ class SimulatedAgents:
     namespace: str
     seconds: float
     vanish: Callable[[str], Awaitable[None]]
+    spread: float = 0.0
     timing: Timing = field(default_factory=Timing)
     _fleet: FleetSimulator = field(init=False)
     _news: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -95,11 +99,19 @@ class SimulatedAgents:
             case "Running":
                 task = await self.kube.get_task(pod["spec"]["nodeName"])
             case _:
-                return STARTING * self.seconds
+                return STARTING * self._takes(pod["spec"]["nodeName"])
         asked = task.reported.guard.ask
         if task.reported.phase is TaskPhase.STAGED and asked and task.spec.guard.answers != asked:
             return None
-        return SHARES.get(task.reported.phase, 0.0) * self.seconds
+        return SHARES.get(task.reported.phase, 0.0) * self._takes(task.name)
+
+    def _takes(self, node: str) -> float:
+        return takes(node, self.seconds, self.spread)
+
+
+def takes(node: str, seconds: float, spread: float) -> float:
+    """Return the seconds that a node takes, if nodes take ``seconds`` and differ by up to that share ``spread``."""
+    return seconds * (1 + spread * (2 * crc32(node.encode()) / MAX_CRC32 - 1))
 
 
 async def _hears(news: asyncio.Event) -> None:

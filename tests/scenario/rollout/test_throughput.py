@@ -121,7 +121,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
         fleet.run(),
         work(queue, enqueuer, rollouts, Metrics(), Silence()),
         resync(enqueuer, rollouts),
-        SimulatedAgents(near, NAMESPACE, AGENT_SECONDS, vanish, timing).run(),
+        SimulatedAgents(near, NAMESPACE, AGENT_SECONDS, vanish, timing=timing).run(),
     ]
     running = asyncio.gather(*jobs)
     first = 0.0
