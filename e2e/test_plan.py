@@ -14,6 +14,7 @@ import pytest
 
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
+from e2e.lab import deploy
 from e2e.lab.snapshot import NodeSnapshot, compare
 from e2e.looks import planned
 
@@ -93,6 +94,17 @@ def test_an_altered_hash_is_a_hazard_with_the_name_of_its_container(cluster: Clu
     objecting = [hazard["pod"] for hazard in status["hazards"] if not hazard.get("warning")]
     assert objecting == [f"{victim.pod}/{victim.name}"]
     cluster.delete("hazard")
+
+
+def test_nothing_that_is_installed_is_compiled_when_the_operator_starts(cluster: Cluster) -> None:
+    """An image whose files got another time by a reproducible build compiled everything at each start."""
+    start = ("python", "-v", "-c", "import nodeupgrade.controlplane.__main__")
+    said = cluster.lab.kubectl("exec", "-n", deploy.NAMESPACE, f"deployment/{deploy.DEPLOYMENT}", "--", *start).stderr
+
+    loaded = [line.removeprefix("# code object from ") for line in said.splitlines() if "code object from" in line]
+    installed = [path.strip("'") for path in loaded if "/opt/nodeupgrade/" in path]
+    assert len(installed) > 100
+    assert [path for path in installed if not path.endswith(".pyc")] == []
 
 
 def test_a_plan_touches_nothing_and_a_run_does_what_it_said(cluster: Cluster) -> None:
