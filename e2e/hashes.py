@@ -1,7 +1,7 @@
 """Whether the hashes that a real kubelet has stored are those that ``kubelethash`` computes."""
 
 from e2e.cluster import Cluster
-from e2e.lab import splitpods, workload
+from e2e.lab import podstatus, workload
 from nodeupgrade.kubelethash import KubeletVersion, detect, hash_container
 
 
@@ -13,7 +13,7 @@ def assert_reproduced(cluster: Cluster, version: str) -> None:
         version: The kubelet's version.
     """
     found = cluster.lab.kubectl_json("get", "pods", "--namespace", workload.NAMESPACE)["items"]
-    pods = [pod for pod in found if not splitpods.is_mirror(pod)]
+    pods = [pod for pod in found if not podstatus.is_mirror(pod)]
     specs = {
         (pod["metadata"]["uid"], container["name"]): container
         for pod in pods

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from e2e.cluster import Cluster
 from e2e.faults.oracle import left_over
-from e2e.lab import Lab, deploy, nodefiles, workload
+from e2e.lab import Lab, deploy, nodefiles, podstatus, workload
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
 
@@ -49,7 +49,7 @@ class SharedNode:
             _restore_kubelet(self._cluster)
         _restore_static_pod(self._cluster)
         wanted = workload.mixed_workload(pods, self._cluster.node.name, kubelet=self._cluster.lab.spec.kubelet)
-        workload.renew(self._cluster.lab, wanted, keep=workload.is_fresh)
+        workload.renew(self._cluster.lab, wanted, keep=podstatus.is_fresh)
         return self._cluster
 
     def take_back(self) -> None:

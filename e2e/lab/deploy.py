@@ -21,6 +21,7 @@ FAILPOINTS = "/var/lib/failpoints"
 
 _CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
 _READY_SECONDS = 180
+_ATTEMPTS = 5
 _ALLOWED = {
     "urls": [f"http://{naming.CONTROL_PLANE_ADDRESS}:{naming.HTTP_PORT}"],
     "paths": ["/"],
@@ -97,7 +98,9 @@ def wait_available(lab: Lab) -> None:
     """
     in_namespace = ("--namespace", NAMESPACE)
     rollout = ("rollout", "status", f"deployment/{DEPLOYMENT}")
-    while lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode == 0:
+    for _ in range(_ATTEMPTS):
+        if lab.kubectl_wait(*in_namespace, *rollout, check=False, timeout=_READY_SECONDS).returncode != 0:
+            break
         if not splitpods.make_anew(lab, NAMESPACE):
             return
     pods = lab.kubectl(*in_namespace, "describe", "pods", check=False).stdout

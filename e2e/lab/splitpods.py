@@ -4,14 +4,12 @@ Any restart of the runtime loses such a pod, so every run is rightly refused. Te
 """
 
 import json
-from typing import Any
 
 from e2e.lab import nodefiles
 from e2e.lab.lab import Lab
 from e2e.lab.node import Node
+from e2e.lab.podstatus import Object, is_mirror
 from e2e.lab.process import wait_until
-
-Object = dict[str, Any]
 
 
 def make_anew(lab: Lab, namespace: str) -> bool:
@@ -29,11 +27,6 @@ def make_anew(lab: Lab, namespace: str) -> bool:
                 _replace(lab, node, lab.kubectl_json("get", "pod", name, "--namespace", space))
                 found = True
     return found
-
-
-def is_mirror(pod: Object) -> bool:
-    """Report whether a pod only shows a static one."""
-    return "kubernetes.io/config.mirror" in pod["metadata"].get("annotations", {})
 
 
 def _replace(lab: Lab, node: Node, pod: Object) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from e2e.lab.lab import Lab
 from e2e.lab.nodeimages import BUSYBOX
+from e2e.lab.podstatus import is_mirror, runs
 from e2e.lab.process import wait_until
-from e2e.lab.splitpods import is_mirror, make_anew
+from e2e.lab.splitpods import make_anew
 from e2e.lab.versions import Version
 
 NAMESPACE = "workload"
@@ -119,25 +120,10 @@ def wait_running(
     here = ("--namespace", namespace, *(["--field-selector", f"spec.nodeName={node}"] if node else []))
 
     def enough() -> bool:
-        run = sum(_runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"])
+        run = sum(runs(pod) for pod in lab.kubectl_json("get", "pods", *here)["items"])
         return run >= count and not make_anew(lab, namespace)
 
     wait_until(f"{count} running pods in namespace {namespace}", enough, timeout=timeout, interval=1)
-
-
-def is_fresh(pod: Object) -> bool:
-    """Report whether a pod runs, and no container of it ever restarted."""
-    statuses = pod.get("status", {})
-    every = [*statuses.get("initContainerStatuses", ()), *statuses.get("containerStatuses", ())]
-    return _runs(pod) and "deletionTimestamp" not in pod["metadata"] and not any(s["restartCount"] for s in every)
-
-
-def _runs(pod: Object) -> bool:
-    statuses = pod.get("status", {}).get("containerStatuses", [])
-    settled = [
-        status["ready"] or status.get("state", {}).get("terminated", {}).get("exitCode") == 0 for status in statuses
-    ]
-    return pod["status"].get("phase") == "Running" and bool(settled) and all(settled)
 
 
 def _pod(name: str, spec: Object, node: str | None, suffix: str = "") -> Object:

@@ -85,8 +85,7 @@ def _encoded_members(value: object, *, strict: bool, resolved: bool) -> Json:
     for member in members_of(typing.cast("Hashable", type(value)), strict=strict, resolved=resolved):
         item = getattr(value, member.attribute)
         if strict or item is not None:
-            plain = type(item) in _PLAIN
-            encoded[member.name] = item if plain else _encode(item, strict=strict, resolved=member.resolved)
+            encoded[member.name] = _encode(item, strict=strict, resolved=member.resolved)
     return encoded
 
 

@@ -1,12 +1,16 @@
 """When the next pass is due: at the end of a wait that is known, and sooner while a slot can be given away."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.domain.rollout import planner
 from nodeupgrade.domain.rollout.actions import Wait
+from nodeupgrade.domain.rollout.snapshot import FleetSnapshot
 from nodeupgrade.engine.rollout.agent_pod import AgentPodSettings
 from nodeupgrade.engine.rollout.cadence import LONGEST_REST_SECONDS
 from nodeupgrade.engine.rollout.gathering import look_at
@@ -60,6 +64,25 @@ async def test_a_rollout_is_due_sooner_once_a_slot_can_be_given_away() -> None:
     assert set(rests[:-1]) == {LONGEST_REST_SECONDS}, "while the node is at work, nothing but it is planned"
     assert rests[-1] < LONGEST_REST_SECONDS
     assert (await scene.kube.get_task("node-0")).verdict is not None
+
+
+async def test_what_was_decided_to_see_what_is_unread_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, notes, decisions = await stage(1), planner.Notes(), list[FleetSnapshot]()
+    await scene.operator.reconcile(NAME)  # the finalizer
+    fleet, decide = await scene.operator.gather(NAME), planner._decide
+
+    def counted(fleet: FleetSnapshot, *others: Any) -> Any:
+        decisions.append(fleet)
+        return decide(fleet, *others)
+
+    monkeypatch.setattr(planner, "_decide", counted)
+    assert planner.unread(fleet, scene.now, notes) == ()
+    planned = planner.plan(fleet, scene.now, notes)
+    assert len(decisions) == 1
+    for other, now in ((fleet, scene.now + timedelta(seconds=1)), (replace(fleet), scene.now + timedelta(seconds=1))):
+        assert planner.plan(other, now, notes) == planner.plan(other, now)
+    assert len(decisions) == 5
+    assert planned == planner.plan(fleet, scene.now)
 
 
 class Hanging(InMemoryKube):
