@@ -65,6 +65,14 @@ class Cluster:
         """Return the node's NodeUpgradeTask."""
         return self.lab.kubectl_json("get", "nodeupgradetask", self.node.name)
 
+    def reported(self, name: str) -> Object:
+        """Return what the node's task reports about its run for a NodeUpgrade; empty as long as it reports nothing.
+
+        The task keeps the status of the run before until the node reports on the new one.
+        """
+        task = self.task()
+        return reported(task) if task["spec"]["upgradeRef"]["name"] == name else {}
+
     def wait_for_end(self, name: str, timeout: float = TERMINAL_SECONDS) -> Object:
         """Wait until the NodeUpgrade has ended or needs a person, and return it."""
 
@@ -162,6 +170,12 @@ def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:
 def conditions(upgrade: Object) -> dict[str, Object]:
     """Return the conditions of a NodeUpgrade by type."""
     return {c["type"]: c for c in upgrade.get("status", {}).get("conditions", [])}
+
+
+def reported(task: Object) -> Object:
+    """Return what the node reports about the run that the task asks for; empty as long as it reports nothing."""
+    status: Object = task.get("status", {})
+    return status if status.get("runID") and status["runID"] == task["spec"].get("runID") else {}
 
 
 def disturbed(before: NodeSnapshot, after: NodeSnapshot) -> list[Difference]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.cluster import Cluster, Object, apply_upgrade, conditions, disturbed
+from e2e.cluster import Cluster, Object, apply_upgrade, conditions, disturbed, reported
 from e2e.lab import Lab, components, deploy, workload
 from e2e.lab.node import Node
 from e2e.lab.process import wait_until
@@ -133,8 +133,7 @@ class Fleet:
         return str(self.wait(name, f"{node or 'a node'} in flight", at_work)["status"]["inFlight"][0])
 
     def _reports(self, node: str) -> bool:
-        task = self.task(node)
-        return bool(task.get("status", {}).get("runID")) and task["status"]["runID"] == task["spec"]["runID"]
+        return bool(reported(self.task(node)))
 
 
 def kill_new_kubelet(node: Node, version: str) -> None:

@@ -41,7 +41,7 @@ def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
     before = packages.status(cluster.node)
     with packages.in_use(cluster.node):
         cluster.apply("busy", NEW, cluster.pre_staged(NEW), **packages.HOLD)
-        status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=1)
+        status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=2)
 
     assert status["reason"] == "NodeInOtherHands"
     assert "works with the database of dpkg" in status["message"]
@@ -51,9 +51,8 @@ def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
 
 def refused(cluster: Cluster, name: str) -> Object | None:
     """Return the status of the node's task once it is refused for this NodeUpgrade."""
-    task = cluster.task()  # it is there since the first test
-    ours = task["spec"]["upgradeRef"]["name"] == name
-    return task["status"] if ours and task["status"].get("phase") == "Refused" else None
+    status = cluster.reported(name)
+    return status if status.get("phase") == "Refused" else None
 
 
 def test_a_rollback_leaves_dpkgs_records_as_they_were(cluster: Cluster, tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from e2e.cluster import Cluster, conditions, quickly
 from e2e.lab import nodefiles
-from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
@@ -48,22 +47,13 @@ def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
         run_with(before)
 
 
-def run_of(cluster: Cluster) -> str | None:
-    """Return the run that the node's task reports on; ``None`` if there is none."""
-    with suppress(LabError):
-        run = cluster.task().get("status", {}).get("runID")
-        return None if run is None else str(run)
-    return None
-
-
 def refused(cluster: Cluster, name: str) -> str:
     """Request the upgrade, and return why the node was refused for something that keeps the kubelet from starting."""
     pid = cluster.node.exec("systemctl", "show", "kubelet", "--property=MainPID", "--value").stdout
-    earlier = run_of(cluster)
     cluster.apply(name, NEW, cluster.pre_staged(NEW))
 
     def said() -> dict[str, Any] | None:
-        status: dict[str, Any] = cluster.task().get("status", {}) if run_of(cluster) != earlier else {}
+        status = cluster.reported(name)
         return status if status.get("phase") == "Refused" else None
 
     status = wait_until("the refusal", said, timeout=300, interval=1)

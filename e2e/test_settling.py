@@ -27,7 +27,7 @@ def settling(cluster: Cluster, name: str, version: str, **spec: object) -> None:
     """Start an upgrade, and return when the new kubelet is being watched."""
     cluster.wait_settled()
     cluster.apply(name, version, cluster.pre_staged(version), verify=quickly(settle=NOTICED), **spec)
-    watched = ("task that settles", lambda: cluster.task()["status"].get("phase") == "Verifying" or None)
+    watched = ("task that settles", lambda: cluster.reported(name).get("phase") == "Verifying" or None)
     wait_until(*watched, timeout=180, interval=0.3)
 
 

@@ -111,6 +111,9 @@ def child_of(pid: int) -> int | None:
 def wait_until(what: str, probe: Callable[[], T | None], timeout: float, interval: float = 0.1) -> T:
     """Poll ``probe`` until it returns something true, and return that.
 
+    Between two probes pass ``interval`` seconds, and at least thrice what the first of them took: probes on a busy
+    machine must not be what makes it busy.
+
     Raises:
         LabError: after ``timeout`` seconds (times PATIENCE); it names ``what`` and the last error of ``probe``.
     """
@@ -118,11 +121,12 @@ def wait_until(what: str, probe: Callable[[], T | None], timeout: float, interva
     deadline = time.monotonic() + timeout
     reason = ""
     while True:
+        began = time.monotonic()
         try:
             if answer := probe():
                 return answer
         except LabError as error:
             reason = f" ({error})"
-        if time.monotonic() > deadline:
+        if (now := time.monotonic()) > deadline:
             raise LabError(f"{what} did not happen within {timeout:g} s{reason}")
-        time.sleep(interval)
+        time.sleep(max(interval, 3 * (now - began)))
